@@ -1,0 +1,40 @@
+"""Penstock: the connector model of Apache Flink for PySpark, exactly once end to end.
+
+``penstock.register(spark)`` makes every installed connector available as ``.format("penstock.<name>")``.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._version import __version__
+from penstock.errors import (
+    BadConfigurationError,
+    BadDataError,
+    DataLostError,
+    FatalError,
+    PenstockError,
+    RetriableError,
+)
+
+if TYPE_CHECKING:
+    from penstock.spark import finish, register
+
+__all__ = [
+    "BadConfigurationError",
+    "BadDataError",
+    "DataLostError",
+    "FatalError",
+    "PenstockError",
+    "RetriableError",
+    "__version__",
+    "finish",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: connectors import penstock in processes that never need pyspark.
+    if name in ("finish", "register"):
+        from penstock import spark
+
+        return getattr(spark, name)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -1,0 +1,48 @@
+"""The exception tree. An error says by its type what whoever catches it should do.
+
+::
+
+    PenstockError
+    ├── FatalError               stop; nothing will mend itself (a bug, a fenced driver, a store that refuses)
+    │   ├── BadConfigurationError  the user can mend it: an option, a schema, a missing package
+    │   ├── BadDataError           the input holds something that the chosen policy does not accept
+    │   └── DataLostError          rows that were promised are gone; says which, and what to do
+    └── RetriableError           try again: the same call, or the same batch after a restart, may succeed
+
+Messages say what was wrong, where, and what to do. They never contain the value of a secret option.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BadConfigurationError",
+    "BadDataError",
+    "DataLostError",
+    "FatalError",
+    "PenstockError",
+    "RetriableError",
+]
+
+
+class PenstockError(Exception):
+    """Base of every error that Penstock raises on purpose."""
+
+
+class FatalError(PenstockError):
+    """The query must stop; a retry of the same thing fails in the same way."""
+
+
+class BadConfigurationError(FatalError):
+    """An option, a schema or the installation is wrong. The message names it and what to write instead."""
+
+
+class BadDataError(FatalError):
+    """Input that the chosen policy does not accept. The message names the file or split, and the position in it."""
+
+
+class DataLostError(FatalError):
+    """Rows that were accepted can no longer be read or published. The message names them and says what to do."""
+
+
+class RetriableError(PenstockError):
+    """A failure that may pass: a time-out, a lost connection, a batch that has to be written again."""

@@ -1,0 +1,137 @@
+"""Connectors and how they are found: one entry point each, in the group ``penstock.connectors``.
+
+A connector package declares in its ``pyproject.toml``::
+
+    [project.entry-points."penstock.connectors"]
+    filesystem = "penstock_filesystem:FileSystemConnector"
+
+The entry point's name is the format's name: ``penstock.filesystem``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import Distribution, EntryPoint, entry_points
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from penstock._version import __version__
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionSet, OptionValues, _nearest
+from penstock.sink import TwoPhaseCommitSink
+from penstock.source import Source
+
+__all__ = ["Capability", "Connector", "InstalledConnector", "find_connector", "installed_connectors"]
+
+GROUP = "penstock.connectors"
+
+#: What a connector can say of itself; the conformance kit proves a yes and that a no is refused cleanly.
+Capability = str
+BATCH_READ, STREAM_READ, BATCH_WRITE, STREAM_WRITE = "batch-read", "stream-read", "batch-write", "stream-write"
+EXACTLY_ONCE, RESCALING, ADMISSION_CONTROL, DISCOVERY = "exactly-once", "rescaling", "admission-control", "discovery"
+
+
+class Connector(ABC):
+    """A plugin: names, options and the factories of its source and sink. Instantiated without arguments.
+
+    Options are validated against the declarations before a factory sees them.
+    """
+
+    summary: ClassVar[str] = ""
+    source_options: ClassVar[OptionSet | None] = None
+    sink_options: ClassVar[OptionSet | None] = None
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+
+    def create_source(self, options: OptionValues) -> Source[Any, Any]:
+        """A source. Called only if ``source_options`` is declared."""
+        raise NotImplementedError
+
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> TwoPhaseCommitSink[Any, Any]:
+        """A sink for rows of ``schema``. Called only if ``sink_options`` is declared."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def describe_guarantee(self) -> str:
+        """One line for the table of guarantees."""
+
+
+@dataclass(frozen=True)
+class InstalledConnector:
+    """An entry point with what its metadata tells before anything of it is imported.
+
+    ``problem`` says why it can't be used, in words for the user; empty if it fits.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    requires_core: str
+    problem: str
+    entry_point: EntryPoint
+
+    @property
+    def format(self) -> str:
+        """What goes into ``.format(...)``."""
+        return f"penstock.{self.name}"
+
+    def load(self) -> Connector:
+        """Imports the plugin. Raises :class:`BadConfigurationError` if it does not fit or fails on import."""
+        if self.problem:
+            raise BadConfigurationError(f"connector '{self.name}' can't be used: {self.problem}")
+        try:
+            loaded = self.entry_point.load()
+            connector = loaded()
+        except Exception as error:
+            raise BadConfigurationError(
+                f"connector '{self.name}' ({self.distribution} {self.version}) fails on import: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(connector, Connector):
+            raise BadConfigurationError(f"connector '{self.name}': {self.entry_point.value} is not a penstock Connector")
+        return connector
+
+
+def _core_range(distribution: Distribution | None) -> tuple[str, str]:
+    """The plugin's range for the core and the problem with it, from metadata alone."""
+    if distribution is None:
+        return "", ""
+    for text in distribution.requires or []:
+        requirement = Requirement(text)
+        if canonicalize_name(requirement.name) == "penstock" and requirement.marker is None:
+            fits = requirement.specifier.contains(__version__, prereleases=True)
+            problem = "" if fits else (
+                f"it needs penstock{requirement.specifier}, installed is {__version__}: "
+                f"pip install 'penstock{requirement.specifier}' or another release of {distribution.name}"
+            )
+            return str(requirement.specifier), problem
+    return "", ""
+
+
+def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[InstalledConnector]:
+    """Every installed connector, fitting or not, by name. Imports none of them."""
+    listed: dict[str, InstalledConnector] = {}
+    for entry in sorted(found if found is not None else entry_points(group=GROUP), key=lambda e: e.name):
+        requires, problem = _core_range(entry.dist)
+        dist_name = entry.dist.name if entry.dist else "?"
+        version = entry.dist.version if entry.dist else "?"
+        if entry.name in listed and listed[entry.name].distribution != dist_name:
+            problem = f"{listed[entry.name].distribution} also provides it: uninstall one of the two"
+        listed[entry.name] = InstalledConnector(entry.name, dist_name, version, requires, problem, entry)
+    return list(listed.values())
+
+
+def find_connector(name: str) -> InstalledConnector:
+    """The connector ``name`` (``filesystem`` or ``penstock.filesystem``). Raises BadConfigurationError with the nearest."""
+    short = name.removeprefix("penstock.")
+    all_found = installed_connectors()
+    for connector in all_found:
+        if connector.name == short:
+            return connector
+    names = [connector.name for connector in all_found]
+    hint = _nearest(short, names) or ("; installed: " + ", ".join(names) if names else "; none is installed")
+    raise BadConfigurationError(f"no connector '{short}' is installed{hint} (pip install penstock-{short})")

@@ -1,0 +1,259 @@
+"""Source contracts. No engine is imported here; ``penstock.spark`` turns a Source into a Spark data source."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from penstock.metrics import Metrics
+from penstock.serialization import SimpleVersionedSerializer
+
+__all__ = [
+    "EnumeratorContext",
+    "ReadLimits",
+    "ReaderContext",
+    "RecordEmitter",
+    "RecordsBySplits",
+    "Source",
+    "SourceSplit",
+    "SplitEnumerator",
+    "SplitReader",
+]
+
+
+class SourceSplit(Protocol):
+    """An immutable piece of the source's data that one reader reads from its start to its end.
+
+    ``split_id`` is unique within a micro-batch. ``size_bytes`` is an estimate, used for read limits and for packing
+    several small splits into one task. ``group`` names what a limit on files counts (a file's path); splits that share
+    it count once. A split is hashable and compares by value (a frozen dataclass).
+    """
+
+    @property
+    def split_id(self) -> str:
+        """Unique among the splits of one batch."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimated bytes to read."""
+
+    @property
+    def group(self) -> str:
+        """What ``max_groups`` counts; for most sources the split id."""
+
+
+SplitT = TypeVar("SplitT", bound=SourceSplit)
+StateT = TypeVar("StateT")
+ElementT = TypeVar("ElementT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """How much one micro-batch takes: ``None`` is no limit. At least one split is always taken."""
+
+    max_groups: int | None = None
+    max_bytes: int | None = None
+
+
+class EnumeratorContext(Protocol):
+    """What an enumerator may ask of its engine. All callbacks run in the coordinator thread, one at a time."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters and gauges of the source."""
+
+    def call_async(
+        self,
+        call: Callable[[], ResultT],
+        handler: Callable[[ResultT | None, BaseException | None], None],
+        *,
+        interval_ms: int | None = None,
+    ) -> None:
+        """Runs ``call`` in a background thread, then ``handler(result, error)`` in the coordinator thread.
+
+        With ``interval_ms`` it is repeated: the next run starts that long after the last one ended. ``call`` must not
+        touch the enumerator's fields; ``handler`` may. Never runs on the path of a trigger.
+        """
+
+    def await_handlers(self, until: Callable[[], bool], timeout_ms: int) -> bool:
+        """Runs handlers of finished calls until ``until()`` is true. Coordinator thread only. False on time-out."""
+
+
+class SplitEnumerator(ABC, Generic[SplitT, StateT]):
+    """Finds splits and hands them out, lazily. One per stream, in a long-lived process on the driver.
+
+    Every method is called from the coordinator thread. The state returned by :meth:`snapshot_state` is the stream's
+    offset: restoring it and asking again must hand out exactly what had not been handed out at that point.
+    """
+
+    @abstractmethod
+    def start(self) -> None:
+        """Called once, before any other method. Starts discovery with ``context.call_async``; must not block."""
+
+    @abstractmethod
+    def handle_split_request(self) -> SplitT | None:
+        """The next split, or ``None`` if there is none now. Cheap: work is done in ``call_async``.
+
+        The first call after a start waits for the first discovery (``context.await_handlers``).
+        """
+
+    @abstractmethod
+    def add_splits_back(self, splits: Sequence[SplitT]) -> None:
+        """Takes back splits handed out since the last snapshot that no reader will read; they are handed out again."""
+
+    @abstractmethod
+    def snapshot_state(self) -> StateT:
+        """The state after everything handed out so far. Bounded in size; says by what in its documentation."""
+
+    def prepare_for_available_now(self) -> None:
+        """Fixes the end: discover once, now (this may take time), and hand out nothing that is found later."""
+
+    def is_exhausted(self) -> bool:
+        """Whether :meth:`handle_split_request` will never return a split again (a bounded source, or available-now)."""
+        return False
+
+    def notify_checkpoint_complete(self, splits: Sequence[SplitT]) -> None:
+        """The batch that read ``splits`` is committed everywhere: they may be archived or removed at the source."""
+
+    def describe_backlog(self) -> dict[str, int]:
+        """What is waiting, as numbers for the query's progress (``files``, ``bytes``, …). Never blocks."""
+        return {}
+
+    def close(self) -> None:
+        """Ends threads and connections. Called once; may be called without :meth:`start`."""
+
+
+@dataclass
+class RecordsBySplits(Generic[ElementT]):
+    """What one fetch brought: elements with the id of their split, in order, and the splits that are finished.
+
+    A split is finished once all its elements are in this or an earlier fetch; an empty split is just finished.
+    """
+
+    records: list[tuple[str, ElementT]] = field(default_factory=list)
+    finished_splits: list[str] = field(default_factory=list)
+
+
+class SplitReader(ABC, Generic[ElementT, SplitT]):
+    """Fetches elements of the splits it was given. Runs in a fetcher thread of a task; one per task.
+
+    An element is whatever is cheap to hand over (a block of bytes, an Arrow batch); it is turned into output by the
+    :class:`RecordEmitter` in the task's main thread. At most a few elements wait between the two, so an element of a
+    few MiB bounds the task's memory.
+    """
+
+    @abstractmethod
+    def handle_splits_changes(self, splits: Sequence[SplitT]) -> None:
+        """Adds splits to read, in order. Called before the first fetch."""
+
+    @abstractmethod
+    def fetch(self) -> RecordsBySplits[ElementT]:
+        """The next elements. Returns soon, empty if nothing is there yet or if it was woken up.
+
+        Re-entrant: whatever it returned is not returned again, and a fetch that raised or was woken can be repeated.
+        Raises :class:`penstock.errors.RetriableError` for a failure that may pass.
+        """
+
+    @abstractmethod
+    def wake_up(self) -> None:
+        """Makes a blocked or the next :meth:`fetch` return at once. Called from another thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees everything. Called from the fetcher thread or, if it never ran, from the main thread."""
+
+
+class RecordEmitter(ABC, Generic[ElementT, SplitT]):
+    """Turns elements into Arrow batches of the requested schema and advances the split's state.
+
+    Runs in the task's main thread. Split state is mutable, made from the immutable split by :meth:`split_state`.
+    """
+
+    def split_state(self, split: SplitT) -> Any:
+        """The mutable state of ``split`` at its start."""
+        return split
+
+    @abstractmethod
+    def emit_record(self, element: ElementT, split_state: Any) -> Iterator[pa.RecordBatch]:
+        """Batches of ``element``, in order, with exactly the columns of ``ReaderContext.schema``.
+
+        Types may be any that casts safely to the schema's (``large_string`` for ``string`` …): the reader casts.
+        """
+
+    def finish_split(self, split_state: Any) -> Iterator[pa.RecordBatch]:
+        """What is left when a split is finished. Nothing, for most emitters."""
+        return iter(())
+
+
+@dataclass(frozen=True)
+class ReaderContext:
+    """What a reader and an emitter get. ``schema`` is what the engine wants: names, order and Arrow types."""
+
+    schema: pa.Schema
+    metrics: Metrics
+
+
+class Source(ABC, Generic[SplitT, StateT]):
+    """Ties enumerator, reader, emitter and serializers together. Built on the driver, pickled to the tasks.
+
+    Holds configuration only: no connection, no thread, no open file. Options have been validated when it is built.
+    """
+
+    @property
+    @abstractmethod
+    def split_serializer(self) -> SimpleVersionedSerializer[SplitT]:
+        """Stored in the engine's offset log with every batch."""
+
+    @property
+    @abstractmethod
+    def enumerator_serializer(self) -> SimpleVersionedSerializer[StateT]:
+        """Stored in the engine's offset log with every batch."""
+
+    def fixed_schema(self) -> pa.Schema | None:
+        """The schema where the options decide it (text, binary); ``None`` if data or the user must say."""
+        return None
+
+    def infer_schema(self) -> pa.Schema:
+        """The schema from a look at the data (batch only). Raises BadConfigurationError where that can't be had."""
+        from penstock.errors import BadConfigurationError
+
+        raise BadConfigurationError("this source cannot infer a schema: give one with .schema(...)")
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """Raises BadConfigurationError if the source can't deliver ``schema``. Called on the driver before planning."""
+
+    def read_limits(self) -> ReadLimits:
+        """How much a micro-batch takes, from the options."""
+        return ReadLimits()
+
+    def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
+        """How many bytes of small splits to pack into one task, given ``parallelism`` slots and a batch's bytes."""
+        return max(4 << 20, min(128 << 20, total_bytes // max(1, parallelism)))
+
+    @abstractmethod
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: StateT | None) -> SplitEnumerator[SplitT, StateT]:
+        """A new enumerator, or one restored from ``checkpoint``. Driver."""
+
+    def list_splits(self, context: EnumeratorContext) -> Iterator[SplitT]:
+        """Every split there is now, for a bounded (batch) read. Driver."""
+        enumerator = self.create_enumerator(context, None)
+        try:
+            enumerator.start()
+            enumerator.prepare_for_available_now()
+            while (split := enumerator.handle_split_request()) is not None:
+                yield split
+        finally:
+            enumerator.close()
+
+    @abstractmethod
+    def create_reader(self, context: ReaderContext) -> SplitReader[Any, SplitT]:
+        """A new reader. Task."""
+
+    @abstractmethod
+    def create_emitter(self, context: ReaderContext) -> RecordEmitter[Any, SplitT]:
+        """A new emitter. Task."""
