@@ -16,7 +16,8 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.spark import finish, register
+    from penstock.finishing import finish
+    from penstock.spark import register
 
 __all__ = [
     "BadConfigurationError",
@@ -33,8 +34,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: connectors import penstock in processes that never need pyspark.
-    if name in ("finish", "register"):
-        from penstock import spark
+    if name == "register":
+        from penstock.spark import register
 
-        return getattr(spark, name)
+        return register
+    if name == "finish":
+        from penstock.finishing import finish
+
+        return finish
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

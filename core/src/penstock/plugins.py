@@ -92,7 +92,9 @@ class InstalledConnector:
                 f"{type(error).__name__}: {error}"
             ) from error
         if not isinstance(connector, Connector):
-            raise BadConfigurationError(f"connector '{self.name}': {self.entry_point.value} is not a penstock Connector")
+            raise BadConfigurationError(
+                f"connector '{self.name}': {self.entry_point.value} is not a penstock Connector"
+            )
         return connector
 
 
@@ -104,9 +106,13 @@ def _core_range(distribution: Distribution | None) -> tuple[str, str]:
         requirement = Requirement(text)
         if canonicalize_name(requirement.name) == "penstock" and requirement.marker is None:
             fits = requirement.specifier.contains(__version__, prereleases=True)
-            problem = "" if fits else (
-                f"it needs penstock{requirement.specifier}, installed is {__version__}: "
-                f"pip install 'penstock{requirement.specifier}' or another release of {distribution.name}"
+            problem = (
+                ""
+                if fits
+                else (
+                    f"it needs penstock{requirement.specifier}, installed is {__version__}: "
+                    f"pip install 'penstock{requirement.specifier}' or another release of {distribution.name}"
+                )
             )
             return str(requirement.specifier), problem
     return "", ""

@@ -6,8 +6,8 @@ An author of a two-phase sink writes a :class:`SinkWriter` (in tasks: write, flu
 """
 
 from penstock.sink._contracts import (
-    Committer,
     CommitOutcome,
+    Committer,
     Prepared,
     Rolled,
     SinkContext,

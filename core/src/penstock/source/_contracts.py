@@ -236,7 +236,9 @@ class Source(ABC, Generic[SplitT, StateT]):
         return max(4 << 20, min(128 << 20, total_bytes // max(1, parallelism)))
 
     @abstractmethod
-    def create_enumerator(self, context: EnumeratorContext, checkpoint: StateT | None) -> SplitEnumerator[SplitT, StateT]:
+    def create_enumerator(
+        self, context: EnumeratorContext, checkpoint: StateT | None
+    ) -> SplitEnumerator[SplitT, StateT]:
         """A new enumerator, or one restored from ``checkpoint``. Driver."""
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[SplitT]:

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.options import Option
 
-__all__ = ["STORAGE_OPTIONS", "LocalStorage", "S3Storage", "Storage", "open_storage"]
+__all__ = ["STORAGE_OPTIONS", "LocalStorage", "MemoryStorage", "S3Storage", "Storage", "open_storage"]
 
 #: Options that a connector which touches files adds to its own.
 STORAGE_OPTIONS = (
@@ -139,6 +139,50 @@ class LocalStorage(Storage):
         sync_directory(os.path.dirname(path))
 
 
+class MemoryStorage(Storage):
+    """Files in this process's memory, for decisions that need not outlive it."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+
+    @property
+    def fs(self) -> pafs.FileSystem:
+        """Not offered."""
+        raise NotImplementedError("memory files have no pyarrow file system")
+
+    def url(self, path: str) -> str:
+        """``memory:`` and the path."""
+        return f"memory:{path}"
+
+    def read(self, path: str) -> bytes:
+        """See the base class."""
+        try:
+            return self._files[path]
+        except KeyError:
+            raise FileNotFoundError(path) from None
+
+    def size(self, path: str) -> int | None:
+        """See the base class."""
+        return len(self._files[path]) if path in self._files else None
+
+    def list_names(self, directory: str) -> list[str]:
+        """See the base class."""
+        return [os.path.basename(path) for path in self._files if os.path.dirname(path) == directory]
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See the base class."""
+        for path in paths:
+            self._files.pop(path, None)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """See the base class."""
+        return self._files.setdefault(path, data) is data
+
+    def put(self, path: str, data: bytes) -> None:
+        """See the base class."""
+        self._files[path] = data
+
+
 class S3Storage(Storage):
     """S3 and compatible stores. ``put_if_absent`` is a conditional put (``If-None-Match: *``)."""
 
@@ -153,7 +197,11 @@ class S3Storage(Storage):
 
     @property
     def _endpoint(self) -> str | None:
-        return self._settings.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        return (
+            self._settings.get("endpoint")
+            or os.environ.get("AWS_ENDPOINT_URL_S3")
+            or os.environ.get("AWS_ENDPOINT_URL")
+        )
 
     @property
     def _region(self) -> str:

@@ -1,0 +1,189 @@
+"""What can be known of a pipeline before Spark starts: connectors, their options, the Python entry point."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.cli._located import Document, Located, Mistake
+from penstock.cli._pipeline import Endpoint, Pipeline, PythonEntry, SourceSpec, read_pipeline
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionSet, _nearest
+from penstock.plugins import Connector, find_connector, installed_connectors
+
+__all__ = ["check_pipeline", "is_secret", "secret_values"]
+
+#: Streaming formats that come with Spark, for the nearest name; others may come with a jar or a package.
+_SPARK_SOURCES = ("csv", "json", "kafka", "orc", "parquet", "rate", "rate-micro-batch", "socket", "text")
+_SPARK_SINKS = ("console", "csv", "json", "kafka", "memory", "noop", "orc", "parquet", "text")
+#: Options that every Spark source or sink may be given, whatever the connector declares.
+_ENGINE_OPTIONS = ("path", "checkpointlocation")
+_SECRET_WORDS = ("secret", "password", "token", "credential", "accesskey", "access.key", "sasl.jaas")
+_SHORTEST_SECRET = 4
+
+
+def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> tuple[Pipeline | None, list[Mistake]]:
+    """The pipeline in ``path`` and every mistake in it, in the order of the file. No mistakes: it is whole.
+
+    Raises OSError if the file can't be read and UnicodeDecodeError if it is not UTF-8.
+    """
+    pipeline, document = read_pipeline(path, environment)
+    if pipeline is not None:
+        for source in pipeline.sources:
+            _check_source(source, pipeline)
+        _check_endpoint(pipeline.sink, "sink", pipeline)
+        if pipeline.python is not None:
+            _check_python(pipeline.python, path.resolve().parent)
+    return pipeline, _in_order(document)
+
+
+def _in_order(document: Document) -> list[Mistake]:
+    return sorted(set(document.mistakes))
+
+
+def _check_source(source: SourceSpec, pipeline: Pipeline) -> None:
+    connector = _check_endpoint(source, "source", pipeline)
+    if connector is None or connector.source_options is None:
+        return
+    try:
+        values = connector.source_options.parse(source.options, owner=f"source {source.format}", ignore=_ENGINE_OPTIONS)
+    except BadConfigurationError:
+        return  # reported one by one already
+    try:
+        # A source holds configuration only, so building it here costs nothing and finds options that don't go together.
+        built = connector.create_source(values)
+        if source.schema is None and built.fixed_schema() is None:
+            source.at.complain("a stream needs a 'schema' here (DDL, such as: id long, at timestamp)")
+    except BadConfigurationError as error:
+        source.format_at.complain(str(error))
+
+
+def _check_endpoint(endpoint: Endpoint, role: str, pipeline: Pipeline) -> Connector | None:
+    """Checks format and options; the connector if the format is one of ours and usable."""
+    if not endpoint.format.startswith("penstock."):
+        _check_foreign(endpoint, role, pipeline)
+        return None
+    try:
+        connector = find_connector(endpoint.format).load()
+    except BadConfigurationError as error:
+        endpoint.format_at.complain(str(error))
+        return None
+    declared = connector.source_options if role == "source" else connector.sink_options
+    if declared is None:
+        endpoint.format_at.complain(f"{endpoint.format} has no {role}: it can only be a {_other(role)}")
+        return None
+    _check_options(endpoint, f"{role} {endpoint.format}", declared)
+    return connector
+
+
+def _other(role: str) -> str:
+    return "sink" if role == "source" else "source"
+
+
+def _check_foreign(endpoint: Endpoint, role: str, pipeline: Pipeline) -> None:
+    known = _SPARK_SOURCES if role == "source" else _SPARK_SINKS
+    name = endpoint.format.lower()
+    ours = [connector.format for connector in installed_connectors()]
+    if f"penstock.{name}" in ours:
+        endpoint.format_at.complain(f"unknown format '{endpoint.format}'; did you mean 'penstock.{name}'?")
+        return
+    may_come_from_a_jar = "." in name or any(key.startswith("spark.jars") for key in pipeline.spark)
+    hint = _nearest(name, (*known, *ours))
+    if name not in known and not may_come_from_a_jar and hint:
+        endpoint.format_at.complain(f"unknown format '{endpoint.format}'{hint}")
+
+
+def _check_options(endpoint: Endpoint, owner: str, declared: OptionSet) -> None:
+    """As ``OptionSet.parse``, but every mistake, each at its place."""
+    given: set[str] = set()
+    for name, text in endpoint.options.items():
+        key, value = endpoint.option_places[name]
+        option = declared.find(name)
+        if option is not None:
+            given.add(option.name)
+            try:
+                option.parse(text)
+            except BadConfigurationError as error:
+                value.complain(str(error))
+        elif name.lower() == "checkpointlocation":
+            key.complain("the checkpoint is not an option here: write the key 'checkpoint' at the top level")
+        elif name.lower() not in _ENGINE_OPTIONS:
+            key.complain(f"{owner} has no option '{name}'{_nearest(name, (o.name for o in declared))}")
+    for option in declared:
+        if option.required and option.name not in given:
+            endpoint.at.complain(f"{owner} needs the option '{option.name}': {option.doc}")
+
+
+def _check_python(entry: PythonEntry, directory: Path) -> None:
+    file = entry.file or _module_file(entry, directory)
+    if file is None:
+        return
+    if not file.is_file():
+        entry.at.complain(f"there is no file {file}")
+        return
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        entry.at.complain(f"{file} is not Python: {error}")
+        return
+    names = _top_level_names(tree)
+    # A star import may bring any name: then only the import itself can tell.
+    if entry.function not in names and "*" not in names:
+        hint = _nearest(entry.function, names)
+        entry.at.complain(f"{file.name} has no function '{entry.function}'{hint}")
+
+
+def _module_file(entry: PythonEntry, directory: Path) -> Path | None:
+    """The source file of a module, looked for beside the pipeline file as well; ``None`` if there is none to look at."""
+    sys.path.insert(0, str(directory))
+    try:
+        spec = importlib.util.find_spec(entry.module)
+    except (ImportError, ValueError, SyntaxError) as error:
+        entry.at.complain(f"module '{entry.module}' can't be imported: {error}")
+        return None
+    finally:
+        sys.path.remove(str(directory))
+    if spec is None:
+        entry.at.complain(f"there is no module '{entry.module}', neither installed nor beside the pipeline file")
+        return None
+    return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
+
+
+def _top_level_names(tree: ast.Module) -> list[str]:
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names.extend(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign):
+            names.extend(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.If | ast.Try):
+            names.extend(_top_level_names(ast.Module(node.body, [])))
+    return names
+
+
+def is_secret(endpoint: Endpoint, role: str, name: str) -> bool:
+    """Whether the value of an option must not be shown: declared so, or named so where nothing is declared."""
+    sounds_secret = any(word in name.lower() for word in _SECRET_WORDS)
+    if not endpoint.format.startswith("penstock."):
+        return sounds_secret
+    connector = find_connector(endpoint.format).load()
+    declared = (connector.source_options if role == "source" else connector.sink_options) or OptionSet()
+    option = declared.find(name)
+    return sounds_secret if option is None else option.secret
+
+
+def secret_values(pipeline: Pipeline) -> list[str]:
+    """The values that must not appear in anything that is printed. Very short ones would hide half of every text."""
+    found = [
+        text
+        for role, endpoint in [*(("source", source) for source in pipeline.sources), ("sink", pipeline.sink)]
+        for name, text in endpoint.options.items()
+        if is_secret(endpoint, role, name)
+    ]
+    found += [text for key, text in pipeline.spark.items() if any(word in key.lower() for word in _SECRET_WORDS)]
+    return [text for text in found if len(text) >= _SHORTEST_SECRET]

@@ -1,0 +1,86 @@
+"""The enumerator's context: background calls whose results are handled in the coordinator thread."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.metrics import Metrics
+
+__all__ = ["Coordinator"]
+
+ResultT = TypeVar("ResultT")
+
+
+class Coordinator:
+    """Implements :class:`penstock.source.EnumeratorContext`.
+
+    The coordinator thread is the one that calls the enumerator (in Spark: the main thread of the stream reader's
+    process). Handlers wait in a queue until it comes by in :meth:`run_handlers`.
+    """
+
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics or Metrics()
+        self._handlers: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._closed = threading.Event()
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of the source's driver side."""
+        return self._metrics
+
+    def call_async(
+        self,
+        call: Callable[[], ResultT],
+        handler: Callable[[ResultT | None, BaseException | None], None],
+        *,
+        interval_ms: int | None = None,
+    ) -> None:
+        """See the contract. Each use has a daemon thread of its own."""
+
+        def once() -> None:
+            result: ResultT | None = None
+            failure: BaseException | None = None
+            try:
+                result = call()
+            except BaseException as error:  # given to the handler
+                failure = error
+            self._handlers.put(lambda: handler(result, failure))
+
+        def repeat() -> None:
+            while not self._closed.is_set():
+                once()
+                if interval_ms is None or self._closed.wait(interval_ms / 1000):
+                    return
+
+        threading.Thread(target=repeat, name="penstock-coordinator", daemon=True).start()
+
+    def run_handlers(self) -> None:
+        """Handles the results that are there. Coordinator thread."""
+        while True:
+            try:
+                handler = self._handlers.get_nowait()
+            except queue.Empty:
+                return
+            handler()
+
+    def await_handlers(self, until: Callable[[], bool], timeout_ms: int) -> bool:
+        """See the contract."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        self.run_handlers()
+        while not until():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return False
+            try:
+                self._handlers.get(timeout=min(remaining, 0.5))()
+            except queue.Empty:
+                continue
+        return True
+
+    def close(self) -> None:
+        """Ends the repetition of background calls; a call that is running ends by itself."""
+        self._closed.set()

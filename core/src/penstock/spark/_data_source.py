@@ -1,0 +1,134 @@
+"""The Spark data source of a connector."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, MutableMapping
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionSet, OptionValues
+from penstock.plugins import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, Connector, find_connector
+from penstock.source import Source
+from penstock.spark._read import BatchReader, StreamReader
+from penstock.spark._write import BatchWriter, StreamWriter
+
+__all__ = ["PenstockDataSource", "data_source_of"]
+
+#: Options that Spark itself puts beside the connector's.
+ENGINE_OPTIONS = ("checkpointLocation", "queryName", "outputMode")
+
+
+class PenstockDataSource(DataSource):
+    """Base of the classes that :func:`data_source_of` makes, one for each connector.
+
+    Spark builds instances on the driver, in worker processes, and pickles them; they hold options only.
+    """
+
+    connector_name: ClassVar[str] = ""
+    parallelism: ClassVar[int] = 1
+    accumulator: ClassVar[Any] = None
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self._options = _with_absolute_path(dict(options))
+        self._schema_is_inferred = False
+
+    @classmethod
+    def name(cls) -> str:
+        """What goes into ``.format(...)``."""
+        return f"penstock.{cls.connector_name}"
+
+    def _connector(self, capability: str) -> Connector:
+        connector = find_connector(self.connector_name).load()
+        if capability not in connector.capabilities:
+            raise BadConfigurationError(f"{self.name()} can't do {capability.replace('-', ' ')}")
+        return connector
+
+    def _parse(self, declared: OptionSet | None, side: str) -> OptionValues:
+        if declared is None:
+            raise BadConfigurationError(f"{self.name()} has no {side}")
+        return declared.parse(self._options, owner=f"{side} {self.name()}", ignore=ENGINE_OPTIONS)
+
+    def _source(self, capability: str) -> Source[Any, Any]:
+        connector = self._connector(capability)
+        return connector.create_source(self._parse(connector.source_options, "source"))
+
+    def schema(self) -> StructType:
+        """Called by Spark if the user gave no schema."""
+        source = self._source_for_schema()
+        fixed = source.fixed_schema()
+        self._schema_is_inferred = fixed is None
+        return from_arrow_schema(fixed if fixed is not None else source.infer_schema())
+
+    def _source_for_schema(self) -> Source[Any, Any]:
+        connector = find_connector(self.connector_name).load()
+        return connector.create_source(self._parse(connector.source_options, "source"))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Batch reading."""
+        source, arrow = self._source(BATCH_READ), _arrow_schema(schema)
+        source.validate_schema(arrow)
+        return BatchReader(source, arrow, self.parallelism, self.accumulator)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Stream reading."""
+        if self._schema_is_inferred:
+            raise BadConfigurationError(
+                f"{self.name()}: a stream needs a schema of its own, give one with .schema(...): an inferred one could "
+                "be another after a restart"
+            )
+        source, arrow = self._source(STREAM_READ), _arrow_schema(schema)
+        source.validate_schema(arrow)
+        return StreamReader(source, arrow, self.parallelism, self.accumulator)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Batch writing."""
+        connector = self._connector(BATCH_WRITE)
+        if overwrite:
+            raise BadConfigurationError(f"{self.name()} can't overwrite: use .mode('append'), or an empty target")
+        arrow = _arrow_schema(schema)
+        sink = connector.create_sink(self._parse(connector.sink_options, "sink"), arrow)
+        sink.validate_schema(arrow)
+        return BatchWriter(sink, arrow, self.accumulator)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Stream writing."""
+        connector = self._connector(STREAM_WRITE)
+        if overwrite:
+            raise BadConfigurationError(f"{self.name()} can't take complete results: use .outputMode('append')")
+        arrow = _arrow_schema(schema)
+        options = self._parse(connector.sink_options, "sink")
+        sink = connector.create_sink(options, arrow)
+        sink.validate_schema(arrow)
+        checkpoint = next((v for k, v in self._options.items() if k.lower() == "checkpointlocation"), None)
+        return StreamWriter(sink, arrow, self.connector_name, options, checkpoint, self.accumulator)
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _with_absolute_path(options: Mapping[str, str]) -> dict[str, str]:
+    """``path`` made absolute on the driver: executors have working directories of their own."""
+    return {
+        name: os.path.abspath(text) if name.lower() == "path" and not urlsplit(text).scheme else text
+        for name, text in options.items()
+    }
+
+
+def data_source_of(connector_name: str, *, parallelism: int, accumulator: Any) -> type[PenstockDataSource]:
+    """A data source class for one connector. Being made at run time, it is pickled by value, attributes included."""
+    attributes = {"connector_name": connector_name, "parallelism": parallelism, "accumulator": accumulator}
+    return type(f"Penstock{connector_name.title()}", (PenstockDataSource,), attributes)

@@ -1,0 +1,79 @@
+"""Publishes carried state while a query is idle, when Spark runs no batch that could."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from penstock.errors import BadConfigurationError, PenstockError
+from penstock.finishing import open_stored_query
+
+__all__ = ["PublishingListener"]
+
+_log = logging.getLogger("penstock")
+_ENDING_TRIGGERS = ("AvailableNowTrigger", "OneTimeTrigger")
+
+
+class PublishingListener(StreamingQueryListener):
+    """Hears that a query is idle and closes what is due by age or inactivity; after an ending trigger, everything.
+
+    Events come on Spark's listener thread (an idle one about every 10 s,
+    ``spark.sql.streaming.noDataProgressEventInterval``); the work is done in one thread of its own.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._queries: dict[str, tuple[str, bool]] = {}
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="penstock-publisher")
+
+    @classmethod
+    def attach(cls, spark: SparkSession) -> None:
+        """Adds a listener to ``spark``, once."""
+        if getattr(spark, "_penstock_listener", None) is None:
+            listener = cls(spark)
+            spark.streams.addListener(listener)
+            spark._penstock_listener = listener
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Notes where the query's checkpoint is and whether its trigger ends by itself."""
+        query: Any = self._spark.streams.get(str(event.id))
+        if query is None:
+            return
+        execution = query._jsq.streamingQuery()
+        ends = any(name in execution.trigger().getClass().getName() for name in _ENDING_TRIGGERS)
+        self._queries[str(event.runId)] = (str(execution.resolvedCheckpointRoot()), ends)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Nothing: a running batch looks after the state itself."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Closes what is due."""
+        if str(event.runId) in self._queries:
+            self._worker.submit(self._roll, self._queries[str(event.runId)][0], finish=False)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """After an ending trigger and without an error, closes everything."""
+        checkpoint, ends = self._queries.pop(str(event.runId), ("", False))
+        if ends and event.exception is None:
+            self._worker.submit(self._roll, checkpoint, finish=True)
+
+    @staticmethod
+    def _roll(checkpoint: str, *, finish: bool) -> None:
+        try:
+            open_stored_query(checkpoint).protocol.roll(finish=finish)
+        except BadConfigurationError as error:
+            _log.debug("nothing to publish for %s: %s", checkpoint, error)
+        except (PenstockError, OSError) as error:
+            _log.warning(
+                "could not publish what is open of %s (%s); run: penstock finish %s", checkpoint, error, checkpoint
+            )

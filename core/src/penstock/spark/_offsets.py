@@ -1,0 +1,103 @@
+"""The stream's offset, as it stands in Spark's offset log: the enumerator's state and the splits of the batch.
+
+::
+
+    {"penstock": 1, "seq": 7, "enumerator": {"v": 1, "data": "<base64>"},
+     "splits": {"v": 1, "count": 12, "bytes": 81920, "data": "<base64, deflated>"}, "end": true}
+
+``seq`` counts the offsets of a stream. ``end`` says that the enumerator will hand out nothing more in this run; a sink
+of the same query then publishes everything with that batch.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import FatalError
+from penstock.serialization import SimpleVersionedSerializer, Versioned
+
+__all__ = ["StreamOffset", "is_last_batch"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StreamOffset:
+    """One offset, splits still packed."""
+
+    seq: int
+    enumerator: Versioned | None
+    splits: Versioned | None = None
+    count: int = 0
+    size_bytes: int = 0
+    end: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """What Spark stores."""
+        value: dict[str, Any] = {"penstock": FORMAT, "seq": self.seq}
+        if self.enumerator is not None:
+            value["enumerator"] = self.enumerator.to_json()
+        if self.splits is not None:
+            value["splits"] = {"count": self.count, "bytes": self.size_bytes, **self.splits.to_json()}
+        if self.end:
+            value["end"] = True
+        return value
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> StreamOffset:
+        """The inverse of :meth:`to_json`. Raises FatalError for the offset of something else."""
+        if "penstock" not in value:
+            raise FatalError("the checkpoint holds offsets of another source: start with a new checkpoint location")
+        if value["penstock"] > FORMAT:
+            raise FatalError(f"the checkpoint was written by a newer penstock (offset format {value['penstock']})")
+        splits = value.get("splits")
+        return cls(
+            seq=value["seq"],
+            enumerator=Versioned.from_json(value["enumerator"]) if "enumerator" in value else None,
+            splits=Versioned.from_json(splits) if splits else None,
+            count=splits["count"] if splits else 0,
+            size_bytes=splits["bytes"] if splits else 0,
+            end=bool(value.get("end")),
+        )
+
+    def unpack_splits(self, serializer: SimpleVersionedSerializer[Any]) -> list[Any]:
+        """The splits of the batch that ends here."""
+        if self.splits is None:
+            return []
+        packed, splits, at = zlib.decompress(self.splits.data), [], 0
+        while at < len(packed):
+            (length,) = struct.unpack_from(">I", packed, at)
+            splits.append(serializer.deserialize(self.splits.version, packed[at + 4 : at + 4 + length]))
+            at += 4 + length
+        return splits
+
+
+def pack_splits(splits: Sequence[Any], serializer: SimpleVersionedSerializer[Any]) -> Versioned:
+    """Splits as one deflated block: neighbours are alike, so it takes a few bytes for each."""
+    parts = []
+    for split in splits:
+        data = serializer.serialize(split)
+        parts += [struct.pack(">I", len(data)), data]
+    return Versioned(serializer.version, zlib.compress(b"".join(parts), 6))
+
+
+def is_last_batch(offsets_file: bytes) -> bool:
+    """Whether every source in Spark's offset file of a batch says that it has reached its end.
+
+    The file is a version line, a line of metadata, then a line for each source (``-`` for one without an offset).
+    """
+    lines = [line for line in offsets_file.decode("utf-8").splitlines()[2:] if line and line != "-"]
+    return bool(lines) and all(_is_end(line) for line in lines)
+
+
+def _is_end(line: str) -> bool:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and "penstock" in value and bool(value.get("end"))

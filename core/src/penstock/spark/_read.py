@@ -1,0 +1,182 @@
+"""Reading: a Source as Spark's batch reader and stream reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.errors import FatalError
+from penstock.source import ReadLimits, Source, SplitEnumerator
+from penstock.spark._coordinator import Coordinator
+from penstock.spark._offsets import StreamOffset, pack_splits
+from penstock.spark._partitions import pack, read_partition
+
+__all__ = ["BatchReader", "StreamReader"]
+
+
+class BatchReader(DataSourceReader):
+    """A bounded read. ``partitions`` runs on the driver, ``read`` in tasks."""
+
+    def __init__(self, source: Source[Any, Any], schema: pa.Schema, parallelism: int, accumulator: Any) -> None:
+        self._source = source
+        self._schema = schema
+        self._parallelism = parallelism
+        self._accumulator = accumulator
+
+    def partitions(self) -> list[InputPartition]:
+        """Every split there is now, packed."""
+        coordinator = Coordinator()
+        try:
+            return pack(self._source.list_splits(coordinator), self._source, self._parallelism)
+        finally:
+            coordinator.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See :func:`read_partition`."""
+        return read_partition(self._source, self._schema, partition, self._accumulator)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream. Everything but ``read`` runs in one long-lived process on the driver, in its main thread.
+
+    The enumerator lives here. It is made, or restored, when Spark first asks for an offset; Spark's ``start`` is what
+    it is restored from, so there is no second store.
+    """
+
+    def __init__(self, source: Source[Any, Any], schema: pa.Schema, parallelism: int, accumulator: Any) -> None:
+        self._source = source
+        self._schema = schema
+        self._parallelism = parallelism
+        self._accumulator = accumulator
+        self._coordinator: Coordinator | None = None
+        self._enumerator: SplitEnumerator[Any, Any] | None = None
+        self._position: StreamOffset | None = None
+        self._assigned: list[Any] = []
+        self._before_assigned: StreamOffset | None = None
+        self._available_now = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks get the configuration, never the enumerator."""
+        state = dict(self.__dict__)
+        state.update(_coordinator=None, _enumerator=None, _position=None, _assigned=[], _before_assigned=None)
+        return state
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The offset of a stream that has read nothing."""
+        return StreamOffset(seq=0, enumerator=None).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """From the source's options. Spark knows one limit at a time; :meth:`latestOffset` applies all of them."""
+        limits = self._source.read_limits()
+        if limits.max_groups is not None:
+            return ReadMaxFiles(limits.max_groups)
+        if limits.max_bytes is not None:
+            return ReadMaxBytes(limits.max_bytes)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Called before the first offset is asked for."""
+        self._available_now = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Takes splits until ``limit`` is met; ``start`` itself if there are none."""
+        position = StreamOffset.from_json(start)
+        enumerator = self._enumerator_at(position)
+        limits = ReadLimits() if isinstance(limit, ReadAllAvailable) else self._source.read_limits()
+        splits = self._request(enumerator, limits)
+        if not splits:
+            return start
+        end = StreamOffset(
+            seq=position.seq + 1,
+            enumerator=self._source.enumerator_serializer.pack(enumerator.snapshot_state()),
+            splits=pack_splits(splits, self._source.split_serializer),
+            count=len(splits),
+            size_bytes=sum(split.size_bytes for split in splits),
+            end=enumerator.is_exhausted(),
+        )
+        self._before_assigned, self._assigned, self._position = position, splits, end
+        return end.to_json()
+
+    def _enumerator_at(self, position: StreamOffset) -> SplitEnumerator[Any, Any]:
+        """The enumerator, brought to ``position``."""
+        if self._enumerator is not None and self._coordinator is not None:
+            self._coordinator.run_handlers()
+            if position == self._position:
+                return self._enumerator
+            if position == self._before_assigned:
+                self._enumerator.add_splits_back(self._assigned)
+                self._position, self._assigned = position, []
+                return self._enumerator
+            self._close()
+        self._coordinator = Coordinator()
+        stored = position.enumerator
+        state = None if stored is None else self._source.enumerator_serializer.unpack(stored)
+        self._enumerator = self._source.create_enumerator(self._coordinator, state)
+        self._enumerator.start()
+        self._position, self._assigned, self._before_assigned = position, [], None
+        if self._available_now:
+            self._enumerator.prepare_for_available_now()
+        return self._enumerator
+
+    @staticmethod
+    def _request(enumerator: SplitEnumerator[Any, Any], limits: ReadLimits) -> list[Any]:
+        splits: list[Any] = []
+        groups: set[str] = set()
+        size = 0
+        while (split := enumerator.handle_split_request()) is not None:
+            over_groups = limits.max_groups is not None and len(groups | {split.group}) > limits.max_groups
+            over_bytes = limits.max_bytes is not None and size + split.size_bytes > limits.max_bytes
+            if splits and (over_groups or over_bytes):
+                enumerator.add_splits_back([split])
+                break
+            splits.append(split)
+            groups.add(split.group)
+            size += split.size_bytes
+        return splits
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The splits that ``end`` holds: the same for every replay."""
+        first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        if first.seq == last.seq:
+            return []
+        if last.seq != first.seq + 1:
+            raise FatalError(f"offsets {first.seq} and {last.seq} do not follow each other: the offset log was changed")
+        return pack(last.unpack_splits(self._source.split_serializer), self._source, self._parallelism)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See :func:`read_partition`."""
+        return read_partition(self._source, self._schema, partition, self._accumulator)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """What waits behind the last offset, and the source's own counters; shown in the query's progress."""
+        if self._enumerator is None or self._coordinator is None:
+            return None
+        self._coordinator.run_handlers()
+        return {"backlog": self._enumerator.describe_backlog(), "metrics": self._coordinator.metrics.snapshot()}
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch up to ``end`` is in Spark's commit log."""
+        if self._enumerator is not None:
+            splits = StreamOffset.from_json(end).unpack_splits(self._source.split_serializer)
+            self._enumerator.notify_checkpoint_complete(splits)
+
+    def stop(self) -> None:
+        """Ends the enumerator and its threads."""
+        self._close()
+
+    def _close(self) -> None:
+        if self._enumerator is not None:
+            self._enumerator.close()
+        if self._coordinator is not None:
+            self._coordinator.close()
+        self._enumerator = self._coordinator = None

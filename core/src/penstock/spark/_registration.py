@@ -1,0 +1,73 @@
+"""``penstock.register(spark)``: every installed connector becomes a format of the session."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.errors import BadConfigurationError
+from penstock.plugins import installed_connectors
+from penstock.spark._data_source import data_source_of
+from penstock.spark._listener import PublishingListener
+from penstock.spark._metrics import CountsParam
+
+__all__ = ["Registration", "register"]
+
+_log = logging.getLogger("penstock")
+
+
+@dataclass
+class Registration:
+    """What :func:`register` did: formats that can be used, problems by connector name, counters by format."""
+
+    formats: list[str] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    accumulators: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def metrics(self) -> dict[str, dict[str, int]]:
+        """Counters of all finished tasks since registration, by format."""
+        return {name: dict(accumulator.value) for name, accumulator in self.accumulators.items()}
+
+
+def register(spark: SparkSession) -> Registration:
+    """Registers every installed connector with ``spark`` and returns what it did. Safe to call again.
+
+    A connector that does not fit this core, or fails on import, is reported as a warning and left out. On a local
+    master whose workers would run another Python (``PYSPARK_PYTHON`` unset), they are made to run this one.
+    """
+    done = Registration()
+    context = _classic_context(spark)
+    if context is not None and context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
+    for connector in installed_connectors():
+        try:
+            connector.load()
+        except BadConfigurationError as error:
+            done.problems[connector.name] = str(error)
+            warnings.warn(str(error), stacklevel=2)
+            continue
+        accumulator = context.accumulator({}, CountsParam()) if context is not None else None
+        parallelism = context.defaultParallelism if context is not None else os.cpu_count() or 1
+        spark.dataSource.register(data_source_of(connector.name, parallelism=parallelism, accumulator=accumulator))
+        done.formats.append(connector.format)
+        if accumulator is not None:
+            done.accumulators[connector.format] = accumulator
+    if not done.formats and not done.problems:
+        warnings.warn("no penstock connector is installed: pip install penstock-filesystem", stacklevel=2)
+    if context is not None:
+        PublishingListener.attach(spark)
+    return done
+
+
+def _classic_context(spark: SparkSession) -> Any:
+    """The SparkContext, ``None`` over Spark Connect."""
+    try:
+        return spark.sparkContext
+    except Exception:  # each client says no in its own way
+        return None

@@ -1,0 +1,164 @@
+"""Writing: a two-phase sink as Spark's stream writer and batch writer."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from penstock.errors import BadConfigurationError
+from penstock.finishing import query_id_of, remember_sink
+from penstock.metrics import Metrics
+from penstock.options import OptionValues
+from penstock.sink import SinkContext, WriterContext
+from penstock.sink.decision_log import DecisionLog
+from penstock.sink.two_phase import AnySink, BatchPlan, TaskResult, TwoPhaseCommit, run_task
+from penstock.spark._offsets import is_last_batch
+from penstock.storage import MemoryStorage, open_storage
+
+__all__ = ["BatchWriter", "StreamWriter"]
+
+
+@dataclass
+class TaskResultMessage(WriterCommitMessage):
+    """A task's result on its way through Spark to the driver."""
+
+    result: TaskResult
+
+
+def _run(
+    sink: AnySink,
+    plan: BatchPlan,
+    schema: pa.Schema,
+    batch_id: int,
+    batches: Iterator[pa.RecordBatch],
+    accumulator: Any,
+) -> TaskResultMessage:
+    task = TaskContext.get()
+    metrics = Metrics()
+    context = WriterContext(
+        query_id=plan.query_id,
+        schema=schema,
+        metrics=metrics,
+        batch_id=batch_id,
+        writer_index=task.partitionId() if task is not None else 0,
+        attempt_id=uuid.uuid4().hex,
+        sequence=plan.sequence,
+    )
+    result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
+    if accumulator is not None:
+        accumulator.add(result.metrics)
+    return TaskResultMessage(result)
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.equals(schema):
+        return batch
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _results(messages: list[WriterCommitMessage | None]) -> list[TaskResult]:
+    return [message.result for message in messages if isinstance(message, TaskResultMessage)]
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Exactly once over micro-batches.
+
+    Spark constructs it on the driver for every batch before its tasks start, pickles it to the tasks, and constructs it
+    again to commit or abort. The construction finishes whatever a crash left pending and plans the batch.
+    """
+
+    def __init__(
+        self,
+        sink: AnySink,
+        schema: pa.Schema,
+        connector: str,
+        options: OptionValues,
+        checkpoint: str | None,
+        accumulator: Any,
+    ) -> None:
+        if not checkpoint:
+            raise BadConfigurationError(
+                f"sink penstock.{connector} needs .option('checkpointLocation', ...) on the writer itself for exactly "
+                "once (a location from the session's configuration is not visible to it)"
+            )
+        self._sink = sink
+        self._schema = schema
+        self._accumulator = accumulator
+        storage, path = open_storage(checkpoint, options.with_prefix("s3."))
+        self._driver: tuple[Any, str, TwoPhaseCommit] | None = None
+        context = SinkContext(query_id_of(storage, path), schema)
+        protocol = TwoPhaseCommit(sink, context, DecisionLog(storage, path))
+        remember_sink(storage, path, connector, options, schema)
+        self._plan = protocol.plan()
+        self._driver = (storage, path, protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks get sink and plan."""
+        return {**self.__dict__, "_driver": None}
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Task."""
+        task = TaskContext.get()
+        batch_id = task.getLocalProperty("streaming.sql.batchId") if task is not None else None
+        if batch_id is None:
+            raise BadConfigurationError("the stream writer runs only inside a streaming query")
+        return _run(self._sink, self._plan, self._schema, int(batch_id), iterator, self._accumulator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Driver. With the last batch of a run that ends, everything still open is published too."""
+        assert self._driver is not None
+        storage, checkpoint, protocol = self._driver
+        protocol.commit(batchId, _results(messages))
+        if is_last_batch(storage.read(f"{checkpoint}/offsets/{batchId}")):
+            protocol.roll(finish=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Driver. Touches nothing that was decided."""
+        assert self._driver is not None
+        self._driver[2].abort(batchId, _results(messages))
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One write of a DataFrame: everything becomes visible at its commit, or nothing.
+
+    The decision lives in the driver's memory only: a driver killed in the middle of publishing leaves a part visible,
+    as Spark's own writers do.
+    """
+
+    def __init__(self, sink: AnySink, schema: pa.Schema, accumulator: Any) -> None:
+        self._sink = sink
+        self._schema = schema
+        self._accumulator = accumulator
+        self._plan = BatchPlan(uuid.uuid4().hex, last_batch=-1, redo=(), sequence=0, writers=1, states=())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Task."""
+        return _run(self._sink, self._plan, self._schema, 0, iterator, self._accumulator)
+
+    def _protocol(self) -> TwoPhaseCommit:
+        context = SinkContext(self._plan.query_id, self._schema)
+        return TwoPhaseCommit(self._sink, context, DecisionLog(MemoryStorage(), "/batch"))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Driver."""
+        protocol = self._protocol()
+        protocol.commit(0, _results(messages))
+        protocol.roll(finish=True)
+        protocol.clean_up()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Driver."""
+        protocol = self._protocol()
+        protocol.abort(0, _results(messages))
+        protocol.clean_up()
