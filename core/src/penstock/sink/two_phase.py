@@ -9,9 +9,9 @@
              abort    → throw away what was not decided
     driver   roll     → between batches: close what is due, or everything, by a decision of its own
 
-Invariants: decided is decided (an abort touches nothing of it); commit is idempotent and tells lost from committed; what
-an attempt makes is named by the attempt alone, so a zombie's work is never part of a decision; a decision's number is
-written once, so two drivers can't both decide.
+Invariants: decided is decided (an abort touches nothing of it); commit is idempotent and tells lost from committed;
+what an attempt makes is named by the attempt alone, so a zombie's work is never part of a decision; a decision's number
+is written once, so two drivers can't both decide.
 
 The protocol follows Flink's two-phase commit sink with its checkpoint replaced by the decision; unlike there, a
 committable that was lost before it could be published withdraws the decision, so that the batch is written again.
@@ -69,7 +69,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What one successful attempt sends to the driver. ``skipped``: its share was decided before, nothing was written."""
+    """What one successful attempt sends to the driver. ``skipped``: its share had been decided, nothing was written."""
 
     writer: int
     attempt: str

@@ -1,0 +1,227 @@
+"""A small two-phase sink on real files, for tests of the protocol itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.serialization import JsonSerializer
+from penstock.sink import (
+    Committer,
+    CommitOutcome,
+    Prepared,
+    Rolled,
+    SinkContext,
+    SinkWriter,
+    StateRoller,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
+from penstock.sink.decision_log import DecisionLog
+from penstock.sink.two_phase import BatchPlan, TaskResult, TwoPhaseCommit, run_task
+from penstock.storage import LocalStorage, Storage
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+class Crash(BaseException):
+    """Stands for a process that ends on the spot: nothing below catches it."""
+
+
+class Fuse:
+    """Blows at the ``at``-th step; counts the steps if ``at`` is None."""
+
+    def __init__(self, at: int | None = None) -> None:
+        self.at = at
+        self.steps: list[str] = []
+
+    def step(self, what: str) -> None:
+        self.steps.append(what)
+        if self.at is not None and len(self.steps) == self.at + 1:
+            raise Crash(what)
+
+
+@dataclass(frozen=True)
+class LedgerSink(TwoPhaseCommitSink):
+    """Rows with an even writer index are published batch by batch; the others are carried until five are together."""
+
+    root: str
+    fuse: Fuse
+    deterministic: bool = False
+
+    @property
+    def committable_serializer(self) -> JsonSerializer:
+        return JsonSerializer(1, lambda value: value, lambda _, value: value)
+
+    state_serializer = committable_serializer
+
+    @property
+    def plan_is_deterministic(self) -> bool:
+        return self.deterministic
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return LedgerWriter(self, context)
+
+    def create_committer(self, context: SinkContext) -> Committer:
+        return LedgerCommitter(self)
+
+    def create_roller(self, context: WriterContext) -> StateRoller:
+        return LedgerRoller(self, context)
+
+
+class LedgerWriter(SinkWriter):
+    def __init__(self, sink: LedgerSink, context: WriterContext) -> None:
+        self.sink, self.context, self.ids = sink, context, []
+        self.name = f"{context.batch_id}-{context.attempt_id}"
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.ids += batch.column(0).to_pylist()
+
+    def prepare_commit(self) -> Prepared:
+        if not self.ids:
+            return Prepared()
+        hide(self.sink, self.name, self.ids)
+        if self.context.writer_index % 2 == 0:
+            return Prepared(committables=[{"name": self.name, "consumed": []}], sequences_used=1)
+        return Prepared(states=[{"name": self.name, "rows": len(self.ids)}])
+
+    def abort(self) -> None:
+        pass
+
+
+class LedgerRoller(StateRoller):
+    def __init__(self, sink: LedgerSink, context: WriterContext) -> None:
+        self.sink, self.context = sink, context
+
+    def roll(self, states: Sequence[Any], *, finish: bool) -> list[Rolled]:
+        if not finish and sum(state["rows"] for state in states) < 5:
+            return []
+        name = f"{self.context.batch_id}-{self.context.attempt_id}-rolled"
+        ids = [i for state in states for i in reveal(f"{self.sink.root}/.hidden/{state['name']}")]
+        hide(self.sink, name, ids)
+        committable = {"name": name, "consumed": [state["name"] for state in states]}
+        return [Rolled(list(range(len(states))), committables=[committable], sequences_used=1)]
+
+    def abort(self) -> None:
+        pass
+
+
+class LedgerCommitter(Committer):
+    def __init__(self, sink: LedgerSink) -> None:
+        self.sink = sink
+
+    def commit(self, committables: Sequence[Any]) -> list[CommitOutcome]:
+        return [self._publish(committable) for committable in committables]
+
+    def _publish(self, committable: Any) -> CommitOutcome:
+        hidden, final = f"{self.sink.root}/.hidden/{committable['name']}", f"{self.sink.root}/{committable['name']}"
+        outcome = CommitOutcome.ALREADY_COMMITTED
+        if not os.path.exists(final):
+            if not os.path.exists(hidden):
+                return CommitOutcome.LOST
+            self.sink.fuse.step("before publish")
+            os.rename(hidden, final)
+            self.sink.fuse.step("after publish")
+            outcome = CommitOutcome.COMMITTED
+        for name in committable["consumed"]:
+            Path(f"{self.sink.root}/.hidden/{name}").unlink(missing_ok=True)
+        return outcome
+
+    def abort(self, committables: Sequence[Any], states: Sequence[Any]) -> None:
+        for left in (*committables, *states):
+            Path(f"{self.sink.root}/.hidden/{left['name']}").unlink(missing_ok=True)
+
+    def clean_up(self, live_states: Sequence[Any], *, before_batch: int) -> int:
+        live = {state["name"] for state in live_states}
+        names = os.listdir(f"{self.sink.root}/.hidden") if os.path.isdir(f"{self.sink.root}/.hidden") else []
+        dead = [name for name in names if name not in live and int(name.split("-")[0]) < before_batch]
+        for name in dead:
+            self.sink.fuse.step("clean up")
+            os.unlink(f"{self.sink.root}/.hidden/{name}")
+        return len(dead)
+
+
+def hide(sink: LedgerSink, name: str, ids: Iterable[int]) -> None:
+    os.makedirs(f"{sink.root}/.hidden", exist_ok=True)
+    Path(f"{sink.root}/.hidden/{name}").write_text("".join(f"{i}\n" for i in ids))
+
+
+def reveal(path: str) -> list[int]:
+    return [int(line) for line in Path(path).read_text().splitlines()]
+
+
+class FusedStorage(LocalStorage):
+    """Local files with a fuse before and after every write."""
+
+    def __init__(self, fuse: Fuse) -> None:
+        self.fuse = fuse
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self.fuse.step(f"before decide {os.path.basename(path)}")
+        written = super().put_if_absent(path, data)
+        self.fuse.step(f"after decide {os.path.basename(path)}")
+        return written
+
+    def put(self, path: str, data: bytes) -> None:
+        self.fuse.step(f"before put {os.path.basename(path)}")
+        super().put(path, data)
+        self.fuse.step(f"after put {os.path.basename(path)}")
+
+
+class Query:
+    """A driver with its tasks, without Spark: plans, runs attempts, commits; can be 'restarted' on the same files."""
+
+    def __init__(self, root: Path, fuse: Fuse | None = None, *, deterministic: bool = False) -> None:
+        self.root, self.fuse = root, fuse or Fuse()
+        self.sink = LedgerSink(str(root / "out"), self.fuse, deterministic)
+        self.storage: Storage = FusedStorage(self.fuse)
+        self.log = DecisionLog(self.storage, str(root / "ck"))
+        os.makedirs(root / "out", exist_ok=True)
+
+    @property
+    def protocol(self) -> TwoPhaseCommit:
+        return TwoPhaseCommit(self.sink, SinkContext("q", SCHEMA), self.log)
+
+    def plan(self) -> BatchPlan:
+        return self.protocol.plan()
+
+    def attempt(self, plan: BatchPlan, batch_id: int, writer: int, ids: Sequence[int]) -> TaskResult:
+        context = WriterContext("q", SCHEMA, batch_id=batch_id, writer_index=writer, attempt_id=os.urandom(16).hex())
+        context = replace(context, sequence=plan.sequence)
+        return run_task(self.sink, plan, context, iter([pa.record_batch([pa.array(ids, pa.int64())], schema=SCHEMA)]))
+
+    def tasks(self, batch_id: int, shares: Sequence[Sequence[int]]) -> list[TaskResult]:
+        plan = self.plan()
+        return [self.attempt(plan, batch_id, writer, ids) for writer, ids in enumerate(shares)]
+
+    def run(self, batch_id: int, shares: Sequence[Sequence[int]]) -> None:
+        self.protocol.commit(batch_id, self.tasks(batch_id, shares))
+
+    def visible(self) -> list[int]:
+        paths = [path for path in (self.root / "out").iterdir() if path.is_file()]
+        return sorted(i for path in paths for i in reveal(str(path)))
+
+    def hidden(self) -> list[str]:
+        folder = self.root / "out" / ".hidden"
+        return sorted(os.listdir(folder)) if folder.exists() else []
+
+
+@pytest.fixture
+def new_query(tmp_path: Path) -> Callable[..., Query]:
+    return lambda *args, **kwargs: Query(tmp_path, *args, **kwargs)
+
+
+@pytest.fixture
+def fuse_type() -> type[Fuse]:
+    return Fuse
+
+
+@pytest.fixture
+def crash_type() -> type[Crash]:
+    return Crash

@@ -1,0 +1,71 @@
+"""One direction of imports: connector → contracts ← penstock.spark; nobody but penstock.spark knows PySpark."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "core" / "src" / "penstock"
+#: What a package of the core may import of the core; the modules right below penstock are "contracts" here.
+ALLOWED = {
+    "errors": set(),
+    "metrics": set(),
+    "options": {"errors"},
+    "serialization": {"errors"},
+    "storage": {"errors", "options"},
+    "source": {"errors", "metrics", "serialization"},
+    "sink": {"errors", "metrics", "serialization", "storage"},
+    "plugins": {"_version", "errors", "options", "sink", "source"},
+    "finishing": {"errors", "options", "plugins", "sink", "storage"},
+}
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def python_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_contracts_import_only_what_is_below_them(package):
+    files = python_files(CORE / package) if (CORE / package).is_dir() else [CORE / f"{package}.py"]
+    assert files
+    for path in files:
+        for name in imported(path):
+            parts = name.split(".")
+            if parts[0] == "penstock" and len(parts) > 1 and (CORE / parts[1]).with_suffix(".py").exists():
+                assert parts[1] in ALLOWED[package] | {package}, f"{path} imports {name}"
+            elif parts[0] == "penstock" and len(parts) > 1 and (CORE / parts[1]).is_dir():
+                assert parts[1] in ALLOWED[package] | {package}, f"{path} imports {name}"
+
+
+def test_only_the_adapter_and_the_command_know_pyspark():
+    outsiders = [p for p in python_files(CORE) if p.relative_to(CORE).parts[0] not in ("spark", "cli", "testing")]
+    connectors = [p for p in python_files(ROOT / "connectors") if "tests" not in p.parts]
+    assert len(outsiders) > 10 and len(connectors) > 5
+    for path in outsiders + connectors:
+        assert not {n for n in imported(path) if n.split(".")[0] in ("pyspark", "py4j")}, path
+        assert not {n for n in imported(path) if n.startswith("penstock.spark")} or path.name == "__init__.py", path
+
+
+def test_connectors_load_without_pyspark():
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from penstock.plugins import installed_connectors\n"
+        "loaded = [c.load() for c in installed_connectors()]\n"
+        "assert loaded, 'no connector is installed'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
