@@ -13,8 +13,8 @@ import pytest
 
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
-    Committer,
     CommitOutcome,
+    Committer,
     Prepared,
     Rolled,
     SinkContext,

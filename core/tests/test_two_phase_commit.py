@@ -38,7 +38,7 @@ def test_carried_rows_are_hidden_until_rolled(new_query):
 
 
 def test_crash_at_every_step_loses_and_doubles_nothing(tmp_path, new_query, fuse_type, crash_type):
-    """Ends the driver at each step of the protocol, restarts it, replays the batch that the engine had not committed."""
+    """Ends the driver at each step, restarts it, and replays the batch that the engine had not committed."""
     Query = type(new_query())
     dry = fuse_type()
     run_all(Query(tmp_path / "dry", dry))

@@ -1,0 +1,59 @@
+"""The plugin that ties the file source and the file sink to their names and options."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.options import OptionSet, OptionValues
+from penstock.plugins import (
+    ADMISSION_CONTROL,
+    BATCH_READ,
+    BATCH_WRITE,
+    DISCOVERY,
+    EXACTLY_ONCE,
+    RESCALING,
+    STREAM_READ,
+    STREAM_WRITE,
+    Capability,
+    Connector,
+)
+from penstock.sink import TwoPhaseCommitSink
+from penstock.source import Source
+from penstock_filesystem.sink import SINK_OPTIONS, FileSink
+from penstock_filesystem.source import SOURCE_OPTIONS, FileSource
+
+__all__ = ["FileSystemConnector"]
+
+
+class FileSystemConnector(Connector):
+    """Text, CSV, JSON lines, Parquet, Avro, binary and sequence files."""
+
+    summary: ClassVar[str] = "Files in directories: local disks, S3 and compatible stores"
+    source_options: ClassVar[OptionSet | None] = SOURCE_OPTIONS
+    sink_options: ClassVar[OptionSet | None] = SINK_OPTIONS
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {
+            BATCH_READ,
+            STREAM_READ,
+            BATCH_WRITE,
+            STREAM_WRITE,
+            EXACTLY_ONCE,
+            RESCALING,
+            ADMISSION_CONTROL,
+            DISCOVERY,
+        }
+    )
+
+    def create_source(self, options: OptionValues) -> Source[Any, Any]:
+        """A file source."""
+        return FileSource.from_options(options)
+
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> TwoPhaseCommitSink[Any, Any]:
+        """A file sink."""
+        return FileSink.from_options(options, schema)
+
+    def describe_guarantee(self) -> str:
+        """See the base class."""
+        return "source: every row of every file once; sink: exactly once (two-phase commit)"

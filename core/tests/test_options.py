@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock import BadConfigurationError
+from penstock.options import Option, OptionSet, parse_bytes, parse_duration_ms
+
+DECLARED = OptionSet(
+    [
+        Option("path", "Where", required=True),
+        Option("maxFilesPerTrigger", "How many", kind="int", default="100", minimum=1),
+        Option("format", "What", kind="choice", choices=("csv", "parquet"), default="csv"),
+        Option("header", "Header line", kind="bool", default="false"),
+        Option("maxSplitBytes", "Size", kind="bytes", default="128mb"),
+        Option("interval", "Time", kind="duration", default="10 seconds"),
+        Option("s3.secret", "Secret", secret=True),
+        Option("kafka.*", "Client settings"),
+        Option("password.*", "Passwords", secret=True),
+    ]
+)
+
+
+def parse(**given):
+    return DECLARED.parse({"path": "x", **given}, owner="source penstock.t")
+
+
+def test_defaults_and_types():
+    values = parse(header="TRUE", FORMAT="Parquet")
+    assert (values["maxfilespertrigger"], values["format"], values["header"]) == (100, "parquet", True)
+    assert (values["maxSplitBytes"], values["interval"]) == (128 << 20, 10_000)
+    assert values["s3.secret"] is None and values.is_set("header") and not values.is_set("interval")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"maxFilePerTrigger": "1"}, "no option 'maxFilePerTrigger'; did you mean 'maxFilesPerTrigger'?"),
+        ({"maxFilesPerTrigger": "many"}, "'many' is not a whole number"),
+        ({"maxFilesPerTrigger": "0"}, "below the least value 1"),
+        ({"format": "parket"}, "'parket' is not one of csv, parquet; did you mean 'parquet'?"),
+        ({"header": "yes"}, "'yes' is not true or false"),
+        ({"maxSplitBytes": "12 parsecs"}, "is not a size such as"),
+        ({"interval": "soon"}, "is not a duration such as"),
+    ],
+)
+def test_mistakes_are_named(given, message):
+    with pytest.raises(BadConfigurationError, match="option") as caught:
+        parse(**given)
+    assert message in str(caught.value)
+
+
+def test_required():
+    with pytest.raises(BadConfigurationError, match="needs the option 'path': Where"):
+        DECLARED.parse({}, owner="source penstock.t")
+
+
+def test_engine_options_pass():
+    assert "checkpointlocation" not in DECLARED.parse(
+        {"path": "x", "checkpointLocation": "ck"}, owner="t", ignore=("checkpointLocation",)
+    )
+
+
+def test_prefixes():
+    values = parse(**{"kafka.bootstrap.servers": "a:1", "KAFKA.acks": "all"})
+    assert values.with_prefix("kafka.") == {"bootstrap.servers": "a:1", "acks": "all"}
+
+
+def test_secrets_are_never_shown():
+    values = parse(**{"s3.secret": "hunter2", "password.db": "hunter2"})
+    assert "hunter2" not in repr(values) and "hunter2" not in str(values.texts(secrets=False))
+    assert values["s3.secret"] == "hunter2" and "s3.secret" in values.texts(secrets=True)
+    secret_number = OptionSet([Option("pin", "Pin", kind="int", secret=True)])
+    with pytest.raises(BadConfigurationError) as caught:
+        secret_number.parse({"pin": "hunter2"}, owner="t")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("1.5k", 1536), ("2 GiB", 2 << 30), ("128MB", 128 << 20)])
+def test_bytes(text, size):
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("500", 500), ("1.5s", 1500), ("5 minutes", 300_000), ("7d", 604_800_000), ("250ms", 250)]
+)
+def test_durations(text, ms):
+    assert parse_duration_ms(text) == ms
+
+
+def test_declared_twice():
+    with pytest.raises(ValueError, match="twice"):
+        OptionSet([Option("a", ""), Option("A", "")])

@@ -1,0 +1,280 @@
+"""The loop inside a task, the coordinator and the stream reader, on a source that counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+import pytest
+
+from penstock import FatalError
+from penstock.metrics import Metrics
+from penstock.serialization import JsonSerializer
+from penstock.source import (
+    ReaderContext,
+    ReadLimits,
+    RecordEmitter,
+    RecordsBySplits,
+    Source,
+    SourceReader,
+    SplitEnumerator,
+    SplitReader,
+)
+from penstock.spark._coordinator import Coordinator
+from penstock.spark._partitions import pack
+from penstock.spark._read import StreamReader
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Range:
+    first: int
+    last: int
+
+    @property
+    def split_id(self):
+        return f"{self.first}-{self.last}"
+
+    @property
+    def size_bytes(self):
+        return (self.last - self.first) * 8
+
+    @property
+    def group(self):
+        return self.split_id
+
+
+class CountingEnumerator(SplitEnumerator):
+    def __init__(self, context, position, available):
+        self.context, self.position, self.available, self.back, self.frozen = context, position, available, [], None
+        self.completed = []
+
+    def start(self):
+        pass
+
+    def handle_split_request(self):
+        if self.back:
+            return self.back.pop(0)
+        end = self.frozen if self.frozen is not None else self.available()
+        if self.position >= end:
+            return None
+        split = Range(self.position, min(self.position + 10, end))
+        self.position = split.last
+        return split
+
+    def add_splits_back(self, splits):
+        self.back = [*splits, *self.back]
+
+    def snapshot_state(self):
+        return min([self.position, *(split.first for split in self.back)])
+
+    def prepare_for_available_now(self):
+        self.frozen = self.available()
+
+    def is_exhausted(self):
+        return self.frozen is not None and self.position >= self.frozen and not self.back
+
+    def notify_checkpoint_complete(self, splits):
+        self.completed += splits
+
+
+class CountingReader(SplitReader):
+    def __init__(self, source):
+        self.source, self.splits, self.woken = source, [], threading.Event()
+
+    def handle_splits_changes(self, splits):
+        self.splits += splits
+
+    def fetch(self):
+        if self.source.blocks:
+            self.woken.wait(30)
+            return RecordsBySplits()
+        split = self.splits.pop(0)
+        if self.source.fails_at is not None and split.first >= self.source.fails_at:
+            raise OSError("broken line")
+        return RecordsBySplits([(split.split_id, split)], [split.split_id])
+
+    def wake_up(self):
+        self.woken.set()
+
+    def close(self):
+        self.source.closed.append(threading.current_thread().name)
+
+
+class CountingEmitter(RecordEmitter):
+    def emit_record(self, element, split_state):
+        yield pa.record_batch([pa.array(range(element.first, element.last), pa.int32())], names=["n"])
+
+
+class CountingSource(Source):
+    def __init__(self, available=100, limits=None, blocks=False, fails_at=None):
+        self.available, self.limits, self.blocks, self.fails_at = available, limits or ReadLimits(), blocks, fails_at
+        self.closed = []
+
+    split_serializer = JsonSerializer(1, lambda s: [s.first, s.last], lambda _, v: Range(*v))
+    enumerator_serializer = JsonSerializer(1, lambda s: s, lambda _, v: v)
+
+    def read_limits(self):
+        return self.limits
+
+    def create_enumerator(self, context, checkpoint):
+        return CountingEnumerator(context, checkpoint or 0, lambda: self.available)
+
+    def create_reader(self, context):
+        return CountingReader(self)
+
+    def create_emitter(self, context):
+        return CountingEmitter()
+
+
+def read(source, splits):
+    metrics = Metrics()
+    batches = list(SourceReader(source, ReaderContext(SCHEMA, metrics)).read(splits))
+    assert all(batch.schema == SCHEMA for batch in batches)
+    return [n for batch in batches for n in batch.column(0).to_pylist()], metrics
+
+
+def test_reads_every_split_in_order_and_casts():
+    source = CountingSource()
+    rows, metrics = read(source, [Range(0, 3), Range(3, 3), Range(7, 9)])
+    assert rows == [0, 1, 2, 7, 8] and metrics.snapshot() == {"rows_read": 5}
+    assert source.closed == ["penstock-fetcher"]
+
+
+def test_failure_of_the_fetcher_reaches_the_task():
+    source = CountingSource(fails_at=5)
+    with pytest.raises(OSError, match="broken line"):
+        read(source, [Range(0, 5), Range(5, 9)])
+    assert len(source.closed) == 1
+
+
+def test_killed_task_wakes_the_reader_up():
+    source = CountingSource(blocks=True)
+    reader = SourceReader(source, ReaderContext(SCHEMA, Metrics()))
+    iterator = reader.read([Range(0, 3)])
+    threading.Timer(0.2, lambda: reader._fetched.put(KeyboardInterrupt())).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert time.monotonic() - started < 5 and len(source.closed) == 1
+
+
+def test_leaving_early_closes():
+    source = CountingSource()
+    iterator = SourceReader(source, ReaderContext(SCHEMA, Metrics())).read([Range(i, i + 1) for i in range(50)])
+    next(iterator)
+    iterator.close()
+    assert len(source.closed) == 1
+
+
+def test_same_split_twice_is_refused():
+    with pytest.raises(FatalError, match="share a split id"):
+        read(CountingSource(), [Range(0, 3), Range(0, 3)])
+
+
+def stream(source):
+    return StreamReader(source, SCHEMA, 2, None)
+
+
+def rows_between(reader, start, end):
+    return [n for p in reader.partitions(start, end) for b in reader.read(p) for n in b.column(0).to_pylist()]
+
+
+def drain(reader, offset):
+    """Batches from ``offset`` until nothing is left, as Spark asks for them."""
+    rows, limit = [], reader.getDefaultReadLimit()
+    while (end := reader.latestOffset(offset, limit)) != offset:
+        rows.append(rows_between(reader, offset, end))
+        offset = end
+    return rows, offset
+
+
+def test_limits_and_offsets_converge():
+    reader = stream(CountingSource(available=35, limits=ReadLimits(max_groups=2)))
+    rows, end = drain(reader, reader.initialOffset())
+    assert [len(batch) for batch in rows] == [20, 15]
+    assert list(chain(*rows)) == list(range(35)) and reader.partitions(end, end) == []
+
+
+def test_byte_limit_takes_at_least_one_split():
+    reader = stream(CountingSource(available=30, limits=ReadLimits(max_bytes=1)))
+    assert [len(batch) for batch in drain(reader, reader.initialOffset())[0]] == [10, 10, 10]
+
+
+def test_restart_from_any_offset_goes_on_exactly_there():
+    source = CountingSource(available=35, limits=ReadLimits(max_groups=1))
+    reader = stream(source)
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    restarted = stream(source)
+    assert rows_between(restarted, restarted.initialOffset(), first) == list(range(10))  # the replay
+    rows, _ = drain(restarted, first)
+    assert list(chain(*rows)) == list(range(10, 35))
+
+
+def test_offset_that_spark_did_not_use_is_handed_out_again():
+    reader = stream(CountingSource(available=20, limits=ReadLimits(max_groups=1)))
+    start = reader.initialOffset()
+    unused = reader.latestOffset(start, reader.getDefaultReadLimit())
+    again = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert rows_between(reader, start, unused) == rows_between(reader, start, again) == list(range(10))
+
+
+def test_available_now_ends_where_it_began():
+    source = CountingSource(available=20, limits=ReadLimits(max_groups=1))
+    reader = stream(source)
+    reader.prepareForTriggerAvailableNow()
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    source.available = 500
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    assert "end" not in first and second["end"]
+    assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
+
+
+def test_offsets_that_do_not_follow_are_refused():
+    reader = stream(CountingSource(available=40, limits=ReadLimits(max_groups=1)))
+    start = reader.initialOffset()
+    one = reader.latestOffset(start, reader.getDefaultReadLimit())
+    two = reader.latestOffset(one, reader.getDefaultReadLimit())
+    with pytest.raises(FatalError, match="do not follow"):
+        reader.partitions(start, two)
+
+
+def test_commit_reaches_the_enumerator():
+    reader = stream(CountingSource(available=10))
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    reader.commit(end)
+    assert reader._enumerator.completed == [Range(0, 10)]
+
+
+def test_small_splits_share_a_task_and_order_is_kept():
+    splits = [Range(i, i + 1) for i in range(1000)]
+    partitions = pack(splits, CountingSource(), parallelism=2)
+    assert 2 <= len(partitions) < 100
+    assert [split for partition in partitions for split in partition.splits] == splits
+
+
+def test_coordinator_runs_handlers_in_the_callers_thread():
+    coordinator, seen = Coordinator(), []
+    coordinator.call_async(lambda: 1 / 0, lambda value, error: seen.append(type(error)))
+    coordinator.call_async(lambda: 42, lambda value, error: seen.append((value, threading.current_thread().name)))
+    assert coordinator.await_handlers(lambda: len(seen) == 2, 5000)
+    assert ZeroDivisionError in seen and (42, threading.current_thread().name) in seen
+    assert not coordinator.await_handlers(lambda: False, 10)
+    coordinator.close()
+
+
+def test_coordinator_repeats_until_closed():
+    coordinator, seen = Coordinator(), []
+    coordinator.call_async(lambda: None, lambda value, error: seen.append(1), interval_ms=5)
+    assert coordinator.await_handlers(lambda: len(seen) >= 3, 5000)
+    coordinator.close()
+    time.sleep(0.05)
+    coordinator.run_handlers()
+    count = len(seen)
+    time.sleep(0.05)
+    coordinator.run_handlers()
+    assert len(seen) == count

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pickle
+import threading
+
+import pytest
+
+from penstock import BadConfigurationError
+from penstock.storage import LocalStorage, MemoryStorage, open_storage
+
+
+@pytest.fixture(params=[LocalStorage, MemoryStorage])
+def storage(request):
+    return request.param()
+
+
+def test_put_if_absent_writes_once(storage, tmp_path):
+    path = f"{tmp_path}/a/b"
+    assert storage.put_if_absent(path, b"1")
+    assert not storage.put_if_absent(path, b"2")
+    assert storage.read(path) == b"1" and storage.list_names(f"{tmp_path}/a") == ["b"]
+    storage.put(path, b"33")
+    assert storage.read(path) == b"33" and storage.size(path) == 2
+    storage.delete([path, f"{tmp_path}/a/none"])
+    assert storage.size(path) is None
+    with pytest.raises(FileNotFoundError):
+        storage.read(path)
+
+
+def test_of_many_at_once_one_wins(tmp_path):
+    storage, won = LocalStorage(), []
+    gate = threading.Barrier(8)
+
+    def race(i):
+        gate.wait()
+        if storage.put_if_absent(f"{tmp_path}/x", b"%d" % i):
+            won.append(i)
+
+    threads = [threading.Thread(target=race, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1 and storage.read(f"{tmp_path}/x") == b"%d" % won[0]
+    assert storage.list_names(str(tmp_path)) == ["x"]
+
+
+def test_full_or_read_only_disk_leaves_nothing(tmp_path, monkeypatch):
+    def fails(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fails)
+    with pytest.raises(OSError, match="No space"):
+        LocalStorage().put_if_absent(f"{tmp_path}/x", b"1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_urls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert open_storage("ck/")[1] == f"{tmp_path}/ck"
+    assert open_storage(f"file://{tmp_path}/ck/")[1] == f"{tmp_path}/ck"
+    storage, path = open_storage("s3a://bucket/some/key/", {"endpoint": "http://127.0.0.1:1", "secret": "hunter2"})
+    assert path == "bucket/some/key" and storage.url(path) == "s3://bucket/some/key"
+    assert "hunter2" not in repr(storage)
+    assert isinstance(pickle.loads(pickle.dumps(storage)), type(storage))
+    with pytest.raises(BadConfigurationError, match="ftp"):
+        open_storage("ftp://x/y")
+
+
+def test_missing_directory_is_empty(storage, tmp_path):
+    assert storage.list_names(f"{tmp_path}/none") == []

@@ -1,0 +1,91 @@
+"""Everything that is stored has a version, and what an earlier release stored opens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock import FatalError
+from penstock.serialization import JsonSerializer, Versioned
+from penstock.sink.decision_log import Decision, Output, StateItem
+from penstock.spark._offsets import StreamOffset, is_last_batch, pack_splits
+
+GOLDEN = Path(__file__).parent / "golden"
+TEXT = JsonSerializer(1, lambda value: value, lambda _, value: value)
+
+DECISION = Decision(
+    number=7,
+    kind="batch",
+    last_batch=5,
+    outputs=(
+        Output(0, "a" * 32, (), (Versioned(1, b'{"path":"x"}'),), (), 1),
+        Output(1, "b" * 32, ("s1",), (), (StateItem("s2", Versioned(1, b'"two"')),), 2),
+    ),
+    states=(StateItem("s2", Versioned(1, b'"two"')), StateItem("s0", Versioned(1, b'"zero"'))),
+    sequence=12,
+    writers=2,
+    redo=(1,),
+    driver="c" * 32,
+    time_ms=1_700_000_000_000,
+    metrics={"rows_written": 10},
+)
+OFFSET = StreamOffset(
+    seq=3,
+    enumerator=Versioned(1, b'{"position":9}'),
+    splits=pack_splits(["one", "zwei", "três"], TEXT),
+    count=3,
+    size_bytes=99,
+    end=True,
+)
+
+
+def test_decision_of_format_1_opens():
+    stored = (GOLDEN / "decision-v1.json").read_bytes()
+    assert Decision.from_bytes(stored, done=False, where="golden") == DECISION
+
+
+def test_decision_round_trip():
+    assert Decision.from_bytes(DECISION.to_bytes(), done=False, where="x") == DECISION
+
+
+def test_newer_decision_is_refused_with_advice():
+    newer = json.dumps({**json.loads(DECISION.to_bytes()), "format": 99}).encode()
+    with pytest.raises(FatalError, match="newer penstock"):
+        Decision.from_bytes(newer, done=False, where="x")
+
+
+def test_offset_of_format_1_opens():
+    stored = StreamOffset.from_json(json.loads((GOLDEN / "offset-v1.json").read_text()))
+    assert stored.unpack_splits(TEXT) == ["one", "zwei", "três"]
+    assert (stored.seq, stored.enumerator, stored.count, stored.size_bytes, stored.end) == (
+        3,
+        OFFSET.enumerator,
+        3,
+        99,
+        True,
+    )
+
+
+def test_offset_round_trip_and_strangers():
+    assert StreamOffset.from_json(json.loads(json.dumps(OFFSET.to_json()))) == OFFSET
+    with pytest.raises(FatalError, match="another source"):
+        StreamOffset.from_json({"logOffset": 3})
+    with pytest.raises(FatalError, match="newer penstock"):
+        StreamOffset.from_json({"penstock": 2, "seq": 0})
+
+
+def test_serializer_refuses_versions_from_the_future():
+    with pytest.raises(FatalError, match="version 2"):
+        TEXT.deserialize(2, b"1")
+
+
+def test_last_batch_needs_every_source_at_its_end():
+    end, going_on = json.dumps(OFFSET.to_json()), json.dumps(StreamOffset(1, None).to_json())
+    head = 'v1\n{"batchWatermarkMs":0}\n'
+    assert is_last_batch(f"{head}{end}".encode())
+    assert is_last_batch(f"{head}{end}\n-\n{end}".encode())
+    assert not is_last_batch(f"{head}{end}\n{going_on}".encode())
+    assert not is_last_batch(f"{head}{end}\n42".encode())
+    assert not is_last_batch(head.encode())

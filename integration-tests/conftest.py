@@ -1,0 +1,126 @@
+"""Running real drivers as processes, and counting what came out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+HERE = Path(__file__).parent
+
+
+class Driver:
+    """One Spark driver in a process group of its own, running ``jobs/<name>.py`` with ``key=value`` arguments."""
+
+    def __init__(self, folder: Path, job: str, arguments: dict[str, object], fault: str = "", scope: str = "") -> None:
+        self.folder = folder
+        self.counter = folder / f"fault-{time.time_ns()}"
+        self.log = folder / f"driver-{time.time_ns()}.log"
+        environment = dict(
+            os.environ,
+            SPARK_LOCAL_IP="127.0.0.1",
+            PYSPARK_PYTHON=sys.executable,
+            PYSPARK_DRIVER_PYTHON=sys.executable,
+            PYTHONPATH=str(HERE / "faults"),
+            FAULT_POINT=fault,
+            FAULT_COUNTER=str(self.counter),
+            FAULT_SCOPE=scope,
+        )
+        command = [sys.executable, str(HERE / "jobs" / f"{job}.py"), *(f"{k}={v}" for k, v in arguments.items())]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True
+            )
+
+    def wait(self, timeout: float = 180) -> int:
+        """The exit status; negative if a signal ended it."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the driver did not end in {timeout} s:\n{self.tail()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL to driver and JVM."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+
+    def was_hit(self) -> bool:
+        """Whether the fault point was reached."""
+        return Path(f"{self.counter}.hit").exists()
+
+    def tail(self, lines: int = 40) -> str:
+        """The end of the driver's output."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Callable[..., Driver]:
+    started: list[Driver] = []
+
+    def start(job: str, fault: str = "", scope: str = "", **arguments: object) -> Driver:
+        started.append(Driver(tmp_path, job, arguments, fault, scope))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.kill()
+
+
+def finished_rows(directory: Path, column: str = "id") -> Counter:
+    """How often each value of ``column`` stands in the finished Parquet files, as any reader sees them."""
+    files = [
+        str(p) for p in directory.rglob("*.parquet") if not any(x[0] in "._" for x in p.relative_to(directory).parts)
+    ]
+    return (
+        Counter(ds.dataset(files, format="parquet").to_table([column]).column(column).to_pylist())
+        if files
+        else Counter()
+    )
+
+
+def check_exactly_once(directory: Path, expected: range) -> None:
+    """Raises with the numbers of lost and doubled rows."""
+    rows = finished_rows(directory)
+    lost, doubled = [i for i in expected if i not in rows], [i for i, n in rows.items() if n > 1]
+    strange = [i for i in rows if i not in expected]
+    assert (len(lost), len(doubled), strange[:5]) == (0, 0, []), f"lost {lost[:5]}, doubled {doubled[:5]}"
+
+
+@pytest.fixture
+def exactly_once() -> Callable[[Path, range], None]:
+    return check_exactly_once
+
+
+@pytest.fixture
+def rows_of() -> Callable[..., Counter]:
+    return finished_rows
+
+
+@pytest.fixture
+def csv_files(tmp_path: Path) -> Callable[..., range]:
+    """Writes files ``in/NNNN.csv`` with consecutive ids; gives the whole range so far."""
+
+    def write(files: int, rows: int, first: int = 0) -> range:
+        folder = tmp_path / "in"
+        folder.mkdir(exist_ok=True)
+        for number in range(files):
+            start = first + number * rows
+            lines = "".join(f"{i},2024-01-01T00:00:{i % 60:02d},note {i}\n" for i in range(start, start + rows))
+            hidden = folder / f".{start:08d}.csv"
+            hidden.write_text("id,at,note\n" + lines)
+            hidden.rename(folder / f"{start:08d}.csv")
+        return range(first + files * rows)
+
+    return write

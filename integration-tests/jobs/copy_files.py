@@ -1,0 +1,45 @@
+"""CSV files to Parquet files, as a user would write it; ``key=value`` arguments."""
+
+import os
+import sys
+
+if os.environ.get("FAULT_POINT"):
+    # Set before the JVM starts, so that every worker process inherits it.
+    os.environ["FAULT_GROUP"] = os.environ.get("FAULT_SCOPE") or str(os.getpgid(0))
+
+from pyspark.sql import SparkSession
+
+import penstock
+
+arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
+master = arguments.pop("master", "local[2]")
+mode = arguments.pop("mode", "plain")
+files_per_trigger = arguments.pop("files_per_trigger", "2")
+builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+builder = builder.config("spark.sql.shuffle.partitions", arguments.pop("shuffle_partitions", "2"))
+builder = builder.config("spark.default.parallelism", arguments.pop("parallelism", "2"))
+for name in [name for name in arguments if name.startswith("spark.")]:
+    builder = builder.config(name, arguments.pop(name))
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+penstock.register(spark)
+rows = (
+    spark.readStream.format("penstock.filesystem")
+    .schema("id long, at timestamp, note string")
+    .option("format", "csv")
+    .option("header", True)
+    .option("maxFilesPerTrigger", files_per_trigger)
+    .option("maxSplitBytes", arguments.pop("max_split_bytes", "128mb"))
+    .load("in/")
+)
+if mode == "windows":
+    rows = rows.withWatermark("at", "0 seconds").groupBy("at").count()
+if mode == "distinct":  # every row goes through a state store
+    rows = rows.dropDuplicates(["id"])
+if mode == "shuffle":
+    rows = rows.repartition(int(arguments.pop("partitions", "4")))
+writer = rows.writeStream.format("penstock.filesystem").option("format", "parquet").option("path", "out/")
+for name, value in arguments.items():
+    writer = writer.option(name, value)
+query = writer.option("checkpointLocation", "ck/").trigger(availableNow=True).start()
+query.awaitTermination()
