@@ -19,9 +19,14 @@ HERE = Path(__file__).parent
 
 
 class Driver:
-    """One Spark driver in a process group of its own, running ``jobs/<name>.py`` with ``key=value`` arguments."""
+    """One Spark driver in a process group of its own, running ``jobs/<name>.py`` with ``key=value`` arguments.
 
-    def __init__(self, folder: Path, job: str, arguments: dict[str, object], fault: str = "", scope: str = "") -> None:
+    ``fault`` (see ``faults/sitecustomize.py``) ends or stops it, or with ``scope="worker"`` a task, at a chosen call.
+    """
+
+    def __init__(
+        self, folder: Path, job: str, arguments: dict[str, object], fault: str = "", scope: str = "", action: str = ""
+    ) -> None:
         self.folder = folder
         self.counter = folder / f"fault-{time.time_ns()}"
         self.log = folder / f"driver-{time.time_ns()}.log"
@@ -34,6 +39,7 @@ class Driver:
             FAULT_POINT=fault,
             FAULT_COUNTER=str(self.counter),
             FAULT_SCOPE=scope,
+            FAULT_ACTION=action,
         )
         command = [sys.executable, str(HERE / "jobs" / f"{job}.py"), *(f"{k}={v}" for k, v in arguments.items())]
         with open(self.log, "wb") as log:
@@ -59,6 +65,20 @@ class Driver:
         """Whether the fault point was reached."""
         return Path(f"{self.counter}.hit").exists()
 
+    def wait_for_hit(self, timeout: float = 90) -> int:
+        """Waits for the fault point; gives the id of the process that reached it."""
+        deadline = time.monotonic() + timeout
+        while not self.was_hit():
+            assert time.monotonic() < deadline and self.process.poll() is None, self.tail()
+            time.sleep(0.05)
+        time.sleep(0.2)
+        return int(Path(f"{self.counter}.hit").read_text())
+
+    def resume(self, worker: int) -> None:
+        """Lets a stopped driver go on."""
+        os.killpg(self.process.pid, signal.SIGCONT)
+        os.kill(worker, signal.SIGCONT)
+
     def tail(self, lines: int = 40) -> str:
         """The end of the driver's output."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
@@ -68,8 +88,8 @@ class Driver:
 def driver(tmp_path: Path) -> Callable[..., Driver]:
     started: list[Driver] = []
 
-    def start(job: str, fault: str = "", scope: str = "", **arguments: object) -> Driver:
-        started.append(Driver(tmp_path, job, arguments, fault, scope))
+    def start(job: str, fault: str = "", scope: str = "", action: str = "", **arguments: object) -> Driver:
+        started.append(Driver(tmp_path, job, arguments, fault, scope, action))
         return started[-1]
 
     yield start

@@ -1,8 +1,8 @@
 """Put on PYTHONPATH by the tests: ends a driver with SIGKILL at a chosen call, in whatever Python process makes it.
 
 ``FAULT_POINT`` is ``module:Class.method:before|after:n``: at the n-th such call, counted over all processes of the run
-in ``FAULT_COUNTER``, the process group ``FAULT_GROUP`` (driver and JVM) and the calling process are killed. Production
-code knows nothing of it.
+in ``FAULT_COUNTER``, the process group ``FAULT_GROUP`` (driver and JVM) and the calling process are killed; with
+``FAULT_SCOPE=worker`` only the latter; with ``FAULT_ACTION=stop`` they are stopped. Production code knows nothing of it.
 """
 
 import importlib
@@ -11,7 +11,6 @@ import importlib.machinery
 import os
 import signal
 import sys
-import time
 
 
 def _strike():
@@ -22,12 +21,11 @@ def _strike():
     if count != _nth:
         return
     with open(os.environ["FAULT_COUNTER"] + ".hit", "w") as hit:
-        hit.write(os.environ["FAULT_POINT"])
-    if os.environ.get("FAULT_GROUP") == "worker":  # only the process itself: a lost task
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.killpg(int(os.environ["FAULT_GROUP"]), signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)
+        hit.write(str(os.getpid()))
+    action = signal.SIGSTOP if os.environ.get("FAULT_ACTION") == "stop" else signal.SIGKILL
+    if os.environ.get("FAULT_SCOPE") != "worker":  # else only this process: a lost task
+        os.killpg(int(os.environ["FAULT_GROUP"]), action)
+    os.kill(os.getpid(), action)
 
 
 def _wrap(module):

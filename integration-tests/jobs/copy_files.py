@@ -2,10 +2,11 @@
 
 import os
 import sys
+import time
 
 if os.environ.get("FAULT_POINT"):
     # Set before the JVM starts, so that every worker process inherits it.
-    os.environ["FAULT_GROUP"] = os.environ.get("FAULT_SCOPE") or str(os.getpgid(0))
+    os.environ["FAULT_GROUP"] = str(os.getpgid(0))
 
 from pyspark.sql import SparkSession
 
@@ -38,8 +39,24 @@ if mode == "distinct":  # every row goes through a state store
     rows = rows.dropDuplicates(["id"])
 if mode == "shuffle":
     rows = rows.repartition(int(arguments.pop("partitions", "4")))
+if mode == "straggler":  # the first attempt of a task in each batch sleeps, so that Spark starts another
+
+    def linger(batches):
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        with open(attempts_file, "a") as file:
+            file.write(f"{task.stageId()} {task.partitionId()} {task.attemptNumber()}\n")
+        if task.partitionId() == 0 and task.attemptNumber() == 0:
+            time.sleep(6)
+        yield from batches
+
+    attempts_file = os.path.abspath("attempts")
+    rows = rows.repartition(4).mapInArrow(linger, rows.schema)
 writer = rows.writeStream.format("penstock.filesystem").option("format", "parquet").option("path", "out/")
 for name, value in arguments.items():
     writer = writer.option(name, value)
-query = writer.option("checkpointLocation", "ck/").trigger(availableNow=True).start()
-query.awaitTermination()
+writer = writer.option("checkpointLocation", "ck/")
+if mode == "idle":  # runs until it is killed
+    writer.trigger(processingTime="200 milliseconds").start().awaitTermination()
+writer.trigger(availableNow=True).start().awaitTermination()

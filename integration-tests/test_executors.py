@@ -1,0 +1,83 @@
+"""Lost tasks, lost executors and speculative attempts, on separate executor processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+WRITER = "penstock_filesystem.sink._writer:FileWriter"
+CLUSTER = "local-cluster[2,1,1024]"
+
+
+def executors_of(group: int) -> list[int]:
+    """Process ids of the executors in a process group."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            command = (folder / "cmdline").read_bytes()
+            if b"CoarseGrainedExecutorBackend" in command and os.getpgid(int(folder.name)) == group:
+                found.append(int(folder.name))
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("point", ["write:after:2", "prepare_commit:after:2"])
+def test_worker_killed_in_a_task(point, driver, csv_files, tmp_path, exactly_once):
+    expected = csv_files(4, 50)
+    run = driver(
+        "copy_files", fault=f"{WRITER}.{point}", scope="worker", master="local[2,4]", bucketAssigner="basePath"
+    )
+    assert run.wait() == 0, run.tail()
+    assert run.was_hit()
+    exactly_once(tmp_path / "out", expected)
+
+
+@pytest.mark.spark
+def test_executor_killed_while_it_writes(driver, csv_files, tmp_path, exactly_once):
+    expected = csv_files(40, 2000)
+    run = driver("copy_files", master=CLUSTER, files_per_trigger=4, bucketAssigner="basePath")
+    deadline = time.monotonic() + 120
+    killed = 0
+    while run.process.poll() is None and killed < 2:
+        assert time.monotonic() < deadline, run.tail()
+        if len(list((tmp_path / "ck" / "commits").glob("[0-9]*"))) > 2 * killed and (
+            victims := executors_of(run.process.pid)
+        ):
+            time.sleep(0.15)
+            os.kill(victims[0], signal.SIGKILL)
+            killed += 1
+        time.sleep(0.05)
+    assert run.wait() == 0, run.tail()
+    assert killed == 2
+    exactly_once(tmp_path / "out", expected)
+
+
+@pytest.mark.spark
+def test_speculative_attempts(driver, csv_files, tmp_path, exactly_once):
+    expected = csv_files(4, 50)
+    run = driver(
+        "copy_files",
+        master=CLUSTER,
+        mode="straggler",
+        files_per_trigger=4,
+        bucketAssigner="basePath",
+        **{
+            "spark.speculation": "true",
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.quantile": "0.5",
+            "spark.speculation.minTaskRuntime": "200ms",
+        },
+    )
+    assert run.wait() == 0, run.tail()
+    attempts = [line.split() for line in (tmp_path / "attempts").read_text().splitlines()]
+    assert any(attempt[2] != "0" for attempt in attempts), f"Spark did not speculate: {attempts}"
+    exactly_once(tmp_path / "out", expected)
