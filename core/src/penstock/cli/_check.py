@@ -8,21 +8,17 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.cli._located import Document, Located, Mistake
-from penstock.cli._pipeline import Endpoint, Pipeline, PythonEntry, SourceSpec, read_pipeline
+from penstock.cli._located import Mistake
+from penstock.cli._pipeline import Endpoint, Pipeline, PythonEntry, Reading, SourceSpec, read_pipeline
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, _nearest
 from penstock.plugins import Connector, find_connector, installed_connectors
 
-__all__ = ["check_pipeline", "is_secret", "secret_values"]
+__all__ = ["check_pipeline"]
 
 #: Streaming formats that come with Spark, for the nearest name; others may come with a jar or a package.
 _SPARK_SOURCES = ("csv", "json", "kafka", "orc", "parquet", "rate", "rate-micro-batch", "socket", "text")
 _SPARK_SINKS = ("console", "csv", "json", "kafka", "memory", "noop", "orc", "parquet", "text")
-#: Options that every Spark source or sink may be given, whatever the connector declares.
-_ENGINE_OPTIONS = ("path", "checkpointlocation")
-_SECRET_WORDS = ("secret", "password", "token", "credential", "accesskey", "access.key", "sasl.jaas")
-_SHORTEST_SECRET = 4
 
 
 def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> tuple[Pipeline | None, list[Mistake]]:
@@ -30,26 +26,22 @@ def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> 
 
     Raises OSError if the file can't be read and UnicodeDecodeError if it is not UTF-8.
     """
-    pipeline, document = read_pipeline(path, environment)
-    if pipeline is not None:
-        for source in pipeline.sources:
-            _check_source(source, pipeline)
-        _check_endpoint(pipeline.sink, "sink", pipeline)
-        if pipeline.python is not None:
-            _check_python(pipeline.python, path.resolve().parent)
-    return pipeline, _in_order(document)
+    reading = read_pipeline(path, environment)
+    for source in reading.sources:
+        _check_source(source, reading)
+    if reading.sink is not None:
+        _check_endpoint(reading.sink, "sink", reading)
+    if reading.python is not None:
+        _check_python(reading.python, path.resolve().parent)
+    return reading.pipeline, sorted(set(reading.document.mistakes))
 
 
-def _in_order(document: Document) -> list[Mistake]:
-    return sorted(set(document.mistakes))
-
-
-def _check_source(source: SourceSpec, pipeline: Pipeline) -> None:
-    connector = _check_endpoint(source, "source", pipeline)
+def _check_source(source: SourceSpec, reading: Reading) -> None:
+    connector = _check_endpoint(source, "source", reading)
     if connector is None or connector.source_options is None:
         return
     try:
-        values = connector.source_options.parse(source.options, owner=f"source {source.format}", ignore=_ENGINE_OPTIONS)
+        values = connector.source_options.parse(source.options, owner=f"source {source.format}")
     except BadConfigurationError:
         return  # reported one by one already
     try:
@@ -61,10 +53,10 @@ def _check_source(source: SourceSpec, pipeline: Pipeline) -> None:
         source.format_at.complain(str(error))
 
 
-def _check_endpoint(endpoint: Endpoint, role: str, pipeline: Pipeline) -> Connector | None:
+def _check_endpoint(endpoint: Endpoint, role: str, reading: Reading) -> Connector | None:
     """Checks format and options; the connector if the format is one of ours and usable."""
     if not endpoint.format.startswith("penstock."):
-        _check_foreign(endpoint, role, pipeline)
+        _check_foreign(endpoint, role, reading)
         return None
     try:
         connector = find_connector(endpoint.format).load()
@@ -83,14 +75,14 @@ def _other(role: str) -> str:
     return "sink" if role == "source" else "source"
 
 
-def _check_foreign(endpoint: Endpoint, role: str, pipeline: Pipeline) -> None:
+def _check_foreign(endpoint: Endpoint, role: str, reading: Reading) -> None:
     known = _SPARK_SOURCES if role == "source" else _SPARK_SINKS
     name = endpoint.format.lower()
     ours = [connector.format for connector in installed_connectors()]
     if f"penstock.{name}" in ours:
         endpoint.format_at.complain(f"unknown format '{endpoint.format}'; did you mean 'penstock.{name}'?")
         return
-    may_come_from_a_jar = "." in name or any(key.startswith("spark.jars") for key in pipeline.spark)
+    may_come_from_a_jar = "." in name or any(key.startswith("spark.jars") for key in reading.spark)
     hint = _nearest(name, (*known, *ours))
     if name not in known and not may_come_from_a_jar and hint:
         endpoint.format_at.complain(f"unknown format '{endpoint.format}'{hint}")
@@ -110,7 +102,7 @@ def _check_options(endpoint: Endpoint, owner: str, declared: OptionSet) -> None:
                 value.complain(str(error))
         elif name.lower() == "checkpointlocation":
             key.complain("the checkpoint is not an option here: write the key 'checkpoint' at the top level")
-        elif name.lower() not in _ENGINE_OPTIONS:
+        else:
             key.complain(f"{owner} has no option '{name}'{_nearest(name, (o.name for o in declared))}")
     for option in declared:
         if option.required and option.name not in given:
@@ -137,7 +129,7 @@ def _check_python(entry: PythonEntry, directory: Path) -> None:
 
 
 def _module_file(entry: PythonEntry, directory: Path) -> Path | None:
-    """The source file of a module, looked for beside the pipeline file as well; ``None`` if there is none to look at."""
+    """The source of a module, looked for beside the pipeline file as well; ``None`` if there is none to look at."""
     sys.path.insert(0, str(directory))
     try:
         spec = importlib.util.find_spec(entry.module)
@@ -164,26 +156,3 @@ def _top_level_names(tree: ast.Module) -> list[str]:
         elif isinstance(node, ast.If | ast.Try):
             names.extend(_top_level_names(ast.Module(node.body, [])))
     return names
-
-
-def is_secret(endpoint: Endpoint, role: str, name: str) -> bool:
-    """Whether the value of an option must not be shown: declared so, or named so where nothing is declared."""
-    sounds_secret = any(word in name.lower() for word in _SECRET_WORDS)
-    if not endpoint.format.startswith("penstock."):
-        return sounds_secret
-    connector = find_connector(endpoint.format).load()
-    declared = (connector.source_options if role == "source" else connector.sink_options) or OptionSet()
-    option = declared.find(name)
-    return sounds_secret if option is None else option.secret
-
-
-def secret_values(pipeline: Pipeline) -> list[str]:
-    """The values that must not appear in anything that is printed. Very short ones would hide half of every text."""
-    found = [
-        text
-        for role, endpoint in [*(("source", source) for source in pipeline.sources), ("sink", pipeline.sink)]
-        for name, text in endpoint.options.items()
-        if is_secret(endpoint, role, name)
-    ]
-    found += [text for key, text in pipeline.spark.items() if any(word in key.lower() for word in _SECRET_WORDS)]
-    return [text for text in found if len(text) >= _SHORTEST_SECRET]

@@ -1,6 +1,6 @@
 """A look at a schema in Spark's DDL (``id long, at timestamp``) that finds slips without starting Spark.
 
-It knows the shape and the names of types, not every rule of Spark's parser: what passes here may still be refused there.
+It knows the shape and the names of types, not every rule of Spark: what passes here may still be refused there.
 """
 
 from __future__ import annotations

@@ -14,6 +14,9 @@ from penstock.options import _nearest
 __all__ = ["Document", "Located", "Mistake"]
 
 _VARIABLE = re.compile(r"\$(?:\$\{|\{([^}:]*)(?::-([^}]*))?\})")
+#: Stand in for the braces of ``${NAME}`` while YAML is parsed: inside ``{...}`` it would take them for its own.
+_MASK = str.maketrans("{}", "\ue000\ue001")
+_UNMASK = str.maketrans("\ue000\ue001", "{}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -37,11 +40,12 @@ class Document:
 
     def _compose(self, text: str) -> Located | None:
         try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            masked = _VARIABLE.sub(lambda match: match.group(0).translate(_MASK), text)
+            node = yaml.compose(masked, Loader=yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             what = ", ".join(part for part in (error.context, error.problem) if part)
-            hint = "; a value that holds {, }, : or # needs quotes" if mark is not None else ""
+            hint = "; a text with ': ' in it needs quotes" if "mapping values" in what else ""
             self.add(mark, f"not valid YAML: {what}{hint}")
             return None
         except yaml.YAMLError as error:
@@ -79,7 +83,7 @@ class Document:
                 )
             return found or ""
 
-        return _VARIABLE.sub(value, node.value)
+        return _VARIABLE.sub(value, node.value.translate(_UNMASK))
 
     def _add_within(self, node: yaml.ScalarNode, piece: str, text: str) -> None:
         """Records a mistake where ``piece`` stands in the source of ``node``."""
@@ -130,10 +134,8 @@ class Located:
         return self._document.expand(self._node)
 
     def items(self) -> list[Located]:
-        """The values of a list; a single value counts as a list of one."""
-        if isinstance(self._node, yaml.SequenceNode):
-            return [Located(self._document, node, self.name) for node in self._node.value]
-        return [self]
+        """The values of a list."""
+        return [Located(self._document, node, self.name) for node in self._node.value]
 
     def mapping(self, what: str) -> dict[str, tuple[Located, Located]] | None:
         """Key → (the key's place, its value). ``what`` says in an error what was expected."""
@@ -149,7 +151,7 @@ class Located:
             if not isinstance(key_node, yaml.ScalarNode):
                 key.complain("a key must be a single word")
                 continue
-            name = str(key_node.value)
+            name = str(key_node.value).translate(_UNMASK)
             if name in entries:
                 key.complain(f"key '{name}' is given twice (first in line {entries[name][0].line})")
                 continue

@@ -24,16 +24,25 @@ environment in every value.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.cli._ddl import check_ddl
 from penstock.cli._located import Document, Located
-from penstock.options import _nearest, parse_duration_ms
+from penstock.cli._parts import (
+    Trigger,
+    Watermark,
+    read_options,
+    read_schema,
+    read_trigger,
+    read_watermark,
+    values_of,
+)
+from penstock.options import _nearest
 
-__all__ = ["Endpoint", "Pipeline", "PythonEntry", "SourceSpec", "Trigger", "Watermark", "read_pipeline"]
+__all__ = ["Endpoint", "Pipeline", "PythonEntry", "Reading", "SourceSpec", "read_pipeline"]
 
 _TOP = ("name", "source", "sources", "transform", "sink", "trigger", "checkpoint", "spark")
 _MODES = ("append", "update", "complete")
@@ -44,16 +53,8 @@ _VIEW_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
-class Watermark:
-    """How long rows of ``column`` (event time) may come late. ``delay`` is an interval as Spark reads it."""
-
-    column: str
-    delay: str
-
-
-@dataclass(frozen=True)
 class Endpoint:
-    """A format with its options. The places are for mistakes found later; those of an option are its key's and its value's."""
+    """A format with its options. The places, of an option its key's and its value's, are for mistakes found later."""
 
     format: str
     options: dict[str, str] = field(repr=False)
@@ -82,14 +83,6 @@ class PythonEntry:
 
 
 @dataclass(frozen=True)
-class Trigger:
-    """When batches run: all there is now and then the end, at an interval, or (neither) as soon as possible."""
-
-    available_now: bool = False
-    processing_time: str | None = None
-
-
-@dataclass(frozen=True)
 class Pipeline:
     """A pipeline file, read."""
 
@@ -105,41 +98,65 @@ class Pipeline:
     spark: dict[str, str] = field(repr=False)
 
 
-def read_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> tuple[Pipeline | None, Document]:
-    """The pipeline in ``path``, or ``None`` if it is too broken to make one, and the document with its mistakes.
+@dataclass
+class Reading:
+    """A pipeline file with what could be made of it: ``pipeline`` is ``None`` if a part is missing or broken."""
+
+    document: Document
+    pipeline: Pipeline | None = None
+    sources: list[SourceSpec] = field(default_factory=list)
+    sink: Endpoint | None = None
+    python: PythonEntry | None = None
+    spark: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def read_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> Reading:
+    """Reads ``path``; mistakes are in the reading's document.
 
     Raises OSError if the file can't be read and UnicodeDecodeError if it is not UTF-8.
     """
-    document = Document(path.read_text(encoding="utf-8"), environment)
-    pipeline = None
-    if document.root is not None:
-        pipeline = _Reader(path).read(document.root)
-    return pipeline, document
+    reading = Reading(Document(path.read_text(encoding="utf-8"), environment))
+    if reading.document.root is not None:
+        _Reader(path, reading).read(reading.document.root)
+    return reading
 
 
 class _Reader:
-    def __init__(self, path: Path) -> None:
+    """Fills a :class:`Reading` from the document's root."""
+
+    def __init__(self, path: Path, reading: Reading) -> None:
         self._path = path
         self._directory = path.resolve().parent
+        self._reading = reading
 
-    def read(self, root: Located) -> Pipeline | None:
+    def read(self, root: Located) -> None:
+        """Reads every part that is there, so that one mistake does not hide the next."""
         top = root.section("a mapping with the keys source, sink and checkpoint", _TOP, ("sink", "checkpoint"))
         if top is None:
-            return None
-        sources = self._sources(root, top)
-        sql, python = self._transform(top["transform"], sources) if "transform" in top else (None, None)
-        if "transform" not in top and len(sources) > 1:
+            return
+        made = self._reading
+        made.sources = self._sources(root, top)
+        sql, made.python = self._transform(top["transform"]) if "transform" in top else (None, None)
+        if "transform" not in top and len(made.sources) > 1:
             top["sources"].complain("several sources need a 'transform' that makes one of them")
-        sink, mode = self._sink(top["sink"]) if "sink" in top else (None, "append")
-        trigger = _trigger(top["trigger"]) if "trigger" in top else Trigger()
+        made.sink, mode = self._sink(top["sink"]) if "sink" in top else (None, "append")
+        trigger = read_trigger(top["trigger"]) if "trigger" in top else Trigger()
         checkpoint = self._checkpoint(top["checkpoint"]) if "checkpoint" in top else None
-        spark = _texts(top["spark"]) if "spark" in top else {}
+        made.spark = values_of(read_options(top["spark"])) if "spark" in top else {}
         name = top["name"].text() if "name" in top else self._default_name()
-        if not sources or sink is None or checkpoint is None:
-            return None
-        return Pipeline(
-            self._path, name or "", tuple(sources), sql, python, sink, mode, trigger, checkpoint, _values(spark)
-        )
+        if made.sources and made.sink is not None and checkpoint is not None:
+            made.pipeline = Pipeline(
+                self._path,
+                name or "",
+                tuple(made.sources),
+                sql,
+                made.python,
+                made.sink,
+                mode,
+                trigger,
+                checkpoint,
+                made.spark,
+            )
 
     def _default_name(self) -> str:
         return self._directory.name if self._path.stem == "pipeline" else self._path.stem
@@ -166,8 +183,8 @@ class _Reader:
         keys = at.section("a mapping with a 'format'", ("format", "schema", "options", "watermark"), ("format",))
         if keys is None:
             return None
-        schema, columns = _schema(keys["schema"]) if "schema" in keys else (None, [])
-        watermark = _watermark(keys["watermark"], columns) if "watermark" in keys else None
+        schema, columns = read_schema(keys["schema"]) if "schema" in keys else (None, [])
+        watermark = read_watermark(keys["watermark"], columns) if "watermark" in keys else None
         endpoint = self._endpoint(at, keys)
         if endpoint is None:
             return None
@@ -183,11 +200,13 @@ class _Reader:
         return self._endpoint(at, keys), (mode or "append").lower()
 
     def _endpoint(self, at: Located, keys: dict[str, Located]) -> Endpoint | None:
-        places = _texts(keys["options"]) if "options" in keys else {}
-        options = _values(places)
-        for name in options:
+        places = read_options(keys["options"]) if "options" in keys else {}
+        options = values_of(places)
+        for name, text in options.items():
             if name.lower() in _PATH_OPTIONS:
-                options[name] = self._resolve(options[name])
+                options[name] = self._resolve(text)
+            elif name.lower() == "paths" and places[name][0][1].is_list:
+                options[name] = json.dumps([self._resolve(path) for path in json.loads(text)])
         name_of_format = keys["format"].text() if "format" in keys else None
         if name_of_format is None:
             return None
@@ -195,7 +214,7 @@ class _Reader:
             name_of_format, options, at, keys["format"], {name: place for name, (place, _) in places.items()}
         )
 
-    def _transform(self, at: Located, sources: list[SourceSpec]) -> tuple[str | None, PythonEntry | None]:
+    def _transform(self, at: Located) -> tuple[str | None, PythonEntry | None]:
         keys = at.section("{sql: ...} or {python: ...}", ("sql", "python"))
         if keys is None:
             return None, None
@@ -228,64 +247,3 @@ class _Reader:
     def _resolve(self, text: str) -> str:
         """A path against the file's directory. One with a scheme or from the root stays; so does a trailing slash."""
         return text if _SCHEME.match(text) or not text else f"{self._directory}/{text}" if text[0] != "/" else text
-
-
-def _schema(at: Located) -> tuple[str | None, list[str]]:
-    text = at.text()
-    if text is None:
-        return None, []
-    try:
-        return text, check_ddl(text)
-    except ValueError as error:
-        at.complain(f"bad schema: {error}")
-        return text, []
-
-
-def _watermark(at: Located, columns: list[str]) -> Watermark | None:
-    keys = at.section("{column: ..., delay: ...}", ("column", "delay"), ("column", "delay"))
-    column = keys["column"].text() if keys and "column" in keys else None
-    if keys and column and columns and column.lower() not in [name.lower() for name in columns]:
-        keys["column"].complain(f"the schema has no column '{column}'{_nearest(column, columns)}")
-    delay = _interval(keys["delay"]) if keys and "delay" in keys else None
-    return Watermark(column, delay) if column and delay else None
-
-
-def _interval(at: Located) -> str | None:
-    """A duration, in the words that Spark takes."""
-    text = at.text()
-    if text is None:
-        return None
-    try:
-        return f"{parse_duration_ms(text)} milliseconds"
-    except ValueError as error:
-        at.complain(f"'{text}' is not {error}")
-        return None
-
-
-def _trigger(at: Located) -> Trigger:
-    if not at.is_mapping:
-        text = at.text()
-        if text is not None and text.lower() != "availablenow":
-            hint = _nearest(text, ["availableNow"])
-            at.complain(f"'{text}' is not a trigger: write availableNow or {{processingTime: 10 seconds}}{hint}")
-        return Trigger(available_now=True)
-    keys = at.section("availableNow or {processingTime: ...}", ("processingTime",), ("processingTime",)) or {}
-    return Trigger(processing_time=_interval(keys["processingTime"]) if "processingTime" in keys else None)
-
-
-def _texts(at: Located) -> dict[str, tuple[tuple[Located, Located], str]]:
-    """Name → (the places of the name and the value, the value's text)."""
-    entries = at.mapping("a mapping of option to value") or {}
-    texts: dict[str, tuple[tuple[Located, Located], str]] = {}
-    by_lower: dict[str, str] = {}
-    for name, (key, value) in entries.items():
-        if by_lower.setdefault(name.lower(), name) != name:
-            key.complain(f"option '{name}' is given twice (also as '{by_lower[name.lower()]}')")
-        text = value.text()
-        if text is not None:
-            texts[name] = ((key, value), text)
-    return texts
-
-
-def _values(texts: Mapping[str, tuple[object, str]]) -> dict[str, str]:
-    return {name: text for name, (_, text) in texts.items()}

@@ -1,0 +1,143 @@
+"""The commands and their arguments. Each loads its own module when it is called, so that the quick ones stay quick."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock._version import __version__
+from penstock.errors import BadConfigurationError, PenstockError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="penstock",
+    help="Exactly-once sources and sinks for PySpark: run pipelines, look at connectors and checkpoints.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+_Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option of the sink, such as a secret. Repeatable."),
+]
+
+
+def main() -> None:
+    """The entry point. Errors that Penstock raises on purpose are printed in words."""
+    try:
+        app()
+    except PenstockError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, BadConfigurationError) else 1)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has left; closing keeps Python quiet about it at exit.
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _penstock(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version, and no more.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    pipeline: Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines on the standard output.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Progress as log lines, also on a terminal.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Look for mistakes in the file and start nothing.")] = False,
+    finish: Annotated[
+        bool,
+        typer.Option(
+            help="After an availableNow run, publish what is open (after a penstock source the last batch did)."
+        ),
+    ] = True,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Spark's log and whole traces of errors.")] = False,
+) -> None:
+    """Runs a pipeline file: a source, what is done with it, a sink."""
+    from penstock.cli._run import RunChoices
+    from penstock.cli._run import run as run_pipeline
+
+    live = sys.stdout.isatty() and not plain and not verbose
+    display = "json" if as_json else "live" if live else "plain"
+    raise typer.Exit(run_pipeline(pipeline, RunChoices(display, check, finish, verbose)))
+
+
+@app.command("list")
+def list_connectors(as_json: _AsJson = False) -> None:
+    """The installed connectors, and whether they fit this core."""
+    from penstock.cli._list import show_list
+
+    raise typer.Exit(show_list(as_json=as_json))
+
+
+@app.command()
+def describe(
+    name: Annotated[str, typer.Argument(help="A connector, such as filesystem.", show_default=False)],
+    as_json: _AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As Markdown, for a page of documentation.")] = False,
+) -> None:
+    """Everything that can be set on a connector."""
+    from penstock.cli._describe import show_connector
+
+    raise typer.Exit(show_connector(name, "json" if as_json else "markdown" if markdown else "text"))
+
+
+@app.command()
+def doctor(as_json: _AsJson = False) -> None:
+    """Looks at this installation: what is wrong, and how to mend it."""
+    from penstock.cli._doctor import show_health
+
+    raise typer.Exit(show_health(as_json=as_json))
+
+
+@app.command()
+def inspect(
+    checkpoint: Annotated[str, typer.Argument(help="A query's checkpoint, a path or a URL.", show_default=False)],
+    option: _Options = None,
+    as_json: _AsJson = False,
+) -> None:
+    """What a checkpoint holds, in words: offsets, decisions, what is still open."""
+    from penstock.cli._inspect import show_checkpoint
+
+    raise typer.Exit(show_checkpoint(checkpoint, _pairs(option), as_json=as_json))
+
+
+@app.command()
+def finish(
+    checkpoint: Annotated[str, typer.Argument(help="A query's checkpoint, a path or a URL.", show_default=False)],
+    option: _Options = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Closes and publishes what a stopped query has committed and still holds open."""
+    from penstock.cli._finish import finish_checkpoint
+
+    raise typer.Exit(finish_checkpoint(checkpoint, _pairs(option), as_json=as_json))
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter("write NAME=VALUE", param_hint="--option")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,192 @@
+"""What a checkpoint holds, read without Spark: Spark's own logs and penstock's decision log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.finishing import StoredQuery, open_stored_query, query_id_of
+from penstock.sink.decision_log import Decision, DecisionLog
+from penstock.storage import Storage, open_storage
+
+__all__ = ["CheckpointView", "DecisionView", "SourceView", "read_checkpoint"]
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """One source's offset in the last planned batch. ``kind`` is ``penstock`` or ``other``, whose text is not decoded.
+
+    ``splits``, ``bytes`` and ``last`` (nothing more comes in that run) are known of penstock sources only.
+    """
+
+    kind: str
+    sequence: int | None = None
+    splits: int | None = None
+    bytes: int | None = None
+    last: bool = False
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class DecisionView:
+    """One decision; ``publishes`` describes each committable in the sink's words."""
+
+    number: int
+    kind: str
+    batch: int
+    done: bool
+    time_ms: int
+    rows: int | None
+    bytes: int | None
+    publishes: list[str]
+
+
+@dataclass
+class CheckpointView:
+    """All of it, ready for JSON. Batches are -1 where there is none; times are milliseconds since 1970, UTC."""
+
+    checkpoint: str
+    query_id: str
+    planned_batch: int = -1
+    committed_batch: int = -1
+    planned_at_ms: int | None = None
+    watermark_ms: int | None = None
+    sources: list[SourceView] = field(default_factory=list)
+    sink: str | None = None
+    sink_problem: str = ""
+    decisions: list[DecisionView] = field(default_factory=list)
+    decided_batch: int = -1
+    redo: list[int] = field(default_factory=list)
+    open_pieces: list[str] = field(default_factory=list)
+    next_start: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def pending(self) -> DecisionView | None:
+        """The decision that is not carried out yet, if there is one: always the last."""
+        return self.decisions[-1] if self.decisions and not self.decisions[-1].done else None
+
+
+def read_checkpoint(checkpoint: str, options: Mapping[str, str]) -> CheckpointView:
+    """Reads ``checkpoint`` and changes nothing. Raises BadConfigurationError if it is not a query's checkpoint."""
+    s3 = {name[3:]: text for name, text in options.items() if name.lower().startswith("s3.")}
+    storage, path = open_storage(checkpoint, s3)
+    view = CheckpointView(checkpoint, query_id_of(storage, path))
+    view.planned_batch = _last_number(storage, f"{path}/offsets")
+    view.committed_batch = _last_number(storage, f"{path}/commits")
+    if view.planned_batch >= 0:
+        _read_offsets(view, storage.read(f"{path}/offsets/{view.planned_batch}").decode("utf-8"))
+    _read_decisions(view, DecisionLog(storage, path).entries(), _stored_sink(view, checkpoint, options))
+    _foretell(view)
+    return view
+
+
+def _last_number(storage: Storage, directory: str) -> int:
+    return max((int(name) for name in storage.list_names(directory) if name.isdigit()), default=-1)
+
+
+def _read_offsets(view: CheckpointView, text: str) -> None:
+    """Spark's form: a version, a line of metadata, then a line for each source."""
+    lines = text.splitlines()
+    about = _json_object(lines[1]) if len(lines) > 1 else {}
+    view.planned_at_ms = about.get("batchTimestampMs")
+    view.watermark_ms = about.get("batchWatermarkMs") or None
+    view.sources = [_source_view(line) for line in lines[2:] if line.strip()]
+
+
+def _source_view(line: str) -> SourceView:
+    offset = _json_object(line)
+    if "penstock" not in offset:
+        return SourceView("other", text=line)
+    splits = offset.get("splits") or {}
+    return SourceView(
+        "penstock",
+        sequence=offset.get("seq"),
+        splits=splits.get("count", 0),
+        bytes=splits.get("bytes", 0),
+        last=bool(offset.get("end")),
+    )
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _stored_sink(view: CheckpointView, checkpoint: str, options: Mapping[str, str]) -> StoredQuery | None:
+    """The sink that describes what it left; without it (not installed any more, say) only numbers can be told."""
+    try:
+        stored = open_stored_query(checkpoint, options)
+    except PenstockError as error:
+        view.sink_problem = str(error)
+        return None
+    view.sink = f"penstock.{stored.connector_name}"
+    return stored
+
+
+def _read_decisions(view: CheckpointView, decisions: list[Decision], stored: StoredQuery | None) -> None:
+    view.decisions = [_decision_view(decision, stored) for decision in decisions]
+    if not decisions:
+        return
+    head = decisions[-1]
+    view.decided_batch = head.last_batch
+    view.redo = list(head.redo)
+    for item in head.states:
+        if stored is None:
+            view.open_pieces.append("an open piece (its connector can't be loaded)")
+        else:
+            view.open_pieces.append(stored.sink.describe_state(stored.sink.state_serializer.unpack(item.payload)))
+
+
+def _decision_view(decision: Decision, stored: StoredQuery | None) -> DecisionView:
+    committables = [committable for output in decision.outputs for committable in output.committables]
+    if stored is None:
+        publishes = ["something (its connector can't be loaded)"] * len(committables)
+    else:
+        sink = stored.sink
+        publishes = [sink.describe_committable(sink.committable_serializer.unpack(one)) for one in committables]
+    return DecisionView(
+        number=decision.number,
+        kind=decision.kind,
+        batch=decision.last_batch,
+        done=decision.done,
+        time_ms=decision.time_ms,
+        rows=decision.metrics.get("rows_written"),
+        bytes=decision.metrics.get("bytes_written"),
+        publishes=publishes,
+    )
+
+
+def _foretell(view: CheckpointView) -> None:
+    """What the next start does, in order, and what nobody would do without one."""
+    by_hand = f"restart the query, or run: penstock finish {view.checkpoint}"
+    if view.pending is not None:
+        view.next_start.append(f"publishes the pending decision {view.pending.number}")
+        view.warnings.append(f"decision {view.pending.number} is made and not carried out: {by_hand}")
+    elif view.open_pieces:
+        count = len(view.open_pieces)
+        view.warnings.append(
+            f"{count} open piece{'s hold' if count > 1 else ' holds'} committed rows that no reader sees yet: {by_hand}"
+        )
+    view.next_start.append(_next_batch(view))
+    if view.open_pieces:
+        view.next_start.append("carries the open pieces on until they are due")
+
+
+def _next_batch(view: CheckpointView) -> str:
+    planned, committed = view.planned_batch, view.committed_batch
+    if planned < 0:
+        return "reads from the beginning: no batch was planned yet"
+    if planned <= committed:
+        return f"goes on with batch {committed + 1}"
+    if view.redo and view.decided_batch == planned:
+        return f"runs batch {planned} again with the same input; only writers {view.redo} write, the rest is decided"
+    if view.decided_batch >= planned:
+        return f"runs batch {planned} again, but writes nothing: it is decided, Spark just has not noted it"
+    return f"runs batch {planned} again with the same input: it was planned and neither decided nor committed"

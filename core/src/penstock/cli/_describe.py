@@ -1,0 +1,128 @@
+"""``penstock describe NAME``: from the declarations that also validate the options."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from penstock.options import Option, OptionSet
+from penstock.plugins import find_connector
+
+__all__ = ["describe", "markdown_of", "show_connector"]
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Everything a connector declares, ready for JSON. Raises BadConfigurationError with the nearest name."""
+    found = find_connector(name)
+    connector = found.load()
+    return {
+        "format": found.format,
+        "package": found.distribution,
+        "version": found.version,
+        "needs_core": found.requires_core,
+        "summary": connector.summary,
+        "guarantee": connector.describe_guarantee(),
+        "capabilities": sorted(connector.capabilities),
+        "source_options": _options(connector.source_options),
+        "sink_options": _options(connector.sink_options),
+    }
+
+
+def _options(declared: OptionSet | None) -> list[dict[str, Any]] | None:
+    return None if declared is None else [_option(option) for option in declared]
+
+
+def _option(option: Option) -> dict[str, Any]:
+    return {
+        "name": option.name,
+        "type": option.kind,
+        "choices": list(option.choices),
+        "default": option.default,
+        "required": option.required,
+        "secret": option.secret,
+        "minimum": option.minimum,
+        "doc": option.doc,
+    }
+
+
+def show_connector(name: str, form: str) -> int:
+    """The command; ``form`` is ``text``, ``json`` or ``markdown``."""
+    described = describe(name)
+    if form == "json":
+        print(json.dumps(described, indent=2, ensure_ascii=False))
+    elif form == "markdown":
+        print(markdown_of(described), end="")
+    else:
+        _print(described)
+    return 0
+
+
+def _type(option: dict[str, Any]) -> str:
+    return " | ".join(option["choices"]) if option["choices"] else str(option["type"])
+
+
+def _default(option: dict[str, Any]) -> str:
+    """The default as it would be typed; what can't be seen is quoted."""
+    default = option["default"]
+    if default is None:
+        return ""
+    return str(default) if default.strip() else repr(default)
+
+
+def _print(described: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    console.print(f"[bold cyan]{described['format']}[/]  {described['package']} {described['version']}")
+    console.print(escape(described["summary"]))
+    console.print(f"[dim]guarantee[/]  {escape(described['guarantee'])}")
+    console.print(f"[dim]can[/]        {', '.join(described['capabilities'])}")
+    for role in ("source", "sink"):
+        options = described[f"{role}_options"]
+        console.print()
+        console.print(_option_table(role, options) if options is not None else f"no {role}")
+
+
+def _option_table(role: str, options: list[dict[str, Any]]) -> Table:
+    table = Table(title=f"Options of the {role}", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column("option", style="cyan", no_wrap=True)
+    table.add_column("type, default", overflow="fold", max_width=24)
+    table.add_column("what it does", ratio=1)
+    for option in options:
+        default = f"\n[dim]=[/] {escape(_default(option))}" if option["default"] is not None else ""
+        marks = [f"[yellow]{word}[/] " for word in ("required", "secret") if option[word]]
+        table.add_row(
+            escape(option["name"]), f"[dim]{escape(_type(option))}[/]{default}", "".join(marks) + escape(option["doc"])
+        )
+    return table
+
+
+def markdown_of(described: dict[str, Any]) -> str:
+    """The reference page of a connector."""
+    lines = [
+        f"# {described['format']}",
+        "",
+        described["summary"],
+        "",
+        f"- Package: `{described['package']}`, needs `penstock{described['needs_core']}`",
+        f"- Guarantee: {described['guarantee']}",
+        f"- Can: {', '.join(described['capabilities'])}",
+    ]
+    for role in ("source", "sink"):
+        options = described[f"{role}_options"]
+        if options is not None:
+            lines += ["", f"## Options of the {role}", "", *_markdown_table(options)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_table(options: list[dict[str, Any]]) -> list[str]:
+    lines = ["| option | type | default | what it does |", "|---|---|---|---|"]
+    for option in options:
+        marks = "".join(f"*{word}.* " for word in ("required", "secret") if option[word])
+        default = f"`{_default(option)}`" if option["default"] is not None else ""
+        cells = [f"`{option['name']}`", _type(option), default, marks + option["doc"]]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return lines

@@ -1,0 +1,229 @@
+"""``penstock doctor``: looks at everything a run needs, and says how to mend what is wrong. Starts no Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+from rich.console import Console
+from rich.markup import escape
+
+from penstock._version import __version__
+from penstock.cli._list import HOW_TO_GET_ONE, list_connectors
+
+__all__ = ["Finding", "examine", "show_health"]
+
+OK, ODD, BAD = "ok", "odd", "bad"
+_LEAST_JAVA = 17
+_JAVA_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: ``verdict`` is ``ok``, ``odd`` (may hurt) or ``bad`` (won't work), ``mend`` what to do."""
+
+    what: str
+    verdict: str
+    text: str
+    mend: str = ""
+
+
+def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
+    """Every finding, in the order in which things are needed."""
+    env = os.environ if environment is None else environment
+    checks: list[Callable[[Mapping[str, str]], Iterator[Finding]]] = [
+        _python,
+        _java,
+        _packages,
+        _worker_python,
+        _connectors,
+        _time_zones,
+        _network,
+        _temporary_space,
+    ]
+    return [finding for check in checks for finding in check(env)]
+
+
+def show_health(*, as_json: bool) -> int:
+    """The command. Exit code 1 if something is bad."""
+    findings = examine()
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        _print(findings)
+    return 1 if any(finding.verdict == BAD for finding in findings) else 0
+
+
+def _print(findings: list[Finding]) -> None:
+    console = Console(highlight=False)
+    marks = {OK: "[green]✓[/]", ODD: "[yellow]![/]", BAD: "[red]✗[/]"}
+    for finding in findings:
+        console.print(f"{marks[finding.verdict]} [bold]{finding.what}[/]  {escape(finding.text)}", soft_wrap=True)
+        if finding.mend:
+            console.print(f"    [dim]→[/] {escape(finding.mend)}", soft_wrap=True)
+    bad = sum(finding.verdict == BAD for finding in findings)
+    odd = sum(finding.verdict == ODD for finding in findings)
+    console.print()
+    console.print(f"{bad} wrong, {odd} to look at" if bad or odd else "[green]all well[/]")
+
+
+def _python(_: Mapping[str, str]) -> Iterator[Finding]:
+    running = ".".join(str(part) for part in sys.version_info[:3])
+    yield Finding("Python", OK, f"{running} ({sys.executable})")
+
+
+def _java(env: Mapping[str, str]) -> Iterator[Finding]:
+    home = env.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java", path=env.get("PATH"))
+    mend = (
+        f"install Java {_LEAST_JAVA} or newer (such as openjdk-17-jre-headless), and let JAVA_HOME or PATH lead to it"
+    )
+    if java is None:
+        yield Finding("Java", BAD, "there is no 'java' on PATH and JAVA_HOME is not set", mend)
+        return
+    if home and not os.access(java, os.X_OK):
+        yield Finding("Java", BAD, f"JAVA_HOME is {home}, but there is no bin/java in it", "correct or unset JAVA_HOME")
+        return
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding("Java", BAD, f"{java} does not run: {error}", mend)
+        return
+    found = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', said.stderr + said.stdout)
+    if found is None:
+        yield Finding("Java", BAD, f"{java} -version says nothing that names a version", mend)
+    elif int(found.group(1)) < _LEAST_JAVA:
+        yield Finding("Java", BAD, f"{java} is version {found.group(1)}, Spark needs {_LEAST_JAVA} or newer", mend)
+    else:
+        yield Finding("Java", OK, f"{found.group(1)}{found.group(2)} ({java})")
+
+
+def _packages(_: Mapping[str, str]) -> Iterator[Finding]:
+    yield Finding("penstock", OK, __version__)
+    ranges = {
+        requirement.name: requirement.specifier
+        for requirement in map(Requirement, requires("penstock") or [])
+        if requirement.marker is None
+    }
+    for name in ("pyspark", "pyarrow"):
+        wanted = ranges.get(name)
+        mend = f"pip install '{name}{wanted or ''}'"
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            yield Finding(name, BAD, "is not installed", mend)
+            continue
+        if wanted is not None and not wanted.contains(installed, prereleases=True):
+            yield Finding(name, BAD, f"{installed} is outside {wanted}", mend)
+        else:
+            yield Finding(name, OK, installed)
+    yield from _pandas()
+
+
+def _pandas() -> Iterator[Finding]:
+    try:
+        installed = version("pandas")
+    except PackageNotFoundError:
+        return
+    if Version(installed).major >= 3:
+        yield Finding("pandas", ODD, f"{installed}: PySpark does not know pandas 3 yet", "pip install 'pandas<3'")
+    else:
+        yield Finding("pandas", OK, installed)
+
+
+def _worker_python(env: Mapping[str, str]) -> Iterator[Finding]:
+    named = env.get("PYSPARK_PYTHON")
+    if not named:
+        yield Finding("PYSPARK_PYTHON", OK, "not set: penstock lets local workers run this Python")
+        return
+    found = shutil.which(named, path=env.get("PATH"))
+    mend = f"unset it, or set it to {sys.executable}"
+    if found is None:
+        yield Finding("PYSPARK_PYTHON", BAD, f"is {named}, which can't be run", mend)
+        return
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        said = subprocess.run([found, "-c", code], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding("PYSPARK_PYTHON", BAD, f"{named} does not run: {error}", mend)
+        return
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    theirs = said.stdout.strip()
+    if theirs != here:
+        text = f"is {named} (Python {theirs or '?'}), this is {here}: Spark refuses to mix them"
+        yield Finding("PYSPARK_PYTHON", BAD, text, mend)
+    elif not os.path.samefile(found, sys.executable):
+        text = f"is {named}, another Python than this one: connectors must be installed there too"
+        yield Finding("PYSPARK_PYTHON", ODD, text, mend)
+    else:
+        yield Finding("PYSPARK_PYTHON", OK, named)
+
+
+def _connectors(_: Mapping[str, str]) -> Iterator[Finding]:
+    listed = list_connectors()
+    if not listed:
+        yield Finding("connectors", ODD, HOW_TO_GET_ONE.partition(".")[0].lower(), HOW_TO_GET_ONE.partition(": ")[2])
+    for one in listed:
+        if one.problem:
+            mend = f"pip install --upgrade --force-reinstall {one.package}" if one.fits else ""
+            yield Finding(one.format, BAD, f"{one.package} {one.version}: {one.problem}", mend)
+        else:
+            yield Finding(one.format, OK, f"{one.package} {one.version}")
+
+
+def _time_zones(_: Mapping[str, str]) -> Iterator[Finding]:
+    try:
+        ZoneInfo("Europe/Berlin")
+    except ZoneInfoNotFoundError:
+        yield Finding("time zones", BAD, "this Python has no time zone data", "pip install tzdata")
+    else:
+        yield Finding("time zones", OK, "known")
+
+
+def _network(env: Mapping[str, str]) -> Iterator[Finding]:
+    address = env.get("SPARK_LOCAL_IP")
+    name = address or socket.gethostname()
+    what = "SPARK_LOCAL_IP" if address else "host name"
+    try:
+        resolved = socket.gethostbyname(name)
+        with socket.socket() as listener:
+            listener.bind((resolved, 0))
+    except OSError as error:
+        # `penstock run` binds to the loopback address by itself; a job of one's own does not.
+        verdict = BAD if address else ODD
+        mend = "set SPARK_LOCAL_IP=127.0.0.1 for jobs on one machine, or add the name to /etc/hosts"
+        yield Finding(
+            what, verdict, f"'{name}' is no address of this machine ({error}): a Spark driver can't bind", mend
+        )
+    else:
+        yield Finding(what, OK, f"{name} ({resolved})" if name != resolved else name)
+
+
+def _temporary_space(env: Mapping[str, str]) -> Iterator[Finding]:
+    for name in (env.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()).split(","):
+        try:
+            with tempfile.TemporaryFile(dir=name) as file:
+                file.write(b"penstock")
+            free = shutil.disk_usage(name).free / 2**30
+        except OSError as error:
+            mend = "free or mount it, or let SPARK_LOCAL_DIRS (or TMPDIR) name another directory"
+            yield Finding("temporary space", BAD, f"{name} can't be written: {error.strerror or error}", mend)
+            continue
+        if free < 1:
+            yield Finding(
+                "temporary space", ODD, f"{name} has {free:.1f} GiB left", "free some: shuffles are kept there"
+            )
+        else:
+            yield Finding("temporary space", OK, f"{name}, {free:.0f} GiB free")

@@ -1,0 +1,119 @@
+"""``penstock inspect CHECKPOINT``: a checkpoint in words and a few marks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timezone
+
+from rich.console import Console
+from rich.markup import escape
+
+from penstock.cli._checkpoint import CheckpointView, DecisionView, SourceView, read_checkpoint
+from penstock.cli._draw import human_bytes, plural, sparkline
+
+__all__ = ["show_checkpoint"]
+
+_DECISIONS_SHOWN = 5
+_PIECES_SHOWN = 8
+_CHAIN_LENGTH = 32
+_MARKS = {"batch": "●", "roll": "◆", "withdrawal": "✗"}
+
+
+def show_checkpoint(checkpoint: str, options: Mapping[str, str], *, as_json: bool) -> int:
+    """The command. Raises what :func:`read_checkpoint` raises."""
+    view = read_checkpoint(checkpoint, options)
+    if as_json:
+        print(json.dumps(asdict(view), indent=2, ensure_ascii=False))
+    else:
+        _Page(Console(highlight=False)).show(view)
+    return 0
+
+
+class _Page:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def show(self, view: CheckpointView) -> None:
+        self._row("checkpoint", f"[bold]{escape(view.checkpoint)}[/]")
+        self._row("query", view.query_id)
+        self._batches(view)
+        for number, source in enumerate(view.sources):
+            self._row(f"source {number}" if len(view.sources) > 1 else "source", _source_words(source))
+        self._row("sink", view.sink or f"[dim]{escape(view.sink_problem)}[/]")
+        if view.decisions:
+            self._decisions(view.decisions)
+        self._list("open", view.open_pieces, "nothing")
+        self._list("next start", view.next_start, "")
+        for warning in view.warnings:
+            self._console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
+
+    def _row(self, name: str, text: str) -> None:
+        self._console.print(f"[dim]{name:<11}[/] {text}", soft_wrap=True)
+
+    def _list(self, name: str, texts: list[str], nothing: str) -> None:
+        shown = [escape(text) for text in texts[:_PIECES_SHOWN]]
+        if len(texts) > _PIECES_SHOWN:
+            shown.append(f"[dim]and {len(texts) - _PIECES_SHOWN:,} more[/]")
+        for index, text in enumerate(shown or [nothing]):
+            self._row("" if index else name, text)
+
+    def _batches(self, view: CheckpointView) -> None:
+        if view.planned_batch < 0:
+            self._row("batches", "none planned yet")
+            return
+        committed = f"batch {view.committed_batch} committed" if view.committed_batch >= 0 else "none committed"
+        when = f" at {_time(view.planned_at_ms)}" if view.planned_at_ms else ""
+        self._row("batches", f"batch {view.planned_batch} planned{when}, {committed}")
+        if view.watermark_ms:
+            self._row("watermark", _time(view.watermark_ms))
+
+    def _decisions(self, decisions: list[DecisionView]) -> None:
+        chain = decisions[-_CHAIN_LENGTH:]
+        marks = "─".join(_mark(decision) for decision in chain)
+        self._row("decisions", f"{marks}  [dim]● batch ◆ roll ✗ withdrawal ○ pending[/]")
+        rows = [float(decision.rows or 0) for decision in chain]
+        if any(rows):
+            self._row("rows", f"[cyan]{'─'.join(sparkline(rows, _CHAIN_LENGTH)).replace('─', ' ')}[/]")
+        for decision in decisions[-_DECISIONS_SHOWN:]:
+            self._row("", _decision_words(decision))
+            if not decision.done:
+                for text in decision.publishes[:_PIECES_SHOWN]:
+                    self._row("", f"    publishes {escape(text)}")
+
+
+def _mark(decision: DecisionView) -> str:
+    if not decision.done:
+        return "[yellow]○[/]"
+    return f"[{'red' if decision.kind == 'withdrawal' else 'green'}]{_MARKS.get(decision.kind, '?')}[/]"
+
+
+def _decision_words(decision: DecisionView) -> str:
+    state = "[green]finished[/]" if decision.done else "[yellow]pending[/]"
+    what = f"batch {decision.batch}" if decision.kind == "batch" else f"{decision.kind} after batch {decision.batch}"
+    parts = [f"{decision.number}: {what}, {state}, {_time(decision.time_ms)}"]
+    if decision.rows is not None:
+        parts.append(plural(decision.rows, "row"))
+    if decision.bytes is not None:
+        parts.append(human_bytes(decision.bytes))
+    parts.append(
+        f"{len(decision.publishes)} to publish" if not decision.done else f"{len(decision.publishes)} published"
+    )
+    return ", ".join(parts)
+
+
+def _source_words(source: SourceView) -> str:
+    if source.kind != "penstock":
+        text = source.text if len(source.text) <= 120 else source.text[:119] + "…"
+        return f"offset {escape(text)}" if text != "-" else "no offset in this batch"
+    if not source.splits:
+        return f"offset {source.sequence}, nothing in the last batch"
+    end = ", the last of its run" if source.last else ""
+    return f"offset {source.sequence}: {plural(source.splits, 'split')}, {human_bytes(source.bytes or 0)} in it{end}"
+
+
+def _time(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "?"
+    return f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"

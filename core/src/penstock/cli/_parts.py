@@ -1,0 +1,100 @@
+"""The smaller parts of a pipeline file. Each reader records its mistakes in the document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.cli._ddl import check_ddl
+from penstock.cli._located import Located
+from penstock.options import _nearest, parse_duration_ms
+
+__all__ = ["Trigger", "Watermark", "read_options", "read_schema", "read_trigger", "read_watermark", "values_of"]
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How long rows of ``column`` (event time) may come late. ``delay`` is an interval as Spark reads it."""
+
+    column: str
+    delay: str
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When batches run: all there is now and then the end, at an interval, or (neither) as soon as possible."""
+
+    available_now: bool = False
+    processing_time: str | None = None
+
+
+def read_schema(at: Located) -> tuple[str | None, list[str]]:
+    """The DDL as it stands and the names of its columns."""
+    text = at.text()
+    if text is None:
+        return None, []
+    try:
+        return text, check_ddl(text)
+    except ValueError as error:
+        at.complain(f"bad schema: {error}")
+        return text, []
+
+
+def read_watermark(at: Located, columns: list[str]) -> Watermark | None:
+    """``{column, delay}``; the column is looked for in ``columns`` if any are known."""
+    keys = at.section("{column: ..., delay: ...}", ("column", "delay"), ("column", "delay"))
+    column = keys["column"].text() if keys and "column" in keys else None
+    if keys and column and columns and column.lower() not in [name.lower() for name in columns]:
+        keys["column"].complain(f"the schema has no column '{column}'{_nearest(column, columns)}")
+    delay = _interval(keys["delay"]) if keys and "delay" in keys else None
+    return Watermark(column, delay) if column and delay else None
+
+
+def _interval(at: Located) -> str | None:
+    """A duration, in the words that Spark takes."""
+    text = at.text()
+    if text is None:
+        return None
+    try:
+        return f"{parse_duration_ms(text)} milliseconds"
+    except ValueError as error:
+        at.complain(f"'{text}' is not {error}")
+        return None
+
+
+def read_trigger(at: Located) -> Trigger:
+    """``availableNow`` or ``{processingTime: ...}``."""
+    if not at.is_mapping:
+        text = at.text()
+        if text is not None and text.lower() != "availablenow":
+            hint = _nearest(text, ["availableNow"])
+            at.complain(f"'{text}' is not a trigger: write availableNow or {{processingTime: 10 seconds}}{hint}")
+        return Trigger(available_now=True)
+    keys = at.section("availableNow or {processingTime: ...}", ("processingTime",), ("processingTime",)) or {}
+    return Trigger(processing_time=_interval(keys["processingTime"]) if "processingTime" in keys else None)
+
+
+def read_options(at: Located) -> dict[str, tuple[tuple[Located, Located], str]]:
+    """Name → (the places of the name and the value, the value's text)."""
+    entries = at.mapping("a mapping of option to value") or {}
+    texts: dict[str, tuple[tuple[Located, Located], str]] = {}
+    by_lower: dict[str, str] = {}
+    for name, (key, value) in entries.items():
+        if by_lower.setdefault(name.lower(), name) != name:
+            key.complain(f"option '{name}' is given twice (also as '{by_lower[name.lower()]}')")
+        text = _list_text(value) if value.is_list else value.text()
+        if text is not None:
+            texts[name] = ((key, value), text)
+    return texts
+
+
+def _list_text(at: Located) -> str | None:
+    """A list as the JSON text that options which take several values are written in."""
+    texts = [item.text() for item in at.items()]
+    return None if None in texts else json.dumps(texts)
+
+
+def values_of(texts: Mapping[str, tuple[object, str]]) -> dict[str, str]:
+    """Name → text, of what :func:`read_options` returned."""
+    return {name: text for name, (_, text) in texts.items()}

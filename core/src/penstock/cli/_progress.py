@@ -1,0 +1,109 @@
+"""Spark's progress of a batch as the few numbers that a person or a monitor wants.
+
+One JSON line for each batch (``penstock run --json``)::
+
+    {"time": "2026-01-31T12:00:00.123Z",      when the batch began
+     "batch": 7,                              its number
+     "rows": 1200,                            rows read
+     "rows_per_second": 3870.9,               rows by the time the batch took
+     "batch_ms": 310,                         that time
+     "commits": 7,                            decisions carried out (penstock sinks), else batches committed in this run
+     "lag": {"files": 3, "bytes": 81920},     what waits at the sources, as each of them counts it
+     "metrics": {"rows_read": 1200, ...}}     counters since the start, as the connectors name them
+
+The last line of a run is ``{"time", "state": "finished" | "stopped" | "failed", "rows", "batches", "commits"}``, with
+``"error"`` if it failed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["BatchProgress", "batch_progress", "query_state"]
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """One batch; the fields are those of the JSON line."""
+
+    time: str
+    batch: int
+    rows: int
+    rows_per_second: float
+    batch_ms: int
+    commits: int
+    lag: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+
+def batch_progress(progress: Mapping[str, Any], commits: int, counters: Mapping[str, int]) -> BatchProgress:
+    """From Spark's progress (a ``StreamingQueryProgress``) and the counters of the tasks."""
+    lag: dict[str, float] = {}
+    metrics: dict[str, float] = dict(counters)
+    for source in progress["sources"]:
+        reported = _reported(source.get("latestOffset"))
+        backlog = reported.get("backlog") or {}
+        # How much a source remembers is its own business; what waits is lag.
+        _add(lag, {name: amount for name, amount in backlog.items() if not name.startswith("tracked_")})
+        _add(metrics, reported.get("metrics"))
+        _add(lag, _lag_metrics(source.get("metrics") or {}))
+    rows = int(progress["numInputRows"] or 0)
+    batch_ms = int(progress["batchDuration"])
+    return BatchProgress(
+        time=str(progress["timestamp"]),
+        batch=int(progress["batchId"]),
+        rows=rows,
+        rows_per_second=round(rows * 1000 / batch_ms, 1) if batch_ms else 0.0,
+        batch_ms=batch_ms,
+        commits=commits,
+        lag=lag,
+        metrics=metrics,
+    )
+
+
+def _reported(latest_offset: Any) -> dict[str, Any]:
+    """What a penstock source says of itself, which Spark shows as the source's latest offset."""
+    if isinstance(latest_offset, str):
+        try:
+            latest_offset = json.loads(latest_offset)
+        except ValueError:
+            return {}
+    return latest_offset if isinstance(latest_offset, dict) and "backlog" in latest_offset else {}
+
+
+def _lag_metrics(metrics: Mapping[str, str]) -> dict[str, float]:
+    """Spark's own sources report distances as metrics (``maxOffsetsBehindLatest``)."""
+    found: dict[str, float] = {}
+    for name, text in metrics.items():
+        if "behind" in name.lower() or "outstanding" in name.lower():
+            try:
+                found[name] = float(text)
+            except ValueError:
+                continue
+    return found
+
+
+def _add(total: dict[str, float], counts: Any) -> None:
+    for name, amount in (counts or {}).items():
+        total[name] = total.get(name, 0) + amount
+
+
+_WAITING = {
+    "Waiting for data": "waiting for data",
+    "Waiting for next trigger": "waiting for the trigger",
+    "Processing new data": "processing",
+    "Getting offsets": "looking for new data",
+    "Initializing": "starting the query",
+}
+
+
+def query_state(message: str) -> str:
+    """Spark's status message of a query, without the parts that are for developers."""
+    return next((text for start, text in _WAITING.items() if message.startswith(start)), "running")

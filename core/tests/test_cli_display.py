@@ -1,0 +1,177 @@
+"""Numbers, drawings, progress and causes: what a run shows."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from penstock.cli._causes import root_cause
+from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter
+from penstock.cli._draw import bar, human_bytes, human_count, human_duration, human_lag, plural, sparkline
+from penstock.cli._panel import RunView
+from penstock.cli._progress import BatchProgress, batch_progress
+from penstock.cli._session import _settings
+from penstock.errors import DataLostError
+
+SPARK_PROGRESS = {
+    "timestamp": "2026-01-31T12:00:00.123Z",
+    "batchId": 7,
+    "batchDuration": 250,
+    "numInputRows": 1000,
+    "sources": [
+        {
+            "latestOffset": '{"backlog": {"files": 3, "bytes": 81920, "tracked_files": 9}, "metrics": {"late": 1}}',
+            "metrics": {},
+        },
+        {"latestOffset": {"topic": {"0": 5}}, "metrics": {"maxOffsetsBehindLatest": "12", "other": "1"}},
+        {"latestOffset": None, "metrics": None},
+    ],
+}
+
+
+def test_progress_from_spark():
+    progress = batch_progress(SPARK_PROGRESS, commits=8, counters={"rows_read": 5000, "late": 2})
+    assert json.loads(progress.to_json()) == {
+        "time": "2026-01-31T12:00:00.123Z",
+        "batch": 7,
+        "rows": 1000,
+        "rows_per_second": 4000.0,
+        "batch_ms": 250,
+        "commits": 8,
+        "lag": {"files": 3, "bytes": 81920, "maxOffsetsBehindLatest": 12.0},
+        "metrics": {"rows_read": 5000, "late": 3},
+    }
+
+
+def progress(batch: int, rows: int, lag: dict[str, float] | None = None) -> BatchProgress:
+    return BatchProgress("2026-01-31T12:00:00Z", batch, rows, rows * 4.0, 250, batch + 1, lag or {}, {"bad_rows": 2})
+
+
+def test_drawings():
+    assert sparkline([0, 1, 4, 8], 10) == " ▂▅█"
+    assert sparkline([1, 2, 3], 2) == "▆█"
+    assert sparkline([], 5) == ""
+    assert bar(0.5, 4) == "██  "
+    assert bar(0.53125, 4) == "██▏ "
+    assert (bar(7, 2), bar(-1, 2)) == ("██", "  ")
+
+
+def test_numbers_for_people():
+    assert [human_count(n) for n in (0, 1234, 1_234_567, 9.9e9)] == ["0", "1,234", "1.23 M", "9.90 G"]
+    assert [human_bytes(n) for n in (0, 1023, 3565158, 2**50)] == ["0 B", "1023 B", "3.4 MiB", "1024.0 TiB"]
+    assert [human_duration(n) for n in (5, 65, 3723)] == ["0:05", "1:05", "1:02:03"]
+    assert human_lag({"files": 12, "bytes": 2048}) == "12 files, 2.0 KiB"
+    assert (human_lag({"files": 0}), human_lag({})) == ("none", "not told")
+    assert (plural(1, "batch"), plural(1200, "batch"), plural(0, "row")) == ("1 batch", "1,200 batches", "0 rows")
+
+
+def test_log_lines():
+    out = io.StringIO()
+    reporter = PlainReporter(RunView("flights", ("a", "b")), out)
+    reporter.batch(progress(0, 1000, {"files": 3}))
+    reporter.batch(progress(1, 1))
+    reporter.end("finished")
+    lines = [line[9:] for line in out.getvalue().splitlines()]
+    assert lines[:2] == [
+        "batch 0: 1,000 rows in 250 ms (4,000 rows/s), lag 3 files, 1 commit",
+        "batch 1: 1 row in 250 ms (4 rows/s), 2 commits",
+    ]
+    assert lines[2].startswith("flights: finished after 0:0")
+    assert lines[2].endswith("1,001 rows in 2 batches, 2 commits")
+
+
+def test_json_lines_keep_everything_else_off_standard_output(capsys):
+    reporter = JsonReporter(RunView("flights", ("a", "b")))
+    reporter.line("printed by user code")
+    reporter.batch(progress(0, 1000))
+    reporter.end("failed", "why")
+    captured = capsys.readouterr()
+    first, last = map(json.loads, captured.out.splitlines())
+    assert first["rows_per_second"] == 4000.0
+    assert {name: last[name] for name in ("state", "rows", "batches", "commits", "error")} == {
+        "state": "failed",
+        "rows": 1000,
+        "batches": 1,
+        "commits": 1,
+        "error": "why",
+    }
+    assert captured.err == "printed by user code\n"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_live_panel(width):
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, height=40, color_system=None)
+    with LiveReporter(
+        RunView("flights", ("penstock.filesystem in", "SQL", "penstock.filesystem out")), console
+    ) as reporter:
+        reporter.line("said by a worker")
+        for batch, rows in enumerate((1000, 4000, 2000)):
+            reporter.batch(progress(batch, rows, {"files": 30 - 10 * batch}))
+        reporter.end("finished")
+    text = console.file.getvalue()
+    assert "said by a worker" in text
+    final = text[text.rindex("╭") :]
+    assert all(len(line) == min(width, 84) for line in final.splitlines() if line.startswith("│"))
+    for piece in ("● finished", "8,000", "▃█▅", "10 files", "bad rows 2", "flights: finished after"):
+        assert piece in final
+
+
+PYTHON_IN_JAVA = """\
+[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Lost task 0.0 in stage 3.0
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/site/pyspark/worker.py", line 3, in main
+    process()
+  File "/site/x.py", line 9, in fetch
+    raise BadDataError(
+{error}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:500)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Driver stacktrace:
+ SQLSTATE: 38000
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            PYTHON_IN_JAVA.format(error="penstock.errors.BadDataError: in/a.csv: row 7: not a number\nchange it"),
+            "in/a.csv: row 7: not a number\nchange it",
+        ),
+        (PYTHON_IN_JAVA.format(error="ValueError: row 7 is bad"), "ValueError: row 7 is bad"),
+        (
+            "Job aborted\nCaused by: org.apache.spark.SparkException: outer\n\tat a.b(C.scala:1)\n"
+            "Caused by: java.io.FileNotFoundException: /no/file\n\tat a.b(C.scala:1)\n",
+            "FileNotFoundException: /no/file",
+        ),
+        (
+            "[UNRESOLVED_COLUMN] A column `valu` cannot be resolved. SQLSTATE: 42703; line 1 pos 7;\n'Project\n",
+            "[UNRESOLVED_COLUMN] A column `valu` cannot be resolved. line 1 pos 7",
+        ),
+        ("something else", "Exception: something else"),
+    ],
+)
+def test_the_cause_is_found_among_the_traces(text, expected):
+    assert root_cause(Exception(text)) == expected
+
+
+def test_penstocks_own_errors_speak_for_themselves():
+    assert root_cause(DataLostError("part 3 is gone: restore it")) == "part 3 is gone: restore it"
+
+
+def test_sessions_are_local_and_quiet_unless_told_otherwise(monkeypatch):
+    monkeypatch.delenv("MASTER", raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    local = _settings("flights", {"spark.master": "local[3]", "spark.driver.extraJavaOptions": "-Da=b"}, quiet=True)
+    assert local["spark.sql.shuffle.partitions"] == "3"
+    assert local["spark.driver.extraJavaOptions"].startswith("-Dlog4j2.configurationFile=file:///")
+    assert local["spark.driver.extraJavaOptions"].endswith("log4j2.properties -Da=b")
+    assert _settings("flights", {}, quiet=False)["spark.master"] == "local[*]"
+    cluster = _settings("flights", {"spark.master": "spark://host:7077"}, quiet=False)
+    assert "spark.sql.shuffle.partitions" not in cluster
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert "spark.master" not in _settings("flights", {}, quiet=False)

@@ -1,0 +1,110 @@
+"""What the doctor finds in environments that are wrong on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import _doctor as doctor
+from penstock.cli import app
+from penstock.cli._doctor import Finding, examine
+
+
+def found(what: str, environment: dict[str, str]) -> Finding:
+    (finding,) = [finding for finding in examine(environment) if finding.what == what]
+    return finding
+
+
+def program(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("says", "verdict", "text"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', "ok", "17.0.15"),
+        ('openjdk version "21" 2023-09-19', "ok", "21"),
+        ('java version "1.8.0_412"', "bad", "is version 8, Spark needs 17 or newer"),
+        ("nonsense", "bad", "says nothing that names a version"),
+    ],
+)
+def test_java_versions(tmp_path, says, verdict, text):
+    program(tmp_path / "jdk/bin/java", f"echo '{says}' >&2")
+    finding = found("Java", {"JAVA_HOME": f"{tmp_path}/jdk", "PATH": os.environ["PATH"]})
+    assert finding.verdict == verdict
+    assert text in finding.text
+    assert bool(finding.mend) == (verdict != "ok")
+
+
+def test_java_that_is_not_there(tmp_path):
+    finding = found("Java", {"PATH": str(tmp_path)})
+    assert (finding.verdict, finding.text) == ("bad", "there is no 'java' on PATH and JAVA_HOME is not set")
+    finding = found("Java", {"JAVA_HOME": str(tmp_path)})
+    assert finding.verdict == "bad"
+    assert finding.mend == "correct or unset JAVA_HOME"
+
+
+def test_the_workers_python(tmp_path):
+    path = {"PATH": os.environ["PATH"]}
+    assert found("PYSPARK_PYTHON", path).verdict == "ok"
+    assert found("PYSPARK_PYTHON", {**path, "PYSPARK_PYTHON": sys.executable}).verdict == "ok"
+    assert found("PYSPARK_PYTHON", {**path, "PYSPARK_PYTHON": "no-such-python"}).verdict == "bad"
+    older = program(tmp_path / "python2", "echo 2.7")
+    finding = found("PYSPARK_PYTHON", {**path, "PYSPARK_PYTHON": str(older)})
+    assert finding.verdict == "bad"
+    assert "(Python 2.7)" in finding.text
+    twin = program(tmp_path / "twin", f'exec {sys.executable} "$@"')
+    assert found("PYSPARK_PYTHON", {**path, "PYSPARK_PYTHON": str(twin)}).verdict == "odd"
+
+
+@pytest.mark.parametrize(("versions", "verdict"), [({"pandas": "3.0.1"}, "odd"), ({"pandas": "2.3.3"}, "ok")])
+def test_pandas_3_is_odd(monkeypatch, versions, verdict):
+    real = doctor.version
+    monkeypatch.setattr(doctor, "version", lambda name: versions.get(name) or real(name))
+    assert found("pandas", dict(os.environ)).verdict == verdict
+
+
+def test_pyspark_outside_the_range(monkeypatch):
+    real = doctor.version
+    monkeypatch.setattr(doctor, "version", lambda name: "3.5.6" if name == "pyspark" else real(name))
+    finding = found("pyspark", dict(os.environ))
+    assert finding.verdict == "bad"
+    assert "3.5.6 is outside" in finding.text
+    assert finding.mend.startswith("pip install 'pyspark")
+
+
+def test_an_address_that_is_not_ours():
+    finding = found("SPARK_LOCAL_IP", {"PATH": os.environ["PATH"], "SPARK_LOCAL_IP": "192.0.2.1"})
+    assert finding.verdict == "bad"
+    assert "SPARK_LOCAL_IP=127.0.0.1" in finding.mend
+
+
+def test_temporary_space_that_is_not_there(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "SPARK_LOCAL_DIRS": f"{tmp_path},{tmp_path}/missing"}
+    verdicts = [finding.verdict for finding in examine(environment) if finding.what == "temporary space"]
+    assert verdicts[0] in ("ok", "odd")
+    assert verdicts[1] == "bad"
+
+
+def test_no_connector_is_odd(monkeypatch):
+    monkeypatch.setattr("penstock.plugins.entry_points", lambda group: [])
+    finding = found("connectors", dict(os.environ))
+    assert (finding.verdict, finding.mend) == ("odd", "pip install penstock-filesystem")
+
+
+def test_the_exit_code_says_whether_something_is_bad(monkeypatch):
+    for verdict, code in (("ok", 0), ("odd", 0), ("bad", 1)):
+        monkeypatch.setattr(doctor, "examine", lambda v=verdict: [Finding("thing", v, "is so", "do that")])
+        result = CliRunner().invoke(app, ["doctor"])
+        assert result.exit_code == code
+        assert "do that" in result.stdout
+        (parsed,) = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+        assert parsed == {"what": "thing", "verdict": verdict, "text": "is so", "mend": "do that"}

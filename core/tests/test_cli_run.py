@@ -1,0 +1,126 @@
+"""``penstock run`` as a process: from a file to its result, stopped by a signal, and failing in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.spark
+
+PENSTOCK = [sys.executable, "-c", "from penstock.cli import main; main()"]
+
+
+def environment() -> dict[str, str]:
+    hidden = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", "MASTER")
+    return {name: text for name, text in os.environ.items() if name not in hidden}
+
+
+def start(tmp_path: Path, pipeline: str, *flags: str) -> subprocess.Popen[str]:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(pipeline)
+    return subprocess.Popen(
+        [*PENSTOCK, "run", str(path), *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        # Not the pipeline's directory: relative paths must not depend on where the command is called.
+        cwd="/",
+    )
+
+
+def test_files_to_files(tmp_path):
+    pytest.importorskip("penstock_filesystem")
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        rows = "".join(f"{number * 100 + row},{row % 7}\n" for row in range(100))
+        (tmp_path / f"in/{number}.csv").write_text(f"id,k\n{rows}")
+    pipeline = """
+        name: halves
+        source:
+          format: penstock.filesystem
+          schema: id long, k int
+          options: {path: in, format: csv, header: true, maxFilesPerTrigger: 2, s3.secret: hunter2}
+        transform: {sql: SELECT id FROM source WHERE id % 2 = 0}
+        sink:
+          format: penstock.filesystem
+          options: {path: out, format: parquet}
+        trigger: availableNow
+        checkpoint: ck
+        spark: {spark.master: "local[2]"}
+    """
+    process = start(tmp_path, pipeline, "--json")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    *batches, last = [json.loads(line) for line in out.splitlines()]
+    assert [batch["batch"] for batch in batches] == [0, 1]
+    assert [batch["rows"] for batch in batches] == [200, 100]
+    assert batches[-1]["metrics"]["rows_written"] == 150
+    assert (last["state"], last["rows"], last["batches"]) == ("finished", 300, 2)
+    assert last["commits"] >= 2
+    tables = [pq.read_table(path) for path in (tmp_path / "out").rglob("*.parquet")]
+    assert sorted(value for table in tables for value in table["id"].to_pylist()) == list(range(0, 300, 2))
+    assert "hunter2" not in out + err
+    assert "WARN" not in err
+    assert "log level" not in err
+
+
+def test_a_signal_stops_the_query(tmp_path):
+    pipeline = """
+        source: {format: rate, options: {rowsPerSecond: 50}}
+        transform: {python: "job.py:tagged"}
+        sink: {format: noop}
+        trigger: {processingTime: 200ms}
+        checkpoint: ck
+        spark: {spark.master: "local[1]"}
+    """
+    (tmp_path / "job.py").write_text(
+        "from pyspark.sql.functions import lit\n"
+        "def tagged(spark, sources):\n"
+        "    return sources['source'].withColumn('tag', lit(1))\n"
+    )
+    process = start(tmp_path, pipeline, "--plain")
+    assert process.stdout is not None
+    seen = [next(line for line in process.stdout if "batch 1:" in line)]
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert time.monotonic() - began < 20
+    assert "rows/s" in seen[0]
+    assert "stopped after" in out.splitlines()[-1]
+    assert "Traceback" not in err
+    assert "Exception" not in err
+
+
+def test_a_failure_is_told_in_one_sentence(tmp_path):
+    pipeline = """
+        source: {format: rate, options: {rowsPerSecond: 50}}
+        transform: {python: "job.py:broken"}
+        sink: {format: noop}
+        checkpoint: ck
+        spark: {spark.master: "local[1]", my.secret: hunter2}
+    """
+    (tmp_path / "job.py").write_text(
+        "from pyspark.sql.functions import udf\n"
+        "from penstock.errors import BadDataError\n"
+        "@udf('long', useArrow=False)\n"
+        "def fail(value):\n"
+        "    raise BadDataError(f'row {value} is bad, hunter2 saw it')\n"
+        "def broken(spark, sources):\n"
+        "    return sources['source'].select(fail('value').alias('v'))\n"
+    )
+    process = start(tmp_path, pipeline, "--json")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert err == "penstock: row 0 is bad, *** saw it\n"
+    last = json.loads(out.splitlines()[-1])
+    assert (last["state"], last["error"]) == ("failed", "row 0 is bad, *** saw it")
