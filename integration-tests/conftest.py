@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 HERE = Path(__file__).parent
@@ -144,3 +148,54 @@ def csv_files(tmp_path: Path) -> Callable[..., range]:
         return range(first + files * rows)
 
     return write
+
+
+class S3:
+    """A real S3 server process with one bucket."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self.bucket = "penstock-test"
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        with open(folder / "s3.log", "wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 60
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            assert self.process.poll() is None and time.monotonic() < deadline, (folder / "s3.log").read_text()
+            time.sleep(0.1)
+        self.client.create_bucket(Bucket=self.bucket)
+
+    @property
+    def client(self) -> Any:
+        import boto3
+
+        return boto3.client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
+
+    def keys(self) -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+    def rows(self, column: str = "id") -> Counter:
+        """How often each value stands in the visible Parquet objects."""
+        rows: Counter = Counter()
+        for key in self.keys():
+            if key.endswith(".parquet") and "/." not in f"/{key}":
+                body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+                rows.update(pq.read_table(io.BytesIO(body), columns=[column]).column(0).to_pylist())
+        return rows
+
+    def open_uploads(self) -> list[str]:
+        return [u["Key"] for u in self.client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])]
+
+
+@pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3:
+    for name, value in {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    server = S3(tmp_path)
+    yield server
+    server.process.kill()
+    server.process.wait()

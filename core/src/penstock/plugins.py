@@ -138,6 +138,5 @@ def find_connector(name: str) -> InstalledConnector:
     for connector in all_found:
         if connector.name == short:
             return connector
-    names = [connector.name for connector in all_found]
-    hint = _nearest(short, names) or ("; installed: " + ", ".join(names) if names else "; none is installed")
-    raise BadConfigurationError(f"no connector '{short}' is installed{hint} (pip install penstock-{short})")
+    near = _nearest(short, (connector.name for connector in all_found))
+    raise BadConfigurationError(f"no connector '{short}' is installed{near or f': pip install penstock-{short}'}")

@@ -1,0 +1,69 @@
+"""The docs: code blocks run, options are those that are declared, links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RUN = re.compile(r"<!-- run: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+OPTIONS = re.compile(r"<!-- options -->\n(.*?)<!-- /options -->", re.DOTALL)
+BLOCKS = [(page, name, code) for page in PAGES for name, code in RUN.findall(page.read_text())]
+CONNECTOR_PAGES = {"filesystem": ROOT / "docs" / "filesystem.md"}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("page", "name", "code"), BLOCKS, ids=[name for _, name, _ in BLOCKS])
+def test_code_runs_and_prints_what_it_says(page, name, code, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "notes.csv").write_text(
+        "id,at,note\n1,2026-01-01T10:00:00,first\n2,2026-01-01T10:05:00,\n", "utf-8"
+    )
+    (tmp_path / "job.py").write_text(code)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")}
+    environment.update(SPARK_LOCAL_IP="127.0.0.1", TZ="UTC")
+    done = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for expected in (text for found, text in OUTPUT.findall(page.read_text()) if found == name):
+        assert expected in done.stdout
+
+
+def test_there_are_blocks_to_run():
+    assert {"files", "source"} <= {name for _, name, _ in BLOCKS}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("connector", sorted(CONNECTOR_PAGES))
+def test_options_on_the_page_are_those_declared(connector):
+    """To renew them: REWRITE_DOCS=1 scripts/test core/tests/test_docs.py"""
+    page = CONNECTOR_PAGES[connector]
+    command = [sys.executable, "-m", "penstock.cli", "describe", connector, "--markdown"]
+    described = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    wanted = described[described.index("## Options of the source") :].strip() + "\n"
+    text = page.read_text()
+    if os.environ.get("REWRITE_DOCS"):
+        page.write_text(OPTIONS.sub(lambda _: f"<!-- options -->\n{wanted}<!-- /options -->", text))
+    assert OPTIONS.search(page.read_text()).group(1) == wanted
+
+
+def test_readme_shows_every_installed_connector():
+    from penstock.plugins import installed_connectors
+
+    text = (ROOT / "README.md").read_text()
+    for connector in installed_connectors():
+        assert f"`{connector.format}`" in text

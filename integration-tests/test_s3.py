@@ -1,0 +1,47 @@
+"""Files to S3, killed around the multipart uploads; the server is a process of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+COMMITTER = "penstock_filesystem.sink._multipart_committer:MultipartCommitter"
+STAGING = "penstock_filesystem.sink._multipart_staging:MultipartStaging"
+POINTS = [
+    f"{STAGING}.chunk:after:1",
+    f"{STAGING}.part:after:1",
+    "penstock_filesystem.sink._uploads:Upload.flush:before:1",
+    "penstock.sink.decision_log:DecisionLog.append:after:2",
+    f"{COMMITTER}._publish:before:2",
+    f"{COMMITTER}._publish:after:1",
+    f"{COMMITTER}._publish:after:2",
+    "penstock.sink.decision_log:DecisionLog.mark_done:before:2",
+]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_driver_killed_around_uploads(driver, csv_files, tmp_path, s3):
+    expected = range(0)
+    options = {
+        "path": f"s3://{s3.bucket}/out",
+        "s3.endpoint": s3.endpoint,
+        "bucketAssigner": "basePath",
+        "maxPartSize": "4kb",
+    }
+    for point in POINTS:
+        expected = csv_files(4, 200, first=len(expected))
+        run = driver("copy_files", fault=point, **options)
+        run.wait()
+        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+        assert max(s3.rows().values(), default=1) == 1, f"doubled after {point}"
+    run = driver("copy_files", **options)
+    assert run.wait() == 0, run.tail()
+    rows = s3.rows()
+    assert sorted(rows) == list(expected) and max(rows.values()) == 1
+    # What the last killed attempts left goes with the clean-up of a later batch.
+    for _ in range(2):
+        expected = csv_files(24, 5, first=len(expected))
+        run = driver("copy_files", **options)
+        assert run.wait() == 0, run.tail()
+    assert s3.open_uploads() == []
+    assert sorted(s3.rows()) == list(expected)
