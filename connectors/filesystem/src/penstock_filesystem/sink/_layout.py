@@ -1,0 +1,74 @@
+"""Where everything is: finished parts in buckets, and what is not finished in a hidden directory of each query."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote
+
+from penstock.sink import WriterContext
+from penstock.storage import Storage
+
+__all__ = ["AttemptNames", "Layout", "batch_of"]
+
+HIDDEN_DIRECTORY = ".penstock"  # readers skip names that begin with a dot
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The sink's directory. Paths handed around and stored are relative to ``root``."""
+
+    storage: Storage
+    root: str
+    part_prefix: str
+    part_suffix: str
+
+    def full(self, relative: str) -> str:
+        """A relative path as the storage wants it."""
+        return f"{self.root}/{relative}"
+
+    def query_directory(self, query_id: str) -> str:
+        """Everything hidden of one query is below it; nobody else's is."""
+        return f"{HIDDEN_DIRECTORY}/{quote(query_id, safe='')}"
+
+
+def batch_of(relative: str) -> int | None:
+    """The batch that a hidden path belongs to; ``None`` for a path that this sink did not make."""
+    pieces = relative.split("/")
+    if len(pieces) != 4 or pieces[0] != HIDDEN_DIRECTORY or not pieces[2].lstrip("-").isdigit():
+        return None
+    return int(pieces[2])
+
+
+class AttemptNames:
+    """Names that no other attempt, task, batch or query ever uses.
+
+    Final names hold digests of the query's and the attempt's id. So a final name that exists was published from this
+    very attempt's file: that is how a repeated commit knows that it was done before.
+    """
+
+    def __init__(self, layout: Layout, context: WriterContext, role: Literal["writer", "roller"]) -> None:
+        self._layout = layout
+        self._context = context
+        self._hidden = 0
+        self.used = 0
+        self.directory = f"{layout.query_directory(context.query_id)}/{context.batch_id}"
+        self._stem = f"{context.attempt_id}-{role[0]}"
+        query = hashlib.sha256(context.query_id.encode()).hexdigest()[:8]
+        attempt = hashlib.sha256(f"{context.attempt_id}:{role}".encode()).hexdigest()[:8]
+        self._uid = f"{query}{attempt}"
+
+    def hidden(self, kind: Literal["chunk", "upload"]) -> str:
+        """The next hidden path."""
+        name = f"{self.directory}/{self._stem}{self._hidden}.{kind}"
+        self._hidden += 1
+        return name
+
+    def final(self, bucket: str, extension: str) -> str:
+        """The next final path; uses up one index of the query's sequence."""
+        index = self._context.sequence + self.used
+        self.used += 1
+        prefix, suffix = self._layout.part_prefix, self._layout.part_suffix
+        name = f"{prefix}-{self._context.writer_index}-{index}-{self._uid}{suffix}{extension}"
+        return f"{bucket}/{name}" if bucket else name

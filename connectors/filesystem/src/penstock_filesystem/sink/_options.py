@@ -1,0 +1,106 @@
+"""The options of the file sink, as data."""
+
+from __future__ import annotations
+
+from penstock.options import Option, OptionSet
+from penstock.storage import STORAGE_OPTIONS
+
+__all__ = ["SINK_OPTIONS"]
+
+SINK_OPTIONS = OptionSet(
+    (
+        Option("path", "Directory for the files: a local path, s3://bucket/prefix, hdfs://…", required=True),
+        Option(
+            "format",
+            "What the files are written as",
+            kind="choice",
+            default="parquet",
+            choices=("parquet", "csv", "json", "text", "avro", "sequencefile"),
+        ),
+        Option(
+            "compression",
+            "Codec. parquet: zstd (default), snappy, gzip, lz4, none. avro: deflate (default), none. "
+            "csv, json, text: none (default), gzip, zstd. sequencefile: none",
+        ),
+        Option("partPrefix", "First part of every file's name", default="part"),
+        Option("partSuffix", "Comes before the extension in every file's name", default=""),
+        Option(
+            "bucketAssigner",
+            "Which subdirectory a row goes to: dateTime, basePath (no subdirectories), columns (see partitionColumns), "
+            "or module:callable (called with these options, returns a BucketAssigner). The default is columns if "
+            "partitionColumns is set, else dateTime. With dateTime, spark.read needs recursiveFileLookup=true",
+        ),
+        Option(
+            "bucketPattern",
+            "dateTime: directory name, in Java's pattern letters (y M d D H h m s a E, 'text', and / for levels)",
+            default="yyyy-MM-dd--HH",
+        ),
+        Option("bucketTimeZone", "dateTime: IANA time zone in which the pattern is filled in", default="UTC"),
+        Option(
+            "bucketColumn",
+            "dateTime: the timestamp or date column that decides; default: the time at which the row is written",
+        ),
+        Option(
+            "partitionColumns",
+            "columns: comma-separated list; directories are col=value as Hive's and Spark's, files leave them out",
+        ),
+        Option(
+            "rollingPolicy",
+            "When an open part is closed and published: default (size, age, inactivity), onCheckpoint (with every "
+            "batch), or module:callable (called with these options, returns a RollingPolicy)",
+            default="default",
+        ),
+        Option("maxPartSize", "Size at which a part is full", kind="bytes", default="1gb", minimum=1),
+        Option(
+            "rolloverInterval",
+            "A part is published once its first row is this old",
+            kind="duration",
+            default="15 minutes",
+            minimum=0,
+        ),
+        Option(
+            "inactivityInterval",
+            "A part is published once its last row is this old",
+            kind="duration",
+            default="5 minutes",
+            minimum=0,
+        ),
+        Option(
+            "rollOnCheckpoint",
+            "Publish everything with every batch, as rollingPolicy=onCheckpoint: rows are visible soonest, files small",
+            kind="bool",
+            default="false",
+        ),
+        Option(
+            "maxOpenBuckets",
+            "Buckets that a task writes to at once; beyond it the least recently used one is set aside. For S3 each is "
+            "spooled to a local temporary file of up to maxPartSize",
+            kind="int",
+            default="100",
+            minimum=1,
+        ),
+        Option(
+            "maxOpenChunks",
+            "Hidden pieces that an open part may consist of before they are merged (fewer: less state, more rewriting)",
+            kind="int",
+            default="32",
+            minimum=2,
+        ),
+        Option("rowGroupSize", "parquet: rows in a row group at most", kind="int", default="1048576", minimum=1),
+        Option("header", "csv: column names in the first line of every file", kind="bool", default="false"),
+        Option("sep", "csv: separator", default=","),
+        Option("quote", "csv: quoting character", default='"'),
+        Option("escape", "csv: escapes quotes inside a quoted value; equal to quote: they are doubled", default="\\"),
+        Option("quoteAll", "csv: quote every value", kind="bool", default="false"),
+        Option("nullValue", "csv: what null is written as", default=""),
+        Option("emptyValue", "csv: what an empty string is written as", default='""'),
+        Option(
+            "timestampFormat",
+            "csv, json: Java pattern for timestamps, written in UTC; default: ISO 8601 with microseconds",
+        ),
+        Option("dateFormat", "csv, json: Java pattern for dates; default: yyyy-MM-dd"),
+        Option("ignoreNullFields", "json: leave null fields out", kind="bool", default="true"),
+        Option("lineSep", "csv, json, text: what ends a line", default="\n"),
+        *STORAGE_OPTIONS,
+    )
+)

@@ -1,0 +1,121 @@
+"""What the decision log holds for this sink: chunks that are still open, and parts to publish."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from penstock.serialization import JsonSerializer
+
+__all__ = ["CHUNK_SERIALIZER", "PART_SERIALIZER", "Chunk", "PendingPart", "UploadedPart", "human_size"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """State: a durable, hidden file with rows of one bucket that are decided but not yet published.
+
+    ``path`` is relative to the sink's path. ``header`` is the number of bytes at its start that a part needs once
+    (a CSV header, say). Only chunks of the same ``fingerprint`` (format, schema and encoding) may be merged. Times are
+    milliseconds since the epoch, of the first and of the last row.
+    """
+
+    bucket: str
+    path: str
+    size: int
+    rows: int
+    format: str
+    extension: str
+    fingerprint: str
+    header: int
+    created_ms: int
+    last_write_ms: int
+
+    @staticmethod
+    def merged(chunks: Sequence[Chunk], path: str, size: int) -> Chunk:
+        """The chunk at ``path`` that stands for the rows of ``chunks``."""
+        return dataclasses.replace(
+            chunks[0],
+            path=path,
+            size=size,
+            rows=sum(chunk.rows for chunk in chunks),
+            created_ms=min(chunk.created_ms for chunk in chunks),
+            last_write_ms=max(chunk.last_write_ms for chunk in chunks),
+        )
+
+
+@dataclass(frozen=True)
+class UploadedPart:
+    """One part of a multipart upload, as completing it needs."""
+
+    number: int
+    etag: str
+    size: int
+
+
+@dataclass(frozen=True)
+class PendingPart:
+    """Committable: a finished file that becomes visible as ``final`` on commit. Paths are relative to the sink's path.
+
+    ``rename``: the bytes are in the hidden file ``hidden``. ``adopted`` says that this is a chunk made earlier, which
+    an abort must leave alone. ``multipart``: the bytes are in the open upload ``upload_id`` to the final key, which
+    the object ``marker`` tells of. ``consumed`` are the chunks that the part replaces.
+    """
+
+    kind: Literal["rename", "multipart"]
+    final: str
+    size: int
+    rows: int
+    hidden: str = ""
+    adopted: bool = False
+    consumed: tuple[str, ...] = ()
+    upload_id: str = ""
+    parts: tuple[UploadedPart, ...] = ()
+    marker: str = ""
+
+    def consuming(self, paths: Iterable[str]) -> PendingPart:
+        """The same part, which replaces the chunks at ``paths``."""
+        return dataclasses.replace(self, consumed=tuple(paths))
+
+    def describe(self) -> str:
+        """The part in words."""
+        where = f"multipart upload of {len(self.parts)} parts" if self.kind == "multipart" else self.hidden
+        return f"part {self.final}: {self.rows} rows, {human_size(self.size)}, waiting in {where}"
+
+
+def human_size(size: int) -> str:
+    """``3400000`` → ``"3.4 MB"`` (powers of 1000)."""
+    if size < 1000:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("kB", "MB", "GB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} TB"
+
+
+def describe_chunk(chunk: Chunk) -> str:
+    """The chunk in words."""
+    since = datetime.fromtimestamp(chunk.created_ms / 1000, timezone.utc)
+    bucket = f"bucket {chunk.bucket}" if chunk.bucket else "no bucket"
+    what = f"open {chunk.format} chunk, {chunk.rows} rows, {human_size(chunk.size)}"
+    return f"{what}, {bucket}, since {since:%Y-%m-%d %H:%M:%S} UTC, in {chunk.path}"
+
+
+def _part_from_fields(version: int, fields: dict[str, Any]) -> PendingPart:
+    parts = tuple(UploadedPart(*part) for part in fields.pop("parts"))
+    return PendingPart(**{**fields, "consumed": tuple(fields["consumed"]), "parts": parts})
+
+
+def _part_to_fields(part: PendingPart) -> dict[str, Any]:
+    return {**vars(part), "parts": [dataclasses.astuple(uploaded) for uploaded in part.parts]}
+
+
+#: Stored form of open chunks; golden file ``state-v1.bin``.
+CHUNK_SERIALIZER: JsonSerializer[Chunk] = JsonSerializer(1, lambda chunk: vars(chunk), lambda _, f: Chunk(**f))
+
+#: Stored form of parts to publish; golden file ``committable-v1.bin``.
+PART_SERIALIZER: JsonSerializer[PendingPart] = JsonSerializer(1, _part_to_fields, _part_from_fields)

@@ -1,0 +1,151 @@
+"""The writer of one attempt: an open part per bucket."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.metrics import Metrics
+from penstock.sink import Prepared, SinkWriter
+from penstock_filesystem.sink._bucket_assigner import BucketAssigner
+from penstock_filesystem.sink._buckets import split_by_bucket
+from penstock_filesystem.sink._format import Encoder, Format
+from penstock_filesystem.sink._rolling import PartFileInfo, RollingPolicy
+from penstock_filesystem.sink._staging import StagedFile, Staging
+from penstock_filesystem.sink._state import Chunk, PendingPart
+
+__all__ = ["FileWriter"]
+
+#: Rows that encoders hold back, of all open buckets together, in bytes of Arrow memory.
+BUFFER_BYTES = 256 << 20
+
+
+@dataclass
+class _OpenPart:
+    bucket: str
+    file: StagedFile
+    encoder: Encoder
+    created_ms: int
+    last_write_ms: int
+    rows: int = 0
+
+    @property
+    def info(self) -> PartFileInfo:
+        return PartFileInfo(self.bucket, self.encoder.size, self.rows, self.created_ms, self.last_write_ms)
+
+
+class FileWriter(SinkWriter[PendingPart, Chunk]):
+    """Writes rows to hidden files, one open part per bucket.
+
+    A part that is full is left for the commit to publish; the others become chunks, which live on as state.
+    Memory: 256 MiB of rows not yet encoded, and the batch at hand. Open files: ``maxOpenBuckets``.
+    """
+
+    def __init__(
+        self,
+        staging: Staging,
+        format_: Format,
+        assigner: BucketAssigner,
+        policy: RollingPolicy,
+        *,
+        salt: str,
+        max_open: int,
+        clock: Callable[[], int],
+        metrics: Metrics,
+    ) -> None:
+        self._staging = staging
+        self._format = format_
+        self._assigner = assigner
+        self._policy = policy
+        self._salt = salt
+        self._max_open = max_open
+        self._clock = clock
+        self._metrics = metrics
+        self._open: OrderedDict[str, _OpenPart] = OrderedDict()  # least recently used first
+        self._prepared: Prepared[PendingPart, Chunk] = Prepared()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See the base class."""
+        if not batch.num_rows:
+            return
+        now_ms = self._clock() // 1_000_000
+        buckets = self._assigner.bucket_ids(batch, now_ms)
+        columns = [batch.column(field.name) for field in self._format.schema]
+        content = pa.RecordBatch.from_arrays(columns, schema=self._format.schema)
+        for bucket, rows in split_by_bucket(content, buckets):
+            part = self._part(bucket, now_ms)
+            part.encoder.write(rows)
+            part.rows += rows.num_rows
+            part.last_write_ms = now_ms
+            if self._is_full(part):
+                self._publish(self._open.pop(bucket))
+        self._limit_buffers()
+        self._metrics.add("rows_written", batch.num_rows)
+
+    def _part(self, bucket: str, now_ms: int) -> _OpenPart:
+        part = self._open.get(bucket)
+        if part is None:
+            if len(self._open) >= self._max_open:
+                self._set_aside(self._open.popitem(last=False)[1])
+            file = self._staging.create()
+            part = _OpenPart(bucket, file, self._format.encoder(file, self._salt), now_ms, now_ms)
+            self._open[bucket] = part
+        self._open.move_to_end(bucket)
+        return part
+
+    def _is_full(self, part: _OpenPart) -> bool:
+        if not self._policy.should_roll_on_event(part.info):
+            return False
+        if part.encoder.size_is_guess:
+            part.encoder.flush()
+            return self._policy.should_roll_on_event(part.info)
+        return True
+
+    def _limit_buffers(self) -> None:
+        buffered = sum(part.encoder.buffered_bytes for part in self._open.values())
+        while buffered > BUFFER_BYTES:
+            largest = max(self._open.values(), key=lambda part: part.encoder.buffered_bytes)
+            buffered -= largest.encoder.buffered_bytes
+            largest.encoder.flush()
+
+    def _publish(self, part: _OpenPart) -> None:
+        part.encoder.finish()
+        final = self._staging.names.final(part.bucket, self._format.extension)
+        self._prepared.committables.append(self._staging.part(part.file, final, part.rows))
+        self._metrics.add("bytes_written", part.file.size)
+
+    def _set_aside(self, part: _OpenPart) -> None:
+        part.encoder.finish()
+        chunk = Chunk(
+            bucket=part.bucket,
+            path=self._staging.chunk(part.file),
+            size=part.file.size,
+            rows=part.rows,
+            format=self._format.name,
+            extension=self._format.extension,
+            fingerprint=self._format.fingerprint,
+            header=part.encoder.header_size,
+            created_ms=part.created_ms,
+            last_write_ms=part.last_write_ms,
+        )
+        self._prepared.states.append(chunk)
+        self._metrics.add("bytes_written", part.file.size)
+
+    def prepare_commit(self) -> Prepared[PendingPart, Chunk]:
+        """See the base class."""
+        while self._open:
+            part = self._open.popitem(last=False)[1]
+            if self._policy.should_roll_on_checkpoint(part.info):
+                self._publish(part)
+            else:
+                self._set_aside(part)
+        self._staging.sync()
+        self._prepared.sequences_used = self._staging.names.used
+        return self._prepared
+
+    def abort(self) -> None:
+        """See the base class."""
+        self._staging.abort()

@@ -1,0 +1,152 @@
+"""Avro container files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import fastavro
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.metrics import Metrics
+from penstock.storage import Storage
+from penstock_filesystem.source.formats.base import Decoder, FileFormat, Rows, SplitState
+from penstock_filesystem.source.opened import OpenedFile
+from penstock_filesystem.source.split import FileSplit
+
+__all__ = ["AvroFormat", "avro_to_arrow"]
+
+_BATCH_ROWS = 8_192
+_PRIMITIVES = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+}
+_LOGICAL = {
+    "date": pa.date32(),
+    "timestamp-millis": pa.timestamp("us", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "local-timestamp-millis": pa.timestamp("us"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "uuid": pa.string(),
+}
+
+
+class AvroRecords(NamedTuple):
+    """Records as dictionaries, and the number of the first in the file."""
+
+    records: list[dict[str, Any]]
+    first_row: int
+
+
+class AvroFormat(FileFormat):
+    """One range per file. fastavro makes a Python object of every value: there is no columnar Avro reader to use."""
+
+    def is_splittable(self, path: str) -> bool:
+        """See the base class."""
+        return False
+
+    def elements(self, file: OpenedFile, split: FileSplit, schema: pa.Schema) -> Iterator[AvroRecords]:
+        """See the base class: batches of at most 8,192 records."""
+        with file.storage.fs.open_input_stream(file.path, compression=None, buffer_size=1 << 20) as stream:
+            row, records = 0, []
+            for record in fastavro.reader(stream, return_record_name=False):
+                records.append(record)
+                if len(records) == _BATCH_ROWS:
+                    yield AvroRecords(records, row)
+                    row, records = row + len(records), []
+            if records:
+                yield AvroRecords(records, row)
+
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+        """See the base class."""
+        return _AvroDecoder(schema)
+
+    def infer(self, storage: Storage, files: Sequence[OpenedFile]) -> pa.Schema:
+        """The first file's writer schema."""
+        with file_stream(files[0]) as stream:
+            writer = fastavro.reader(stream).writer_schema
+        type_ = avro_to_arrow(writer)
+        if not pa.types.is_struct(type_):
+            raise BadConfigurationError(f"{files[0].url} holds Avro values that are not records")
+        return pa.schema(list(type_))
+
+
+def file_stream(file: OpenedFile) -> Any:
+    """The raw bytes in order."""
+    return file.storage.fs.open_input_stream(file.path, compression=None)
+
+
+def avro_to_arrow(schema: Any, named: dict[str, Any] | None = None) -> pa.DataType:
+    """The Arrow type of a parsed Avro schema; unions are allowed with null only. Raises BadConfigurationError."""
+    named = {} if named is None else named
+    if isinstance(schema, list):
+        others = [branch for branch in schema if branch != "null"]
+        if len(others) != 1:
+            raise BadConfigurationError(f"Avro union {schema} has no column type: give a schema with .schema(...)")
+        return avro_to_arrow(others[0], named)
+    if isinstance(schema, str):
+        return _PRIMITIVES[schema] if schema in _PRIMITIVES else avro_to_arrow(named[schema], named)
+    if "name" in schema:
+        named[schema["name"]] = schema
+    logical = schema.get("logicalType")
+    if logical == "decimal":
+        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+    if logical in _LOGICAL:
+        return _LOGICAL[logical]
+    kind = schema["type"]
+    if kind == "record":
+        return pa.struct([pa.field(field["name"], avro_to_arrow(field["type"], named)) for field in schema["fields"]])
+    if kind == "array":
+        return pa.list_(avro_to_arrow(schema["items"], named))
+    if kind == "map":
+        return pa.map_(pa.string(), avro_to_arrow(schema["values"], named))
+    return pa.binary() if kind == "fixed" else avro_to_arrow(kind, named)
+
+
+def _plain(value: Any, type_: pa.DataType) -> Any:
+    """What ``pa.array`` takes for ``type_``."""
+    if value is None:
+        return None
+    if pa.types.is_map(type_):
+        return [(key, _plain(item, type_.item_type)) for key, item in value.items()]
+    if pa.types.is_list(type_):
+        return [_plain(item, type_.value_type) for item in value]
+    if pa.types.is_struct(type_):
+        return {field.name: _plain(value.get(field.name), field.type) for field in type_}
+    if pa.types.is_string(type_):
+        return value if isinstance(value, str) else str(value)
+    if pa.types.is_decimal(type_) and isinstance(value, int):
+        return Decimal(value)
+    return value
+
+
+class _AvroDecoder(Decoder):
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def decode(self, element: AvroRecords, state: SplitState) -> Iterator[Rows]:
+        """See the base class."""
+        records = element.records
+        columns = {}
+        for field in self._schema:
+            # Value by value in Python: that is how they come out of the Avro reader.
+            values = [record.get(field.name) for record in records]
+            if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_decimal(field.type):
+                values = [_plain(value, field.type) for value in values]
+            try:
+                columns[field.name] = pa.array(values, field.type)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError) as error:
+                raise BadDataError(
+                    f"{state.url}: field {field.name} does not fit {field.type}: {error}; correct the schema"
+                ) from None
+        numbers = pa.array(range(element.first_row, element.first_row + len(records)), pa.int64())
+        yield Rows(columns, len(records), numbers)

@@ -1,0 +1,262 @@
+"""What a user may set on the file source, and the settings made from it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from codecs import lookup
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from penstock.errors import BadConfigurationError
+from penstock.options import Option, OptionSet, OptionValues
+from penstock.storage import STORAGE_OPTIONS
+
+__all__ = ["FORMATS", "SOURCE_OPTIONS", "CsvDialect", "FileSourceSettings"]
+
+FORMATS = ("text", "csv", "json", "parquet", "avro", "binary")
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+
+SOURCE_OPTIONS = OptionSet(
+    (
+        Option("path", "Directory, file or glob to read; given by load(...)"),
+        Option("paths", "Several of them, as a JSON list of texts"),
+        Option("format", "What the files hold", kind="choice", choices=FORMATS, required=True),
+        Option("maxFilesPerTrigger", "Most files in a micro-batch", kind="int", default="10000", minimum=1),
+        Option("maxBytesPerTrigger", "Bytes after which a micro-batch takes no more splits", kind="bytes", minimum=1),
+        Option("pathGlobFilter", "Only files whose name matches this glob"),
+        Option("recursiveFileLookup", "Whether to look into nested directories", kind="bool", default="true"),
+        Option(
+            "discoveryInterval",
+            "Pause between two listings; longer for stores that charge for them",
+            kind="duration",
+            default="1s",
+            minimum=1,
+        ),
+        Option(
+            "latenessWindow",
+            "How much older than the newest file read a new file may be",
+            kind="duration",
+            default="7d",
+        ),
+        Option("maxTrackedFiles", "Most files remembered inside the window", kind="int", default="20000", minimum=1000),
+        Option(
+            "lateFiles", "A file older than the window", kind="choice", choices=("read", "skip", "fail"), default="skip"
+        ),
+        Option(
+            "changedFiles",
+            "A file that changed between planning and reading; read takes what is there now in the planned range",
+            kind="choice",
+            choices=("read", "skip", "fail"),
+            default="fail",
+        ),
+        Option("ignoreMissingFiles", "Skip files that disappeared before they were read", kind="bool", default="false"),
+        Option("ignoreCorruptFiles", "Skip the rest of a file that cannot be read", kind="bool", default="false"),
+        Option(
+            "maxSplitBytes", "Largest piece of a file that one task reads", kind="bytes", default="128mb", minimum=1
+        ),
+        Option(
+            "openCostInBytes", "What opening a file costs, as bytes that could be read", kind="bytes", default="4mb"
+        ),
+        Option(
+            "cleanSource",
+            "Files read and committed",
+            kind="choice",
+            choices=("off", "archive", "delete"),
+            default="off",
+        ),
+        Option("sourceArchiveDir", "Where cleanSource=archive moves files to"),
+        Option(
+            "includeMetadata", "Add the _file_* columns to a fixed or inferred schema", kind="bool", default="false"
+        ),
+        Option("mode", "A row that does not fit the schema", kind="choice", choices=MODES, default="PERMISSIVE"),
+        Option("columnNameOfCorruptRecord", "String column for the text of a bad row", default="_corrupt_record"),
+        Option("encoding", "Encoding of text, csv and json (also: charset)", default="UTF-8"),
+        Option("charset", "The same as encoding"),
+        Option("lineSep", "What ends a row; default: \\n, \\r\\n and \\r"),
+        Option("wholetext", "text: one row per file", kind="bool", default="false"),
+        Option(
+            "multiLine",
+            "csv, json: rows may hold line ends; a file is then read by one task",
+            kind="bool",
+            default="false",
+        ),
+        Option("header", "csv: the first line holds names", kind="bool", default="false"),
+        Option(
+            "enforceSchema",
+            "csv: take columns by position, do not look at the header's names",
+            kind="bool",
+            default="true",
+        ),
+        Option("sep", "csv: what separates cells (also: delimiter)", default=","),
+        Option("delimiter", "csv: the same as sep"),
+        Option("quote", "csv: quote character; empty turns quoting off", default='"'),
+        Option("escape", "csv: escapes a quote inside a quoted cell (a doubled quote always does)", default="\\"),
+        Option("comment", "csv: lines that begin with this character are skipped"),
+        Option("nullValue", "csv: text of a null", default=""),
+        Option("emptyValue", "csv: value of a quoted empty cell; null if it equals nullValue", default=""),
+        Option("ignoreLeadingWhiteSpace", "csv: strip blanks before a cell", kind="bool", default="false"),
+        Option("ignoreTrailingWhiteSpace", "csv: strip blanks after a cell", kind="bool", default="false"),
+        Option("dateFormat", "csv, json: pattern of dates, as Spark's; default ISO"),
+        Option("timestampFormat", "csv, json: pattern of timestamps, as Spark's; default ISO"),
+        Option("timeZone", "Zone of timestamps that name none", default="UTC"),
+        Option("inferSchema", "csv: infer types (batch), not only names", kind="bool", default="false"),
+        Option("mergeSchema", "parquet: infer from every file instead of one", kind="bool", default="false"),
+        *STORAGE_OPTIONS,
+    )
+)
+
+
+@dataclass(frozen=True)
+class CsvDialect:
+    """How cells are cut out of a CSV row. Single characters; ``""`` is none."""
+
+    sep: str
+    quote: str
+    escape: str
+    comment: str
+    header: bool
+    enforce_schema: bool
+    null_value: str
+    empty_value: str
+    trim_left: bool
+    trim_right: bool
+    infer_types: bool
+
+
+@dataclass(frozen=True)
+class FileSourceSettings:
+    """The options as the source uses them: checked, typed, picklable, without secrets."""
+
+    format: str
+    paths: tuple[str, ...]
+    path_glob_filter: str | None
+    recursive: bool
+    max_files: int
+    max_bytes: int | None
+    discovery_interval_ms: int
+    lateness_window_ms: int
+    max_tracked_files: int
+    late_files: str
+    changed_files: str
+    ignore_missing_files: bool
+    ignore_corrupt_files: bool
+    max_split_bytes: int
+    open_cost_bytes: int
+    clean_source: str
+    archive_dir: str | None
+    include_metadata: bool
+    mode: str
+    corrupt_column: str
+    encoding: str
+    line_sep: str | None
+    whole_text: bool
+    multi_line: bool
+    csv: CsvDialect
+    date_format: str | None
+    timestamp_format: str | None
+    time_zone: str
+    merge_schema: bool
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> FileSourceSettings:
+        """Settings of ``values``. Raises BadConfigurationError for values that do not go together."""
+        if values["latenessWindow"] < values["discoveryInterval"]:
+            warnings.warn("latenessWindow is shorter than discoveryInterval: files may count as late", stacklevel=2)
+        if values["cleanSource"] == "archive" and not values["sourceArchiveDir"]:
+            raise BadConfigurationError("cleanSource=archive needs the option 'sourceArchiveDir'")
+        return cls(
+            format=values["format"],
+            paths=_paths(values),
+            path_glob_filter=values["pathGlobFilter"],
+            recursive=values["recursiveFileLookup"],
+            max_files=values["maxFilesPerTrigger"],
+            max_bytes=values["maxBytesPerTrigger"],
+            discovery_interval_ms=values["discoveryInterval"],
+            lateness_window_ms=values["latenessWindow"],
+            max_tracked_files=values["maxTrackedFiles"],
+            late_files=values["lateFiles"],
+            changed_files=values["changedFiles"],
+            ignore_missing_files=values["ignoreMissingFiles"],
+            ignore_corrupt_files=values["ignoreCorruptFiles"],
+            max_split_bytes=values["maxSplitBytes"],
+            open_cost_bytes=values["openCostInBytes"],
+            clean_source=values["cleanSource"],
+            archive_dir=values["sourceArchiveDir"],
+            include_metadata=values["includeMetadata"],
+            mode=values["mode"],
+            corrupt_column=values["columnNameOfCorruptRecord"],
+            encoding=_encoding(values),
+            line_sep=_line_sep(values["lineSep"]),
+            whole_text=values["wholetext"],
+            multi_line=values["multiLine"],
+            csv=_dialect(values),
+            date_format=values["dateFormat"],
+            timestamp_format=values["timestampFormat"],
+            time_zone=_time_zone(values["timeZone"]),
+            merge_schema=values["mergeSchema"],
+        )
+
+
+def _paths(values: OptionValues) -> tuple[str, ...]:
+    found = [values["path"]] if values["path"] else []
+    if values["paths"]:
+        try:
+            listed = json.loads(values["paths"])
+        except ValueError:
+            listed = None
+        if not isinstance(listed, list) or not all(isinstance(path, str) and path for path in listed):
+            raise BadConfigurationError('option \'paths\': write a JSON list of texts, as in ["in/a", "in/b"]')
+        found += listed
+    if not found:
+        raise BadConfigurationError("source penstock.filesystem needs a path: .load(\"in/\") or the option 'paths'")
+    return tuple(found)
+
+
+def _encoding(values: OptionValues) -> str:
+    name = values["charset"] if values.is_set("charset") else values["encoding"]
+    try:
+        return lookup(name).name
+    except LookupError:
+        raise BadConfigurationError(f"option 'encoding': no encoding is named {name!r}") from None
+
+
+def _line_sep(text: str | None) -> str | None:
+    if text == "":
+        raise BadConfigurationError("option 'lineSep' must not be empty")
+    return text
+
+
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise BadConfigurationError(f"option 'timeZone': {name!r} is not a zone such as UTC or Europe/Berlin") from None
+    return name
+
+
+def _character(name: str, text: str | None) -> str:
+    text = {"\\t": "\t", "\\0": "\0"}.get(text or "", text or "")
+    if len(text) > 1 or not text.isascii():
+        raise BadConfigurationError(f"option '{name}': {text!r} is not a single ASCII character")
+    return "" if text == "\0" else text
+
+
+def _dialect(values: OptionValues) -> CsvDialect:
+    sep = values["delimiter"] if values.is_set("delimiter") else values["sep"]
+    dialect = CsvDialect(
+        sep=_character("sep", sep),
+        quote=_character("quote", values["quote"]),
+        escape=_character("escape", values["escape"]),
+        comment=_character("comment", values["comment"]),
+        header=values["header"],
+        enforce_schema=values["enforceSchema"],
+        null_value=values["nullValue"],
+        empty_value=values["emptyValue"],
+        trim_left=values["ignoreLeadingWhiteSpace"],
+        trim_right=values["ignoreTrailingWhiteSpace"],
+        infer_types=values["inferSchema"],
+    )
+    if not dialect.sep or dialect.sep in "\r\n" or dialect.sep == dialect.quote:
+        raise BadConfigurationError("option 'sep': write one character that is neither a line end nor the quote")
+    return dialect

@@ -1,0 +1,256 @@
+"""The sink against a real S3 server: nothing is visible before an upload is completed, and none is left behind."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from botocore.exceptions import ClientError
+
+from penstock.errors import BadConfigurationError
+from penstock.sink import CommitOutcome
+
+COMMITTED, ALREADY, LOST = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST
+SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
+
+
+@pytest.fixture
+def query_on_s3(s3_path, s3_server, sink_query):
+    url, _, _ = s3_path
+    settings = {"bucketAssigner": "basePath", "tasks": 1, **s3_server.options()}
+
+    def build(**options):
+        return sink_query(url, SCHEMA, **{**settings, **options})
+
+    return build
+
+
+@pytest.fixture
+def keys(s3_path):
+    """Keys of all objects that readers see."""
+    _, bucket, client = s3_path
+
+    def listed(hidden=False):
+        found = [entry["Key"] for entry in client.list_objects_v2(Bucket=bucket).get("Contents", [])]
+        return sorted(key for key in found if ("/.penstock/" in key) == hidden)
+
+    return listed
+
+
+@pytest.fixture
+def uploads(s3_path):
+    _, bucket, client = s3_path
+    return lambda: [one["Key"] for one in client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])]
+
+
+@pytest.fixture
+def ids(s3_path, keys):
+    """The ids in all finished Parquet or CSV files."""
+    _, bucket, client = s3_path
+
+    def read():
+        found = []
+        for key in keys():
+            body = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            if key.endswith(".parquet"):
+                found += pq.read_table(io.BytesIO(body))["id"].to_pylist()
+            else:
+                found += [int(line.split(b",")[0]) for line in body.splitlines() if not line.startswith(b"id,")]
+        return sorted(found)
+
+    return read
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_slow_stream(query_on_s3, numbers, keys, ids, uploads, file_format):
+    query = query_on_s3(format=file_format, header=True, maxPartSize=6000, maxOpenChunks=4)
+    for number in range(12):
+        assert set(query.run([numbers(range(number * 20, number * 20 + 20), 40)])) <= {COMMITTED}
+        assert len(ids()) % 20 == 0
+    query.finish()
+    assert ids() == list(range(240))
+    assert len(keys()) <= 5
+    query.clean_up()
+    assert keys(hidden=True) == [] and uploads() == []
+
+
+def test_nothing_is_visible_before_the_commit_and_a_second_one_changes_nothing(
+    query_on_s3, numbers, keys, ids, uploads
+):
+    query = query_on_s3(rollOnCheckpoint=True)
+    stored = query.decide([query.write([numbers(range(10))])])
+    assert keys() == [] and len(uploads()) == 1
+    assert query.commit(stored) == [COMMITTED]
+    assert query.commit(stored) == [ALREADY]
+    assert ids() == list(range(10)) and keys(hidden=True) == [] and uploads() == []
+
+
+def test_completed_by_a_driver_that_died_before_it_heard(query_on_s3, numbers, s3_path, ids):
+    _, bucket, client = s3_path
+    query = query_on_s3(rollOnCheckpoint=True)
+    stored = query.decide([query.write([numbers(range(10))])])
+    part = query.sink.committable_serializer.unpack(stored[0])
+    client.complete_multipart_upload(
+        Bucket=bucket,
+        Key=f"out/{part.final}",
+        UploadId=part.upload_id,
+        MultipartUpload={"Parts": [{"PartNumber": one.number, "ETag": one.etag} for one in part.parts]},
+    )
+    assert query.commit(stored) == [ALREADY]
+    assert ids() == list(range(10))
+
+
+def test_aborted_upload_is_lost(query_on_s3, numbers, s3_path, keys):
+    """As when a lifecycle rule of the bucket aborted it, or somebody else put another object there."""
+    _, bucket, client = s3_path
+    query = query_on_s3(rollOnCheckpoint=True)
+    stored = query.decide([query.write([numbers(range(10))]), query.write([numbers(range(10, 20))])])
+    part = query.sink.committable_serializer.unpack(stored[0])
+    # This server answers 500 for an unknown upload, which is worth a retry anywhere else.
+    query.sink._layout.storage.client.meta.events.unregister("needs-retry.s3", unique_id="retry-config-s3")
+    client.abort_multipart_upload(Bucket=bucket, Key=f"out/{part.final}", UploadId=part.upload_id)
+    assert query.commit(stored) == [LOST, COMMITTED]
+    client.put_object(Bucket=bucket, Key=f"out/{part.final}", Body=b"not it")
+    assert query.commit(stored) == [LOST, ALREADY]
+
+
+def test_orphans_are_aborted_and_those_of_others_are_not(query_on_s3, numbers, keys, uploads):
+    mine, other = query_on_s3(rollOnCheckpoint=True), query_on_s3(rollOnCheckpoint=True, query_id="q11")
+    kept = other.decide([other.write([numbers(range(3))])])
+    mine.write([numbers(range(5))])
+    mine.batch = 1
+    running = mine.write([numbers(range(7))])
+    assert len(uploads()) == 3
+    assert mine.clean_up() == 1
+    assert len(uploads()) == 2
+    assert mine.commit(mine.decide([running])) == [COMMITTED]
+    assert other.commit(kept) == [COMMITTED]
+    assert uploads() == [] and keys(hidden=True) == []
+
+
+def test_clean_up_aborts_before_it_forgets_and_only_uploads_to_that_very_key(
+    query_on_s3, numbers, s3_path, uploads, monkeypatch
+):
+    _, bucket, client = s3_path
+    query = query_on_s3(rollOnCheckpoint=True)
+    (part,) = query.write([numbers(range(5))]).committables
+    client.create_multipart_upload(Bucket=bucket, Key=f"out/{part.final}.copy")
+    query.batch = 1
+    committer = query.committer()
+    with monkeypatch.context() as crash:
+        crash.setattr(committer, "_delete", lambda paths: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            committer.clean_up([], before_batch=1)
+    assert uploads() == [f"out/{part.final}.copy"]
+
+
+def test_pending_decision_survives_a_restart_of_everything(query_on_s3, numbers, ids):
+    query = query_on_s3(rollOnCheckpoint=True)
+    stored = query.decide([query.write([numbers(range(5))])])
+    again = query_on_s3(rollOnCheckpoint=True)
+    assert again.commit(stored) == [COMMITTED]
+    assert ids() == list(range(5))
+
+
+def test_undecided_attempts_are_taken_back(query_on_s3, numbers, keys, uploads):
+    query = query_on_s3(maxPartSize=2000)
+    query.run([numbers(range(20), 40)], [])
+    full = query.write([numbers(range(100), 40), numbers(range(100), 40)])
+    assert full.committables or full.states
+    rolled = query.roll(finish=True)
+    for _ in range(2):
+        query.committer().abort(full.committables, full.states)
+        query.committer().abort([part for _, one in rolled for part in one.committables], [])
+    assert uploads() == []
+    assert keys(hidden=True) == [f"out/{chunk.path}" for chunk in query.live()]
+
+
+def test_failed_attempt_leaves_nothing(query_on_s3, numbers, keys, uploads):
+    query = query_on_s3(format="csv", maxPartSize=2000, partitionColumns="id", bucketAssigner="columns")
+    writer = query.task_sink().create_writer(query.context())
+    writer.write(numbers([1, 2], 3000))
+    assert len(uploads()) == 2
+    writer.write(numbers([3], 30))
+    writer.abort()
+    assert uploads() == [] and keys(hidden=True) == []
+
+
+def test_zombie_whose_marker_was_cleaned_up_opens_no_upload(query_on_s3, numbers, s3_path, uploads, monkeypatch):
+    from penstock.errors import RetriableError
+
+    _, bucket, client = s3_path
+    query = query_on_s3(format="csv", rollOnCheckpoint=True)
+    writer = query.task_sink().create_writer(query.context())
+    writer.write(numbers([1]))
+    storage = writer._staging.layout.storage
+    put = storage.put
+
+    def put_then_lose(path, data):
+        put(path, data)
+        client.delete_object(Bucket=bucket, Key=path.partition("/")[2])
+
+    monkeypatch.setattr(storage, "put", put_then_lose)
+    with pytest.raises(RetriableError, match="cleaned up"):
+        writer.prepare_commit()
+    assert uploads() == []
+
+
+def test_large_chunks_are_copied_inside_the_store(query_on_s3, numbers, keys, ids, s3_path, monkeypatch):
+    """Chunks of 5 MiB and more are not downloaded; small ones are gathered; the header stands once."""
+    import penstock_filesystem.sink._multipart_staging as staging
+
+    downloaded = []
+    copied = staging.copied
+    monkeypatch.setattr(
+        staging, "copied", lambda lay, chunk, at: downloaded.append(chunk.size) or copied(lay, chunk, at)
+    )
+    query = query_on_s3(format="csv", header=True)
+    width, start = 60_000, 0
+    for rows in (1, 100, 2, 95, 1):
+        query.run([numbers(range(start, start + rows), width)])
+        start += rows
+    assert sorted(chunk.size > 5 << 20 for chunk in query.live()) == [False] * 3 + [True] * 2
+    assert query.finish() == [COMMITTED]
+    assert len(downloaded) == 3
+    assert len(keys()) == 1 and ids() == list(range(start))
+    _, bucket, client = s3_path
+    body = client.get_object(Bucket=bucket, Key=keys()[0])["Body"].read()
+    assert body.startswith(b"id,note\n") and body.count(b"id,note\n") == 1
+
+
+def test_parts_larger_than_an_upload_part(query_on_s3, numbers, ids, keys):
+    query = query_on_s3(format="csv", maxPartSize="14mb")
+    (part,) = query.write([numbers(range(250), 60_000)]).committables
+    assert len(part.parts) == 2 and part.parts[0].size == 8 << 20
+    assert query.commit(query.decide([query.write([numbers(range(250), 60_000)])])) == [COMMITTED]
+    assert ids() == list(range(250))
+
+
+def test_secrets_do_not_show(query_on_s3):
+    query = query_on_s3()
+    assert "testing" not in repr(query.sink) + repr(query.sink._layout)
+
+
+def test_part_size_limit(query_on_s3):
+    with pytest.raises(BadConfigurationError, match="4gb"):
+        query_on_s3(maxPartSize="5gb")
+
+
+def test_store_that_refuses_is_not_taken_for_lost(query_on_s3, numbers, monkeypatch):
+    from penstock.errors import RetriableError
+    from penstock_filesystem.sink import _multipart_committer
+
+    query = query_on_s3(rollOnCheckpoint=True)
+    stored = query.decide([query.write([numbers(range(5))])])
+
+    def refuse(*_):
+        answer = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+        raise ClientError(answer, "CompleteMultipartUpload")
+
+    monkeypatch.setattr(_multipart_committer, "complete_upload", refuse)
+    with pytest.raises(RetriableError, match="SlowDown"):
+        query.commit(stored)
+    monkeypatch.undo()
+    assert query.commit(stored) == [COMMITTED]

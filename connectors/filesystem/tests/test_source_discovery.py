@@ -1,0 +1,136 @@
+"""Which files are found: nested, globs, several paths, skipped names; and how quickly."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+from penstock.errors import BadConfigurationError
+from penstock.storage import LocalStorage
+from penstock_filesystem.source.discovery import Discovery, glob_to_regex
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in (
+        "a.csv",
+        "b.txt",
+        "x/c.csv",
+        "x/y/d.csv",
+        "_tmp/e.csv",
+        ".h/f.csv",
+        "x/_g.csv",
+        ".i",
+        "z/k.csv._COPYING_",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1\n")
+    return tmp_path
+
+
+def found(source_harness, path, **options):
+    splits = source_harness.splits(source_harness.source(path, format="text", **options))
+    return sorted(split.path for split in splits)
+
+
+def test_nested_directories_and_skipped_names(tree, source_harness):
+    assert found(source_harness, tree) == [str(tree / n) for n in ("a.csv", "b.txt", "x/c.csv", "x/y/d.csv")]
+    assert found(source_harness, tree, recursiveFileLookup=False) == [str(tree / n) for n in ("a.csv", "b.txt")]
+    assert found(source_harness, tree, pathGlobFilter="*.{csv,json}") == [
+        str(tree / n) for n in ("a.csv", "x/c.csv", "x/y/d.csv")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("glob", "names"),
+    [
+        ("*.csv", ["a.csv"]),
+        ("x/*", ["x/c.csv", "x/y/d.csv"]),
+        ("*/c.csv", ["x/c.csv"]),
+        ("{a,b}.*", ["a.csv", "b.txt"]),
+        ("[!b].csv", ["a.csv"]),
+        ("?/?/d.csv", ["x/y/d.csv"]),
+        ("nothing*", []),
+        ("a.csv", ["a.csv"]),
+        ("missing", []),
+    ],
+)
+def test_globs(tree, source_harness, glob, names):
+    assert found(source_harness, tree / glob) == [str(tree / name) for name in names]
+
+
+def test_several_paths_count_a_file_once(tree, source_harness):
+    paths = json.dumps([str(tree / "x"), str(tree / "a.csv")])
+    assert found(source_harness, tree / "x" / "y", paths=paths) == [
+        str(tree / n) for n in ("a.csv", "x/c.csv", "x/y/d.csv")
+    ]
+    with pytest.raises(BadConfigurationError, match="JSON list"):
+        source_harness.source(tree, format="text", paths="a,b")
+
+
+def test_globs_as_in_hadoop():
+    assert glob_to_regex("{a,b{c,d}}-[a-c]").fullmatch("bd-b")
+    assert not glob_to_regex("a.b").fullmatch("axb")
+    with pytest.raises(BadConfigurationError, match="glob"):
+        glob_to_regex("{a")
+
+
+def test_an_unchanged_directory_is_not_listed_again(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("1")
+    discovery = Discovery(LocalStorage(), [str(tmp_path)], recursive=True, name_glob=None)
+    discovery.look()
+    assert len(discovery.take()) == 1
+    (tmp_path / "b").write_text("1")
+    discovery.look()  # written to a moment ago: its time may not have moved
+    assert [file.path for file in discovery.take()] == [str(tmp_path / "b")]
+    os.utime(tmp_path, (1, 1))
+    discovery.look()
+    listings = []
+    original = Discovery._list_directory
+
+    def counting(self, path, mtime_ns):
+        before = self._listed[path]
+        after = original(self, path, mtime_ns)
+        listings.append(after is not before)
+        return after
+
+    monkeypatch.setattr(Discovery, "_list_directory", counting)
+    discovery.look()
+    assert listings == [False]
+    (tmp_path / "c").write_text("1")
+    discovery.look()
+    assert listings == [False, True] and [file.path[-1] for file in discovery.take()] == ["c"]
+
+
+def test_a_removed_directory_and_a_name_that_is_not_utf8(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a").write_text("1")
+    with open(os.fsencode(tmp_path) + b"/\xff", "w") as file:
+        file.write("1")
+    discovery = Discovery(LocalStorage(), [str(tmp_path)], recursive=True, name_glob=None)
+    discovery.look()
+    assert [file.path for file in discovery.take()] == [str(tmp_path / "sub" / "a")]
+    (tmp_path / "sub" / "a").unlink()
+    (tmp_path / "sub").rmdir()
+    discovery.look()
+    assert discovery.take() == []
+
+
+def test_planning_does_not_depend_on_the_files_that_are_there(tmp_path, source_harness):
+    for i in range(20_000):
+        os.close(os.open(tmp_path / f"f{i:05}", os.O_CREAT))
+    source = source_harness.source(tmp_path, format="text")
+    enumerator = source.create_enumerator(source_harness.context(), None)
+    started = time.monotonic()
+    enumerator.prepare_for_available_now()
+    assert time.monotonic() - started < 4
+    first = source_harness.batch(enumerator, source.read_limits())
+    assert len(first) == 10_000
+    started = time.monotonic()
+    assert len(source_harness.batch(enumerator, source.read_limits())) == 10_000
+    enumerator.snapshot_state()
+    assert time.monotonic() - started < 2

@@ -1,0 +1,205 @@
+"""Text, Parquet, Avro, whole files, compression and metadata columns."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+from datetime import datetime, timezone
+from decimal import Decimal
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.errors import BadConfigurationError, BadDataError
+
+UTC = timezone.utc
+VALUE = [("value", pa.string())]
+
+
+def test_text_lines_and_whole_files(tmp_path, source_harness):
+    path = tmp_path / "a.txt"
+    path.write_bytes("a\r\n\né\rlast".encode())
+    assert source_harness.rows(path, VALUE, format="text") == [("a",), ("",), ("é",), ("last",)]
+    assert source_harness.rows(path, VALUE, format="text", wholetext=True) == [("a\r\n\né\rlast",)]
+    assert source_harness.rows(path, VALUE, format="text", lineSep="\r\n") == [("a",), ("\né\rlast",)]
+    (tmp_path / "empty.txt").write_bytes(b"")
+    assert source_harness.rows(tmp_path / "empty.txt", VALUE, format="text") == []
+    assert source_harness.rows(tmp_path / "empty.txt", VALUE, format="text", wholetext=True) == [("",)]
+
+
+def test_text_that_is_not_of_the_encoding(tmp_path, source_harness):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a\n\xff\nb\n")
+    assert source_harness.rows(path, VALUE, format="text") == [("a",), ("\ufffd",), ("b",)]
+    assert source_harness.rows(path, VALUE, format="text", mode="DROPMALFORMED") == [("a",), ("b",)]
+    assert source_harness.rows(path, VALUE, format="text", encoding="latin-1") == [("a",), ("ÿ",), ("b",)]
+    for whole in (False, True):
+        with pytest.raises(BadDataError, match="not utf-8"):
+            source_harness.rows(path, VALUE, format="text", mode="FAILFAST", wholetext=whole)
+    path.write_bytes("a\nb\n".encode("utf-16")[:-1])
+    with pytest.raises(BadDataError, match=r"a\.txt cannot be read as text"):
+        source_harness.rows(path, VALUE, format="text", encoding="utf-16")
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "zst", "xz"])
+def test_compressed_files_are_one_split(tmp_path, source_harness, suffix):
+    data = "".join(f"line {i}\n" for i in range(1000)).encode()
+    compress = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.get(suffix)
+    path = tmp_path / f"a.txt.{suffix}"
+    path.write_bytes(compress(data) if compress else pa.compress(data, "zstd", asbytes=True))
+    source = source_harness.source(path, format="text", maxSplitBytes=10)
+    assert len(source_harness.splits(source)) == 1
+    assert source_harness.read(source).column("value").to_pylist() == data.decode().splitlines()
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(BadDataError, match="cannot be read as text"):
+        source_harness.read(source_harness.source(path, format="text"))
+    source_harness.metrics.take()
+    source_harness.read(source_harness.source(path, format="text", ignoreCorruptFiles=True))
+    assert source_harness.metrics.snapshot()["corrupt_files"] == 1
+
+
+def test_gzip_members_one_after_the_other(tmp_path, source_harness):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\n") + gzip.compress(b"b\n"))
+    assert source_harness.rows(tmp_path / "a.gz", VALUE, format="text") == [("a",), ("b",)]
+
+
+PARQUET = [("id", pa.int64()), ("s", pa.string())]
+
+
+def write_parquet(path, rows=1000, group=100):
+    table = pa.table({"id": pa.array(range(rows), pa.int32()), "s": [f"text {i}" for i in range(rows)]})
+    pq.write_table(table, path, row_group_size=group)
+
+
+@pytest.mark.parametrize("size", [1, 700, 5000, 10**9])
+def test_parquet_row_groups_are_read_once_whatever_the_split_size(tmp_path, source_harness, size):
+    write_parquet(tmp_path / "a.parquet")
+    source = source_harness.source(tmp_path, format="parquet", maxSplitBytes=max(size, 50))
+    read = source_harness.read(source, pa.schema([*PARQUET, ("_file_offset", pa.int64())]))
+    assert read.column("id").to_pylist() == list(range(1000)) == read.column("_file_offset").to_pylist()
+
+
+def test_parquet_columns_by_name(tmp_path, source_harness):
+    write_parquet(tmp_path / "a.parquet", 2)
+    schema = [("S", pa.string()), ("gone", pa.date32()), ("id", pa.float64())]
+    assert source_harness.rows(tmp_path, schema, format="parquet") == [("text 0", None, 0.0), ("text 1", None, 1.0)]
+    assert source_harness.rows(tmp_path, [("_file_name", pa.string())], format="parquet") == [("a.parquet",)] * 2
+    with pytest.raises(BadDataError, match=r"a\.parquet: column s holds string, which does not fit int64"):
+        source_harness.rows(tmp_path, [("s", pa.int64())], format="parquet")
+
+
+def test_parquet_schema_of_one_file_or_of_all(tmp_path, source_harness):
+    pq.write_table(pa.table({"a": pa.array([1], pa.int32())}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]}), tmp_path / "2.parquet")
+    os.utime(tmp_path / "1.parquet", (1, 1))
+    assert source_harness.source(tmp_path, format="parquet").infer_schema() == pa.schema([("a", pa.int32())])
+    merged = source_harness.source(tmp_path, format="parquet", mergeSchema=True).infer_schema()
+    assert merged == pa.schema([("a", pa.int64()), ("b", pa.string())])
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.01])
+def test_a_truncated_parquet_file(tmp_path, source_harness, kept):
+    write_parquet(tmp_path / "b.parquet")
+    whole = (tmp_path / "b.parquet").read_bytes()
+    (tmp_path / "b.parquet").write_bytes(whole[: int(len(whole) * kept)])
+    write_parquet(tmp_path / "c.parquet", 3)
+    with pytest.raises(BadDataError, match=r"b\.parquet cannot be read as parquet.*ignoreCorruptFiles"):
+        source_harness.rows(tmp_path, PARQUET, format="parquet")
+    source_harness.metrics.take()
+    assert len(source_harness.rows(tmp_path, PARQUET, format="parquet", ignoreCorruptFiles=True)) == 3
+    assert source_harness.metrics.snapshot()["corrupt_files"] == 1
+
+
+AVRO = {
+    "type": "record",
+    "name": "r",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "s", "type": ["null", "string"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}},
+        {"name": "m", "type": {"type": "map", "values": "int"}},
+        {
+            "name": "n",
+            "type": {
+                "type": "record",
+                "name": "q",
+                "fields": [{"name": "l", "type": {"type": "array", "items": "string"}}],
+            },
+        },
+    ],
+}
+AVRO["fields"][5]["type"]["fields"][0]["type"]["items"] = {"type": "enum", "name": "e", "symbols": ["A", "B"]}
+
+
+def write_avro(path, rows=20_000):
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    records = [
+        {"id": i, "s": None if i % 2 else "x", "at": at, "d": Decimal("1.25"), "m": {"k": 1}, "n": {"l": ["A"]}}
+        for i in range(rows)
+    ]
+    with open(path, "wb") as file:
+        fastavro.writer(file, AVRO, records, codec="deflate")
+
+
+def test_avro(tmp_path, source_harness):
+    write_avro(tmp_path / "a.avro")
+    source = source_harness.source(tmp_path, format="avro", maxSplitBytes=10)
+    schema = source.infer_schema()
+    assert schema.field("d").type == pa.decimal128(6, 2) and schema.field("at").type == pa.timestamp("us", "UTC")
+    assert len(source_harness.splits(source)) == 1
+    read = source_harness.read(source, pa.schema([*schema, ("gone", pa.int64()), ("_file_offset", pa.int64())]))
+    assert read.num_rows == 20_000 and read.column("_file_offset").to_pylist() == list(range(20_000))
+    row = read.slice(1, 1).to_pylist()[0]
+    assert row["m"] == [("k", 1)] and row["n"] == {"l": ["A"]} and row["d"] == Decimal("1.25") and row["gone"] is None
+    assert row["at"] == datetime(2020, 1, 1, tzinfo=UTC)
+    with pytest.raises(BadDataError, match=r"a\.avro: field s does not fit int64"):
+        source_harness.read(source, pa.schema([("s", pa.int64())]))
+
+
+def test_a_broken_avro_file(tmp_path, source_harness):
+    write_avro(tmp_path / "a.avro")
+    whole = (tmp_path / "a.avro").read_bytes()
+    (tmp_path / "a.avro").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro"):
+        source_harness.rows(tmp_path, [("id", pa.int64())], format="avro")
+    rows = source_harness.rows(tmp_path, [("id", pa.int64())], format="avro", ignoreCorruptFiles=True)
+    assert 0 < len(rows) < 20_000 and rows == [(i,) for i in range(len(rows))]
+
+
+def test_files_as_binary(tmp_path, source_harness):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"\x00\xff")
+    (tmp_path / "b.bin").write_bytes(b"")
+    os.utime(path, ns=(0, 1_500_000_000_123_456_000))
+    os.utime(tmp_path / "b.bin", (2_000_000_000, 2_000_000_000))
+    source = source_harness.source(tmp_path, format="binary")
+    rows = source_harness.read(source).to_pylist()
+    assert rows[0]["modificationTime"] == datetime(2017, 7, 14, 2, 40, 0, 123456, UTC)
+    assert [(row["path"], row["length"], row["content"]) for row in rows] == [
+        (str(path), 2, b"\x00\xff"),
+        (str(tmp_path / "b.bin"), 0, b""),
+    ]
+    assert source_harness.rows(path, [("length", pa.int64())], format="binary") == [(2,)]
+    with pytest.raises(BadConfigurationError, match="format binary has no column size"):
+        source.validate_schema(pa.schema([("size", pa.int64())]))
+
+
+def test_metadata_columns(tmp_path, source_harness):
+    path = tmp_path / "sub" / "a.txt"
+    path.parent.mkdir()
+    path.write_text("ab\ncd\n")
+    os.utime(path, (1_500_000_000, 1_500_000_000))
+    source = source_harness.source(tmp_path, format="text", includeMetadata=True)
+    at = datetime.fromtimestamp(1_500_000_000, UTC)
+    rows = [tuple(row.values()) for row in source_harness.read(source).to_pylist()]
+    assert rows == [("ab", str(path), "a.txt", at, 6, 0), ("cd", str(path), "a.txt", at, 6, 3)]
+    assert source_harness.rows(path, [("_file_size", pa.int64())], format="text") == [(6,), (6,)]
+    with pytest.raises(BadConfigurationError, match="metadata column _file_size is int64"):
+        source.validate_schema(pa.schema([("_file_size", pa.string())]))
+    with pytest.raises(BadConfigurationError, match="one column, value string"):
+        source.validate_schema(pa.schema([("line", pa.string())]))

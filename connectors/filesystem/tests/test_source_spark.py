@@ -1,0 +1,90 @@
+"""What Spark's own readers make of tricky rows, beside ours.
+
+Not in the data: what differs on purpose. Bytes that are not of the encoding are a bad row here, doubled quotes are one
+quote whatever ``escape`` is, and JSON strings in single quotes are not JSON.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+CSV = b"""1,"",1.5,true,2020-01-01,2020-01-01 00:00:00
+2,,1e3,TRUE,2020-1-1,2020-01-01T00:00:00.123456Z
+3,"a\\"b",NaN,0,2020-01-01,2020-01-01
+4,a"b,Infinity,x,x,2020-01-01 00:00:00+02:00
+300000000000000000000,"a,b",1,false,0001-01-01,2020-01-01T00:00
+-1.0,"a\\\\",1,false,20200101,x
+
+ \t
+6,"a\\nb",1,,,2020-01-01 00:00:00.1234567
+7,a\\,1,false,2020-01-01,2020-01-01
+8,NA
+9,x,1,true,2020-01-01,2020-01-01,extra
+10,"open,1
+12,a\rb,c
+"""
+JSON = b"""{"a":1,"s":"x","f":1.5,"t":"2020-01-01T00:00:00Z","n":{"x":1},"l":[1,2],"d":"2020-01-01","b":true,"m":1.25}
+{"a":"1","s":1,"f":1,"t":"2020-01-01 00:00:00","n":{"x":"q"}}
+{"a":1.0,"s":{"k":1},"f":"NaN","t":1577836800,"n":null,"l":null}
+{"a":1.5,"f":"x","b":"true"}
+{"a":3,"unknown":1}
+bad
+{"a":4
+
+[{"a":5},{"a":6}]
+{"a":7} trailing
+{"A":8}
+{"a":null,"s":true}
+"text"
+12
+{}
+{"a":12,"m":1.255,"d":"x"}
+"""
+CSV_SCHEMA = "a long, s string, f double, b boolean, d date, t timestamp, _corrupt_record string"
+JSON_SCHEMA = (
+    "a long, s string, f double, t timestamp, n struct<x:long>, l array<long>, d date, b boolean, m decimal(6,2)"
+)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    import os
+
+    from pyspark.sql import SparkSession
+
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    yield session
+    session.stop()
+
+
+def plain(rows):
+    """Comparable: NaN equals itself, Row and dict look the same, whatever the local zone."""
+
+    def value(v):
+        if hasattr(v, "asDict"):
+            return v.asDict()
+        if hasattr(v, "astimezone"):
+            return v.timestamp()
+        return repr(v)
+
+    return [tuple(str(value(v)) for v in row) for row in rows]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+@pytest.mark.parametrize(("format_", "data", "ddl"), [("csv", CSV, CSV_SCHEMA), ("json", JSON, JSON_SCHEMA)])
+def test_the_same_rows_as_spark(spark, tmp_path, source_harness, format_, data, ddl, mode):
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    path = tmp_path / f"in.{format_}"
+    path.write_bytes(data)
+    frame = spark.read.schema(ddl).option("mode", mode).format(format_).load(str(path))
+    theirs = plain(frame.collect())
+    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    ours = source_harness.rows(path, pa.schema(schema), format=format_, mode=mode)
+    for mine, spark_row in zip(plain(ours), theirs, strict=False):
+        assert mine == spark_row
+    assert len(ours) == len(theirs)
