@@ -257,7 +257,7 @@ checkpoint: ck
         (
             "penstock.notes\n  schema",
             "penstock.note\n  schema",
-            "2:11: no connector 'note' is installed; did you mean 'notes'? (pip install penstock-note)",
+            "2:11: no connector 'note' is installed; did you mean 'notes'?",
         ),
         ("penstock.notes\n  schema", "notes\n  schema", "2:11: unknown format 'notes'; did you mean 'penstock.notes'?"),
         ("path: in", "pth: in", "5:5: source penstock.notes has no option 'pth'; did you mean 'path'?"),

@@ -63,6 +63,9 @@ def test_urls(tmp_path, monkeypatch):
     assert path == "bucket/some/key" and storage.url(path) == "s3://bucket/some/key"
     assert "hunter2" not in repr(storage)
     assert isinstance(pickle.loads(pickle.dumps(storage)), type(storage))
+    assert open_storage("s3://bucket/a?b#c/*.csv")[1] == "bucket/a?b#c/*.csv"
+    assert open_storage("file:/x/y")[1] == "/x/y"
+    assert open_storage("a b/?#")[1] == f"{tmp_path}/a b/?#"
     with pytest.raises(BadConfigurationError, match="ftp"):
         open_storage("ftp://x/y")
 

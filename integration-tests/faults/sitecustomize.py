@@ -2,7 +2,7 @@
 
 ``FAULT_POINT`` is ``module:Class.method:before|after:n``: at the n-th such call, counted over all processes of the run
 in ``FAULT_COUNTER``, the process group ``FAULT_GROUP`` (driver and JVM) and the calling process are killed; with
-``FAULT_SCOPE=worker`` only the latter; with ``FAULT_ACTION=stop`` they are stopped. Production code does not know of it.
+``FAULT_SCOPE=worker`` only the latter; with ``FAULT_ACTION=stop`` they are stopped.
 """
 
 import importlib

@@ -132,7 +132,7 @@ def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[Inst
 
 
 def find_connector(name: str) -> InstalledConnector:
-    """The connector ``name`` (``filesystem`` or ``penstock.filesystem``); BadConfigurationError with the nearest name."""
+    """The connector ``name``, with or without ``penstock.``. Raises BadConfigurationError, with the nearest name."""
     short = name.removeprefix("penstock.")
     all_found = installed_connectors()
     for connector in all_found:

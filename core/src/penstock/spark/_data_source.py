@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, MutableMapping
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -123,7 +122,9 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
 def _with_absolute_path(options: Mapping[str, str]) -> dict[str, str]:
     """``path`` made absolute on the driver: executors have working directories of their own."""
     return {
-        name: os.path.abspath(text) if name.lower() == "path" and not urlsplit(text).scheme else text
+        name: os.path.abspath(text)
+        if name.lower() == "path" and "://" not in text and not text.startswith("file:")
+        else text
         for name, text in options.items()
     }
 

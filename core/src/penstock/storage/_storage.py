@@ -338,14 +338,17 @@ def open_storage(url: str, options: Mapping[str, str | None] | None = None) -> t
     ``options`` are those below ``s3.`` (``endpoint``, ``region``, ``key``, ``secret``, ``token``). A path without a
     scheme is local and relative to the working directory. Raises BadConfigurationError for an unknown scheme.
     """
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
-    if scheme in ("", "file") or len(scheme) == 1:  # one letter: a drive
-        path = parts.path if scheme == "file" else url
-        return LocalStorage(), os.path.abspath(path)
+    # Split by hand: in a path '?' is a wildcard and '#' a character like any other.
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = ("file", url[5:]) if url.startswith("file:") else ("", url)
+    scheme = scheme.lower()
+    if scheme in ("", "file"):
+        return LocalStorage(), os.path.abspath(rest)
     if scheme in ("s3", "s3a", "s3n"):
         settings = {name: text for name, text in (options or {}).items() if text}
-        return S3Storage(settings), f"{parts.netloc}{parts.path}".rstrip("/")
+        return S3Storage(settings), rest.rstrip("/")
     if scheme in ("hdfs", "viewfs", "gs", "abfs", "abfss"):
-        return ArrowStorage(f"{scheme}://{parts.netloc}/"), parts.path.rstrip("/")
+        host, _, path = rest.partition("/")
+        return ArrowStorage(f"{scheme}://{host}/"), f"/{path}".rstrip("/")
     raise BadConfigurationError(f"{url!r}: no file system for '{scheme}://' (known: file, s3, s3a, hdfs, gs, abfs)")

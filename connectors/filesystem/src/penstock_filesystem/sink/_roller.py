@@ -16,6 +16,9 @@ __all__ = ["FileRoller"]
 
 Numbered = tuple[int, Chunk]
 
+#: When everything is finished, a chunk of this size is a part of its own: merging runs in one process then.
+LARGE_CHUNK_BYTES = 32 << 20
+
 
 class FileRoller(StateRoller[PendingPart, Chunk]):
     """Takes the chunks of a bucket together for an open part.
@@ -47,6 +50,10 @@ class FileRoller(StateRoller[PendingPart, Chunk]):
         """See the base class."""
         rolled: list[Rolled[PendingPart, Chunk]] = []
         for chunks in _by_part(states):
+            if finish:
+                large = [numbered for numbered in chunks if numbered[1].size >= LARGE_CHUNK_BYTES]
+                rolled += [self._publish([numbered]) for numbered in large]
+                chunks = [numbered for numbered in chunks if numbered not in large]
             if finish or self._is_time(chunks):
                 rolled += [self._publish(part) for part in self._parts(chunks, with_rest=True)]
                 continue
