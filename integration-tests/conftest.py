@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
 HERE = Path(__file__).parent
@@ -199,3 +200,68 @@ def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3:
     yield server
     server.process.kill()
     server.process.wait()
+
+
+class Cluster:
+    """A Spark standalone cluster out of the installed package: a master and two workers with one core each.
+
+    The workers call themselves by different host names (both are 127.0.0.1): Spark puts a speculative attempt only on
+    another host.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"spark://127.0.0.1:{port}"
+        self._start("master.Master", "--host", "127.0.0.1", "--port", str(port))
+        for host in ("127.0.0.1", "localhost"):
+            work = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{host}"))
+            self._start("worker.Worker", "--host", host, *work, self.url)
+        deadline = time.monotonic() + 90
+        while self._log().count("Successfully registered with master") < 2:
+            assert time.monotonic() < deadline, self._log()[-3000:]
+            time.sleep(0.2)
+
+    def _start(self, role: str, *arguments: str) -> None:
+        home = Path(pyspark.__file__).parent
+        environment = dict(os.environ, SPARK_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+        command = [
+            str(home / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{role}",
+            "--webui-port",
+            "0",
+            *arguments,
+        ]
+        with open(self.folder / f"spark-{len(self.processes)}.log", "wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        self.processes.append(process)
+
+    def _log(self) -> str:
+        return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("spark-*.log")))
+
+    def executors(self) -> list[int]:
+        """Process ids of the executors that run now."""
+        groups = {process.pid for process in self.processes}
+        found = []
+        for folder in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                is_executor = b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes()
+                if is_executor and os.getpgid(int(folder.name)) in groups:
+                    found.append(int(folder.name))
+        return found
+
+    def stop(self) -> None:
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    started = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield started
+    started.stop()

@@ -1,31 +1,14 @@
-"""Lost tasks, lost executors and speculative attempts, on separate executor processes."""
+"""Lost tasks, lost executors and speculative attempts; the latter two on a standalone cluster."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
 WRITER = "penstock_filesystem.sink._writer:FileWriter"
-CLUSTER = "local-cluster[2,1,1024]"
-
-
-def executors_of(group: int) -> list[int]:
-    """Process ids of the executors in a process group."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            command = (folder / "cmdline").read_bytes()
-            if b"CoarseGrainedExecutorBackend" in command and os.getpgid(int(folder.name)) == group:
-                found.append(int(folder.name))
-        except OSError:
-            continue  # it has ended meanwhile
-    return found
 
 
 @pytest.mark.spark
@@ -41,16 +24,14 @@ def test_worker_killed_in_a_task(point, driver, csv_files, tmp_path, exactly_onc
 
 
 @pytest.mark.spark
-def test_executor_killed_while_it_writes(driver, csv_files, tmp_path, exactly_once):
+def test_executor_killed_while_it_writes(driver, csv_files, tmp_path, exactly_once, cluster):
     expected = csv_files(40, 2000)
-    run = driver("copy_files", master=CLUSTER, files_per_trigger=4, bucketAssigner="basePath")
+    run = driver("copy_files", master=cluster.url, files_per_trigger=4, bucketAssigner="basePath")
     deadline = time.monotonic() + 120
     killed = 0
     while run.process.poll() is None and killed < 2:
         assert time.monotonic() < deadline, run.tail()
-        if len(list((tmp_path / "ck" / "commits").glob("[0-9]*"))) > 2 * killed and (
-            victims := executors_of(run.process.pid)
-        ):
+        if len(list((tmp_path / "ck" / "commits").glob("[0-9]*"))) > 2 * killed and (victims := cluster.executors()):
             time.sleep(0.15)
             os.kill(victims[0], signal.SIGKILL)
             killed += 1
@@ -61,11 +42,11 @@ def test_executor_killed_while_it_writes(driver, csv_files, tmp_path, exactly_on
 
 
 @pytest.mark.spark
-def test_speculative_attempts(driver, csv_files, tmp_path, exactly_once):
+def test_speculative_attempts(driver, csv_files, tmp_path, exactly_once, cluster):
     expected = csv_files(4, 50)
     run = driver(
         "copy_files",
-        master=CLUSTER,
+        master=cluster.url,
         mode="straggler",
         files_per_trigger=4,
         bucketAssigner="basePath",

@@ -9,6 +9,7 @@ if os.environ.get("FAULT_POINT"):
     os.environ["FAULT_GROUP"] = str(os.getpgid(0))
 
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
 import penstock
 
@@ -41,18 +42,20 @@ if mode == "shuffle":
     rows = rows.repartition(int(arguments.pop("partitions", "4")))
 if mode == "straggler":  # the first attempt of a task in each batch sleeps, so that Spark starts another
 
-    def linger(batches):
+    def linger(value):
         from pyspark import TaskContext
 
         task = TaskContext.get()
-        with open(attempts_file, "a") as file:
-            file.write(f"{task.stageId()} {task.partitionId()} {task.attemptNumber()}\n")
-        if task.partitionId() == 0 and task.attemptNumber() == 0:
-            time.sleep(6)
-        yield from batches
+        if not getattr(task, "seen", False):  # the first row of a task
+            task.seen = True
+            with open(attempts_file, "a") as file:
+                file.write(f"{task.stageId()} {task.partitionId()} {task.attemptNumber()}\n")
+            if task.partitionId() == 0 and task.attemptNumber() == 0:
+                time.sleep(45)
+        return value
 
     attempts_file = os.path.abspath("attempts")
-    rows = rows.repartition(4).mapInArrow(linger, rows.schema)
+    rows = rows.repartition(4).withColumn("note", udf(linger, "string", useArrow=False)("note"))
 writer = rows.writeStream.format("penstock.filesystem").option("format", "parquet").option("path", "out/")
 for name, value in arguments.items():
     writer = writer.option(name, value)
