@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues
 from penstock.plugins import Connector, find_connector
 from penstock.sink import SinkContext
@@ -87,6 +87,8 @@ def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None)
         raise BadConfigurationError(
             f"{checkpoint}: no penstock sink has written with this checkpoint yet (penstock/sink.json is missing)"
         ) from None
+    if stored["format"] > FORMAT:
+        raise FatalError(f"{checkpoint}: penstock/sink.json was written by a newer penstock: upgrade this one")
     connector: Connector = find_connector(stored["connector"]).load()
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored["schema"])))
     if connector.sink_options is None:

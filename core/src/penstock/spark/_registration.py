@@ -31,7 +31,7 @@ class Registration:
     accumulators: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def metrics(self) -> dict[str, dict[str, int]]:
-        """Counters of all finished tasks since registration, by format."""
+        """Counters of all finished tasks since the first registration, by format."""
         return {name: dict(accumulator.value) for name, accumulator in self.accumulators.items()}
 
 
@@ -52,7 +52,7 @@ def register(spark: SparkSession) -> Registration:
             done.problems[connector.name] = str(error)
             warnings.warn(str(error), stacklevel=2)
             continue
-        accumulator = context.accumulator({}, CountsParam()) if context is not None else None
+        accumulator = _accumulator(context, connector.name)
         parallelism = context.defaultParallelism if context is not None else os.cpu_count() or 1
         spark.dataSource.register(data_source_of(connector.name, parallelism=parallelism, accumulator=accumulator))
         done.formats.append(connector.format)
@@ -63,6 +63,16 @@ def register(spark: SparkSession) -> Registration:
     if context is not None:
         PublishingListener.attach(spark)
     return done
+
+
+def _accumulator(context: Any, connector: str) -> Any:
+    """The connector's counters in this Spark application: one accumulator, however often it is registered."""
+    if context is None:
+        return None
+    kept = context.__dict__.setdefault("_penstock_accumulators", {})
+    if connector not in kept:
+        kept[connector] = context.accumulator({}, CountsParam())
+    return kept[connector]
 
 
 def _classic_context(spark: SparkSession) -> Any:

@@ -1,0 +1,67 @@
+"""Finishing and inspecting a query from its checkpoint alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock import BadConfigurationError, FatalError
+from penstock.finishing import open_stored_query, query_id_of, remember_sink
+from penstock.plugins import find_connector
+from penstock.storage import LocalStorage
+
+GOLDEN = Path(__file__).parent / "golden" / "checkpoint-v1"
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    shutil.copytree(GOLDEN, tmp_path / "ck")
+    return tmp_path / "ck"
+
+
+def test_checkpoint_of_format_1_opens(checkpoint):
+    query = open_stored_query(str(checkpoint))
+    assert (query.connector_name, query.query_id) == ("filesystem", "0b53ab65-4a2c-4f10-9a4d-a54a8f1f64c9")
+    assert query.schema == pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    assert query.log.head().number == -1
+
+
+def test_options_of_the_call_replace_stored_ones(checkpoint, tmp_path):
+    query = open_stored_query(str(checkpoint), {"PATH": str(tmp_path / "elsewhere")})
+    assert query.sink._layout.root == str(tmp_path / "elsewhere")
+
+
+def test_secrets_are_not_stored(tmp_path):
+    connector = find_connector("filesystem").load()
+    values = connector.sink_options.parse({"path": "/x", "s3.secret": "hunter2", "s3.region": "r"}, owner="t")
+    remember_sink(LocalStorage(), str(tmp_path), "filesystem", values, pa.schema([("id", pa.int64())]))
+    stored = (tmp_path / "penstock" / "sink.json").read_text()
+    assert "hunter2" not in stored and "s3.region" in stored
+    before = (tmp_path / "penstock" / "sink.json").stat().st_mtime_ns
+    remember_sink(LocalStorage(), str(tmp_path), "filesystem", values, pa.schema([("id", pa.int64())]))
+    assert (tmp_path / "penstock" / "sink.json").stat().st_mtime_ns == before
+
+
+def test_what_is_no_checkpoint_is_said(tmp_path, checkpoint):
+    with pytest.raises(BadConfigurationError, match="has no 'metadata' file"):
+        penstock.finish(str(tmp_path / "nowhere"))
+    (checkpoint / "penstock" / "sink.json").unlink()
+    with pytest.raises(BadConfigurationError, match="no penstock sink has written"):
+        penstock.finish(str(checkpoint))
+    assert query_id_of(LocalStorage(), str(checkpoint)).startswith("0b53ab65")
+
+
+def test_newer_form_is_refused(checkpoint):
+    path = checkpoint / "penstock" / "sink.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 9}))
+    with pytest.raises(FatalError, match="newer penstock"):
+        open_stored_query(str(checkpoint))
+
+
+def test_finish_without_anything_open_does_nothing(checkpoint, tmp_path):
+    assert penstock.finish(str(checkpoint), {"path": str(tmp_path / "out")}) == []
