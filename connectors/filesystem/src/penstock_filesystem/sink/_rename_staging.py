@@ -9,7 +9,7 @@ from typing import Any, Literal
 from penstock.sink import WriterContext
 from penstock.storage import LocalStorage
 from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink._staging import StagedFile, Staging, copied, joined_pieces
+from penstock_filesystem.sink._staging import StagedFile, Staging, copied, joined_pieces, open_chunk
 from penstock_filesystem.sink._state import Chunk, PendingPart
 
 __all__ = ["RenameStaging", "sync_directories"]
@@ -68,6 +68,7 @@ class RenameStaging(Staging):
         """A single chunk is taken as it is: commit renames it."""
         rows = sum(chunk.rows for chunk in chunks)
         if len(chunks) == 1:
+            open_chunk(self.layout, chunks[0]).close()  # said now, not after it was decided, if it is gone
             return PendingPart("rename", final, chunks[0].size, rows, hidden=chunks[0].path, adopted=True)
         return self.part(self._join(chunks), final, rows)
 
