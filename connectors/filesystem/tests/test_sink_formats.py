@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import struct
+import sys
 from datetime import date, datetime, timezone
 
 import duckdb
@@ -251,8 +252,12 @@ def test_sequence_file_refuses_null():
         encoded([{"key": 1, "value": None}], schema, format="sequencefile")
 
 
+#: Python's own CSV reader takes NUL only from 3.11 on.
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0" if sys.version_info < (3, 11) else ""), max_size=8)
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.text(max_size=8), min_size=2, max_size=2), min_size=1, max_size=20))
+@given(st.lists(st.lists(TEXT, min_size=2, max_size=2), min_size=1, max_size=20))
 def test_any_text_survives_json_and_csv(rows):
     schema = pa.schema([("a", pa.string()), ("b", pa.string())])
     dicts = [{"a": a, "b": b} for a, b in rows]
