@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -208,7 +208,3 @@ class TwoPhaseCommitSink(ABC, Generic[CommittableT, StateT]):
     def describe_committable(self, committable: CommittableT) -> str:
         """A committable in words, for ``penstock inspect``."""
         return repr(committable)
-
-
-#: Builds a sink from stored or given options; used to finish a query from its checkpoint alone.
-SinkFactory = Callable[[Any, pa.Schema], TwoPhaseCommitSink[Any, Any]]

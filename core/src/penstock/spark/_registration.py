@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import warnings
@@ -18,8 +17,6 @@ from penstock.spark._listener import PublishingListener
 from penstock.spark._metrics import CountsParam
 
 __all__ = ["Registration", "register"]
-
-_log = logging.getLogger("penstock")
 
 
 @dataclass

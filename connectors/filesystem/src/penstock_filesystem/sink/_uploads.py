@@ -33,7 +33,7 @@ class Upload:
         self.bucket, self.key = storage.split(layout.full(target))
         self.marker = marker
         self.parts: list[UploadedPart] = []
-        storage.put(layout.full(marker), json.dumps({"key": self.key}).encode())
+        storage.put(layout.full(marker), json.dumps({"format": 1, "key": self.key}).encode())
         self.id: str = self._client.create_multipart_upload(Bucket=self.bucket, Key=self.key)["UploadId"]
         if storage.size(layout.full(marker)) is None:
             self.abort()
