@@ -17,7 +17,7 @@ __all__ = ["FileRoller"]
 Numbered = tuple[int, Chunk]
 
 #: When everything is finished, a chunk of this size is a part of its own: merging runs in one process then.
-LARGE_CHUNK_BYTES = 32 << 20
+LARGE_CHUNK_BYTES = 8 << 20
 
 
 class FileRoller(StateRoller[PendingPart, Chunk]):
