@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -366,6 +367,7 @@ def test_clean_up_beside_a_running_query(tmp_path, sink_query, numbers, visible)
     def clean():
         while running:
             cleaned.append(query.committer().clean_up([], before_batch=0))
+            time.sleep(0.005)  # without a pause no writer ever gets from making a directory to its file
 
     with ThreadPoolExecutor(2) as pool:
         cleaners = [pool.submit(clean) for _ in range(2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -36,11 +37,11 @@ class RenameStaging(Staging):
     def _open(self, path: str) -> Any:
         if not self._is_local:
             return self.layout.storage.open_output(path)
-        for _ in range(_OPEN_ATTEMPTS - 1):
+        for attempt in range(_OPEN_ATTEMPTS - 1):
             try:
                 return _open_new(path)
             except FileNotFoundError:
-                continue  # the directory was empty, and removed by a clean-up just then
+                time.sleep(0.001 * attempt)  # the directory was empty, and removed by a clean-up just then
         return _open_new(path)
 
     def chunk(self, file: StagedFile) -> str:
