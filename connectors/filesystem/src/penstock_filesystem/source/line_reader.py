@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["Block", "can_split_at", "quoted_row_blocks", "row_blocks"]
+__all__ = ["Block", "can_split_at", "quoted_row_blocks", "row_blocks", "whole_block"]
 
 BLOCK_BYTES = 4 << 20
 _PAST_END_BYTES = 64 << 10
+_WHOLE_READ_BYTES = 4 << 20
 
 
 class Block(NamedTuple):
@@ -16,6 +17,14 @@ class Block(NamedTuple):
 
     data: bytes
     offset: int
+
+
+def whole_block(read: Callable[[int], bytes]) -> Block:
+    """A file as one block, so in memory as a whole."""
+    parts = []
+    while part := read(_WHOLE_READ_BYTES):
+        parts.append(part)
+    return Block(b"".join(parts), 0)
 
 
 def can_split_at(separator: bytes) -> bool:

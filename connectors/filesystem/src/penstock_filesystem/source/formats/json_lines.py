@@ -17,14 +17,13 @@ from penstock_filesystem.source.convert import TemporalConverter
 from penstock_filesystem.source.formats.base import Decoder, Rows, SplitState
 from penstock_filesystem.source.formats.json_convert import JsonBlockParser, value_converter
 from penstock_filesystem.source.formats.lines import Line, LineFormat, halves, merge_pieces
-from penstock_filesystem.source.line_reader import Block
+from penstock_filesystem.source.line_reader import Block, whole_block
 from penstock_filesystem.source.malformed import BadRowPolicy
 from penstock_filesystem.source.opened import OpenedFile
 
 __all__ = ["JsonFormat"]
 
 _SMALL_BYTES = 16 << 10
-_READ_BYTES = 4 << 20
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=str)
 
 
@@ -36,10 +35,7 @@ class JsonFormat(LineFormat):
         if not self.settings.multi_line:
             yield from super().whole_file_blocks(read)
             return
-        parts = []
-        while part := read(_READ_BYTES):
-            parts.append(part)
-        yield Block(b"".join(parts), 0)
+        yield whole_block(read)
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """See the base class."""

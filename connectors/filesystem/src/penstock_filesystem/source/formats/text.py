@@ -11,13 +11,11 @@ from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock_filesystem.source.formats.base import Decoder, Rows, SplitState
 from penstock_filesystem.source.formats.lines import LineFormat
-from penstock_filesystem.source.line_reader import Block
+from penstock_filesystem.source.line_reader import Block, whole_block
 from penstock_filesystem.source.malformed import BadRowPolicy
 from penstock_filesystem.source.options import FileSourceSettings
 
 __all__ = ["TextFormat"]
-
-_READ_BYTES = 4 << 20
 
 
 class TextFormat(LineFormat):
@@ -41,10 +39,7 @@ class TextFormat(LineFormat):
         if not self.settings.whole_text:
             yield from super().whole_file_blocks(read)
             return
-        parts = []
-        while part := read(_READ_BYTES):
-            parts.append(part)
-        yield Block(b"".join(parts), 0)
+        yield whole_block(read)
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """See the base class."""
