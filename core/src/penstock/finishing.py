@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues
 from penstock.plugins import Connector, find_connector
-from penstock.sink import SinkContext
+from penstock.sink import SinkContext, TwoPhaseCommitSink
 from penstock.sink.decision_log import Decision, DecisionLog
 from penstock.sink.two_phase import AnySink, TwoPhaseCommit
 from penstock.storage import Storage, open_storage
@@ -40,8 +40,14 @@ class StoredQuery:
 
     @property
     def protocol(self) -> TwoPhaseCommit:
-        """The driver's side of its commit protocol."""
-        return TwoPhaseCommit(self.sink, SinkContext(self.query_id, self.schema), self.log)
+        """The driver's side of its commit protocol. Starts the sink: the target system is looked at."""
+        context = SinkContext(self.query_id, self.schema)
+        return TwoPhaseCommit(self.sink.start(context), context, self.log)
+
+    def has_open_work(self) -> bool:
+        """Whether something is carried on, or a decision is pending."""
+        head = self.log.head()
+        return bool(head.states) or not head.done
 
 
 def _sink_path(checkpoint: str) -> str:
@@ -96,7 +102,10 @@ def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None)
     lower = {name.lower() for name in given}
     texts = {name: text for name, text in stored["options"].items() if name.lower() not in lower} | given
     parsed = connector.sink_options.parse(texts, owner=f"sink penstock.{stored['connector']}")
-    return StoredQuery(stored["connector"], query_id, connector.create_sink(parsed, schema), schema, storage, path)
+    sink = connector.create_sink(parsed, schema)
+    if not isinstance(sink, TwoPhaseCommitSink):
+        raise BadConfigurationError(f"{checkpoint}: its sink commits nothing with these options (delivery)")
+    return StoredQuery(stored["connector"], query_id, sink, schema, storage, path)
 
 
 def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Decision]:

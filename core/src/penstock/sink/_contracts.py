@@ -6,18 +6,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
 from penstock.metrics import Metrics
 from penstock.serialization import SimpleVersionedSerializer
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __all__ = [
     "CommitOutcome",
     "Committer",
     "Prepared",
     "Rolled",
+    "Sink",
     "SinkContext",
     "SinkWriter",
     "StateRoller",
@@ -47,14 +51,17 @@ class WriterContext(SinkContext):
     """What one attempt of one task knows.
 
     ``attempt_id`` (32 hex digits) is unique in the world: two attempts of a task, a zombie of a dead driver and the
-    attempt that replays it all differ, so anything named by it is never shared. ``sequence`` never goes back over the
-    life of a query (see :class:`Prepared`): numbers made from it go on after a restart.
+    attempt that replays it all differ, so anything named by it is never shared. ``plan_id`` is the same for all
+    attempts of one run of a batch: a writer that sees another one than before knows that everything decided until then
+    is carried out. ``sequence`` never goes back over the life of a query (see :class:`Prepared`): numbers made from it
+    go on after a restart.
     """
 
     batch_id: int = 0
     writer_index: int = 0
     attempt_id: str = ""
     sequence: int = 0
+    plan_id: str = ""
 
 
 @dataclass
@@ -157,15 +164,44 @@ class Committer(ABC, Generic[CommittableT, StateT]):
         """
         return 0
 
+    def abort_lingering(self) -> int:
+        """Throws away at once whatever of *this* query is not published. Returns how many things it was.
+
+        Called while none of the query's tasks runs and no decision is pending: before a batch (what a crashed run left)
+        and after one (what losing attempts left). For what disturbs others by its mere being there, such as an open
+        transaction that readers wait for; the rest can wait for :meth:`clean_up`.
+        """
+        return 0
+
     def close(self) -> None:
         """Frees resources."""
 
 
-class TwoPhaseCommitSink(ABC, Generic[CommittableT, StateT]):
-    """Ties writer, roller, committer and serializers together. Built on the driver, pickled to the tasks.
+class Sink(ABC, Generic[CommittableT, StateT]):
+    """What every sink has. One that is only this delivers at least once: a batch that is run again is written again.
 
-    Holds configuration only: no connection, no open file. Options have been validated when it is built.
+    Built on the driver, pickled to the tasks. Holds configuration only: no connection, no open file. Options have been
+    validated when it is built. Its writers make rows visible as they like; what :meth:`SinkWriter.prepare_commit`
+    returns must be empty.
     """
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """Raises BadConfigurationError if rows of ``schema`` can't be written. Driver, before the first batch."""
+
+    def start(self, context: SinkContext) -> Self:
+        """Looks at the target system before a batch (access, limits). Returns the sink that committer and tasks get.
+
+        Driver, for every batch: remember what was found. Raises BadConfigurationError if the sink can't work there.
+        """
+        return self
+
+    @abstractmethod
+    def create_writer(self, context: WriterContext) -> SinkWriter[CommittableT, StateT]:
+        """A writer for one attempt. Task."""
+
+
+class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
+    """Exactly once: ties writer, roller, committer and serializers together."""
 
     @property
     @abstractmethod
@@ -181,13 +217,6 @@ class TwoPhaseCommitSink(ABC, Generic[CommittableT, StateT]):
     def plan_is_deterministic(self) -> bool:
         """Whether a replayed batch gives every writer index the same rows, so that one writer's share can be redone."""
         return False
-
-    def validate_schema(self, schema: pa.Schema) -> None:
-        """Raises BadConfigurationError if rows of ``schema`` can't be written. Driver, before the first batch."""
-
-    @abstractmethod
-    def create_writer(self, context: WriterContext) -> SinkWriter[CommittableT, StateT]:
-        """A writer for one attempt. Task."""
 
     @abstractmethod
     def create_committer(self, context: SinkContext) -> Committer[CommittableT, StateT]:

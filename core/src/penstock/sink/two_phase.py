@@ -51,6 +51,7 @@ class BatchPlan:
     sequence: int
     writers: int
     states: tuple[StateItem, ...]
+    plan_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def is_decided(self, batch_id: int, writer: int) -> bool:
         """Whether ``writer``'s share of ``batch_id`` has been decided, so that a replay must not write it again."""
@@ -190,8 +191,9 @@ class TwoPhaseCommit:
         return head
 
     def plan(self) -> BatchPlan:
-        """What the tasks of the next batch must know."""
+        """What the tasks of the next batch must know. None of them runs yet."""
         head = self.recover()
+        self._abort_lingering()
         return BatchPlan(self._context.query_id, head.last_batch, head.redo, head.sequence, head.writers, head.states)
 
     # 2. After the tasks: decide, publish, mark done.
@@ -212,7 +214,7 @@ class TwoPhaseCommit:
                 f"batch {batch_id} was lost before it could be published (see the log). Its decision is withdrawn and "
                 "nothing of it counts: restart the query, and the batch is written again"
             )
-        self._maybe_clean_up(decision)
+        self._tidy_up(decision)
         return decision
 
     def _decide(self, batch_id: int, results: Sequence[TaskResult]) -> Decision:
@@ -375,9 +377,21 @@ class TwoPhaseCommit:
         finally:
             committer.close()
 
-    def _maybe_clean_up(self, decision: Decision) -> None:
-        if decision.last_batch % _CLEAN_UP_EVERY == 0:
-            self.clean_up()
+    def _abort_lingering(self) -> None:
+        committer = self._committer()
+        try:
+            committer.abort_lingering()
+        finally:
+            committer.close()
+
+    def _tidy_up(self, decision: Decision) -> None:
+        """After a batch that is done. What fails here is made up for before the next one."""
+        try:
+            self._abort_lingering()
+            if decision.last_batch % _CLEAN_UP_EVERY == 0:
+                self.clean_up()
+        except (OSError, RetriableError) as error:
+            _log.warning("could not clean up behind batch %d (%s); the next batch will", decision.last_batch, error)
 
     def _throw_away(self, outputs: Sequence[Output]) -> None:
         if not outputs:

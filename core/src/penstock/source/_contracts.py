@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,6 +23,10 @@ __all__ = [
     "SplitEnumerator",
     "SplitReader",
 ]
+
+
+#: What starting a split costs, in bytes; as Spark's spark.sql.files.openCostInBytes.
+OPEN_COST_BYTES = 4 << 20
 
 
 class SourceSplit(Protocol):
@@ -54,10 +58,16 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How much one micro-batch takes: ``None`` is no limit. At least one split is always taken."""
+    """How much one micro-batch takes: ``None`` is no limit. At least one split is always taken.
+
+    A batch of fewer than ``min_records`` is put off, until ``max_trigger_delay_ms`` after the last one.
+    """
 
     max_groups: int | None = None
     max_bytes: int | None = None
+    max_records: int | None = None
+    min_records: int | None = None
+    max_trigger_delay_ms: int = 0
 
 
 class EnumeratorContext(Protocol):
@@ -101,6 +111,34 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
 
         The first call after a start waits for the first discovery (``context.await_handlers``).
         """
+
+    def take_batch(self, limits: ReadLimits) -> list[SplitT]:
+        """The splits of the next micro-batch, empty if there is nothing to read now.
+
+        By default splits are requested one by one until ``max_groups`` or ``max_bytes`` is met; an enumerator that
+        shares a limit out among its splits (records) overrides it.
+        """
+        splits: list[SplitT] = []
+        groups: set[str] = set()
+        size = 0
+        while (split := self.handle_split_request()) is not None:
+            over_groups = limits.max_groups is not None and len(groups | {split.group}) > limits.max_groups
+            over_bytes = limits.max_bytes is not None and size + split.size_bytes > limits.max_bytes
+            if splits and (over_groups or over_bytes):
+                self.add_splits_back([split])
+                break
+            splits.append(split)
+            groups.add(split.group)
+            size += split.size_bytes
+        return splits
+
+    def wants_checkpoint(self) -> bool:
+        """Whether the state must become durable now, even by a micro-batch without splits. Asked after taking a batch.
+
+        So it is after a start at "the latest": what comes while the query is down must be behind a position that is
+        kept.
+        """
+        return False
 
     @abstractmethod
     def add_splits_back(self, splits: Sequence[SplitT]) -> None:
@@ -234,6 +272,35 @@ class Source(ABC, Generic[SplitT, StateT]):
     def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
         """How many bytes of small splits to pack into one task, given ``parallelism`` slots and a batch's bytes."""
         return max(4 << 20, min(128 << 20, total_bytes // max(1, parallelism)))
+
+    def assign_splits(self, splits: Sequence[SplitT], parallelism: int) -> list[list[SplitT]]:
+        """The splits of each task of a batch, in order. Driver; the same for every replay in the same session.
+
+        By default neighbours are packed together until a task is worth starting (:meth:`target_task_bytes`).
+        """
+        target = self.target_task_bytes(parallelism, sum(split.size_bytes + OPEN_COST_BYTES for split in splits))
+        tasks: list[list[SplitT]] = []
+        filled = 0
+        for split in splits:
+            cost = split.size_bytes + OPEN_COST_BYTES
+            if tasks and filled + cost <= target:
+                tasks[-1].append(split)
+                filled += cost
+            else:
+                tasks.append([split])
+                filled = cost
+        return tasks
+
+    def adopt_offset(self, value: Mapping[str, Any]) -> StateT | None:
+        """The state that an offset stands for which another connector left in a checkpoint; ``None``: it can't be read.
+
+        So a query can change its source by one word and keep its checkpoint.
+        """
+        return None
+
+    def splits_between(self, start: StateT | None, end: StateT) -> list[SplitT]:
+        """The splits of a batch that was planned between two adopted offsets (see :meth:`adopt_offset`)."""
+        raise NotImplementedError
 
     @abstractmethod
     def create_enumerator(

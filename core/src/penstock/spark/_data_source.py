@@ -20,9 +20,10 @@ from pyspark.sql.types import StructType
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
 from penstock.plugins import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, Connector, find_connector
+from penstock.sink import TwoPhaseCommitSink
 from penstock.source import Source
 from penstock.spark._read import BatchReader, StreamReader
-from penstock.spark._write import BatchWriter, StreamWriter
+from penstock.spark._write import AtLeastOnceWriter, BatchWriter, StreamWriter
 
 __all__ = ["PenstockDataSource", "data_source_of"]
 
@@ -100,6 +101,8 @@ class PenstockDataSource(DataSource):
         arrow = _arrow_schema(schema)
         sink = connector.create_sink(self._parse(connector.sink_options, "sink"), arrow)
         sink.validate_schema(arrow)
+        if not isinstance(sink, TwoPhaseCommitSink):
+            return AtLeastOnceWriter(sink, arrow, self.accumulator)
         return BatchWriter(sink, arrow, self.accumulator)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -111,6 +114,8 @@ class PenstockDataSource(DataSource):
         options = self._parse(connector.sink_options, "sink")
         sink = connector.create_sink(options, arrow)
         sink.validate_schema(arrow)
+        if not isinstance(sink, TwoPhaseCommitSink):
+            return AtLeastOnceWriter(sink, arrow, self.accumulator)
         checkpoint = next((v for k, v in self._options.items() if k.lower() == "checkpointlocation"), None)
         return StreamWriter(sink, arrow, self.connector_name, options, checkpoint, self.accumulator)
 

@@ -70,7 +70,9 @@ class PublishingListener(StreamingQueryListener):
     @staticmethod
     def _roll(checkpoint: str, *, finish: bool) -> None:
         try:
-            open_stored_query(checkpoint).protocol.roll(finish=finish)
+            query = open_stored_query(checkpoint)
+            if query.has_open_work():
+                query.protocol.roll(finish=finish)
         except BadConfigurationError as error:
             _log.debug("nothing to publish for %s: %s", checkpoint, error)
         except (PenstockError, OSError) as error:

@@ -28,7 +28,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """One offset, splits still packed."""
+    """One offset, splits still packed. ``adopted``: it stands for one that another connector stored (never written)."""
 
     seq: int
     enumerator: Versioned | None
@@ -36,6 +36,7 @@ class StreamOffset:
     count: int = 0
     size_bytes: int = 0
     end: bool = False
+    adopted: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """What Spark stores."""
@@ -50,9 +51,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> StreamOffset:
-        """The inverse of :meth:`to_json`. Raises FatalError for the offset of something else."""
-        if "penstock" not in value:
-            raise FatalError("the checkpoint holds offsets of another source: start with a new checkpoint location")
+        """The inverse of :meth:`to_json`."""
         if value["penstock"] > FORMAT:
             raise FatalError(f"the checkpoint was written by a newer penstock (offset format {value['penstock']})")
         splits = value.get("splits")

@@ -13,9 +13,6 @@ from penstock.source import ReaderContext, Source, SourceReader
 
 __all__ = ["SplitPartition", "pack", "read_partition"]
 
-#: What starting a split costs, in bytes; as Spark's spark.sql.files.openCostInBytes.
-OPEN_COST_BYTES = 4 << 20
-
 
 class SplitPartition(InputPartition):
     """The splits that one task reads, in order."""
@@ -28,23 +25,8 @@ class SplitPartition(InputPartition):
 
 
 def pack(splits: Iterable[Any], source: Source[Any, Any], parallelism: int) -> list[InputPartition]:
-    """Neighbouring splits together until a task is worth starting; order is kept."""
-    listed = list(splits)
-    total = sum(split.size_bytes + OPEN_COST_BYTES for split in listed)
-    target = source.target_task_bytes(parallelism, total)
-    partitions: list[InputPartition] = []
-    current: list[Any] = []
-    filled = 0
-    for split in listed:
-        cost = split.size_bytes + OPEN_COST_BYTES
-        if current and filled + cost > target:
-            partitions.append(SplitPartition(current))
-            current, filled = [], 0
-        current.append(split)
-        filled += cost
-    if current:
-        partitions.append(SplitPartition(current))
-    return partitions
+    """A Spark partition for each task's share."""
+    return [SplitPartition(share) for share in source.assign_splits(list(splits), parallelism)]
 
 
 def read_partition(

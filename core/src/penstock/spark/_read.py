@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxFiles,
+    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -82,6 +83,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxFiles(limits.max_groups)
         if limits.max_bytes is not None:
             return ReadMaxBytes(limits.max_bytes)
+        if limits.max_records is not None:
+            return ReadMaxRows(limits.max_records)
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -90,11 +93,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Takes splits until ``limit`` is met; ``start`` itself if there are none."""
-        position = StreamOffset.from_json(start)
+        position = self._offset(start)
         enumerator = self._enumerator_at(position)
         limits = ReadLimits() if isinstance(limit, ReadAllAvailable) else self._source.read_limits()
-        splits = self._request(enumerator, limits)
-        if not splits:
+        splits = enumerator.take_batch(limits)
+        if not splits and not enumerator.wants_checkpoint():
             return start
         end = StreamOffset(
             seq=position.seq + 1,
@@ -106,6 +109,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         self._before_assigned, self._assigned, self._position = position, splits, end
         return end.to_json()
+
+    def _offset(self, value: dict[str, Any]) -> StreamOffset:
+        """An offset of this source, or what one that another connector left in the checkpoint would be here."""
+        if "penstock" in value:
+            return StreamOffset.from_json(value)
+        state = self._source.adopt_offset(value)
+        if state is None:
+            raise FatalError("the checkpoint holds offsets of another source: start with a new checkpoint location")
+        return StreamOffset(seq=0, enumerator=self._source.enumerator_serializer.pack(state), adopted=True)
+
+    def _state(self, position: StreamOffset) -> Any:
+        stored = position.enumerator
+        return None if stored is None else self._source.enumerator_serializer.unpack(stored)
 
     def _enumerator_at(self, position: StreamOffset) -> SplitEnumerator[Any, Any]:
         """The enumerator, brought to ``position``."""
@@ -119,34 +135,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return self._enumerator
             self._close()
         self._coordinator = Coordinator()
-        stored = position.enumerator
-        state = None if stored is None else self._source.enumerator_serializer.unpack(stored)
-        self._enumerator = self._source.create_enumerator(self._coordinator, state)
+        self._enumerator = self._source.create_enumerator(self._coordinator, self._state(position))
         self._enumerator.start()
         self._position, self._assigned, self._before_assigned = position, [], None
         if self._available_now:
             self._enumerator.prepare_for_available_now()
         return self._enumerator
 
-    @staticmethod
-    def _request(enumerator: SplitEnumerator[Any, Any], limits: ReadLimits) -> list[Any]:
-        splits: list[Any] = []
-        groups: set[str] = set()
-        size = 0
-        while (split := enumerator.handle_split_request()) is not None:
-            over_groups = limits.max_groups is not None and len(groups | {split.group}) > limits.max_groups
-            over_bytes = limits.max_bytes is not None and size + split.size_bytes > limits.max_bytes
-            if splits and (over_groups or over_bytes):
-                enumerator.add_splits_back([split])
-                break
-            splits.append(split)
-            groups.add(split.group)
-            size += split.size_bytes
-        return splits
-
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The splits that ``end`` holds: the same for every replay."""
-        first, last = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        first, last = self._offset(start), self._offset(end)
+        if last.adopted:
+            splits = self._source.splits_between(self._state(first), self._state(last))
+            return pack(splits, self._source, self._parallelism)
         if first.seq == last.seq:
             return []
         if last.seq != first.seq + 1:
@@ -167,7 +168,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to ``end`` is in Spark's commit log."""
         if self._enumerator is not None:
-            splits = StreamOffset.from_json(end).unpack_splits(self._source.split_serializer)
+            splits = self._offset(end).unpack_splits(self._source.split_serializer)
             self._enumerator.notify_checkpoint_complete(splits)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Writing: a two-phase sink as Spark's stream writer and batch writer."""
+"""Writing: a sink as Spark's stream writer and batch writer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, FatalError
 from penstock.finishing import query_id_of, remember_sink
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
-from penstock.sink import SinkContext, WriterContext
+from penstock.sink import Sink, SinkContext, SinkWriter, WriterContext
 from penstock.sink.decision_log import DecisionLog
 from penstock.sink.two_phase import AnySink, BatchPlan, TaskResult, TwoPhaseCommit, run_task
 from penstock.spark._offsets import is_last_batch
 from penstock.storage import MemoryStorage, open_storage
 
-__all__ = ["BatchWriter", "StreamWriter"]
+__all__ = ["AtLeastOnceWriter", "BatchWriter", "StreamWriter"]
 
 
 @dataclass
@@ -43,21 +43,30 @@ def _run(
     batches: Iterator[pa.RecordBatch],
     accumulator: Any,
 ) -> TaskResultMessage:
-    task = TaskContext.get()
-    metrics = Metrics()
-    context = WriterContext(
-        query_id=plan.query_id,
-        schema=schema,
-        metrics=metrics,
-        batch_id=batch_id,
-        writer_index=task.partitionId() if task is not None else 0,
-        attempt_id=uuid.uuid4().hex,
-        sequence=plan.sequence,
-    )
+    context = _writer_context(plan.query_id, schema, batch_id, sequence=plan.sequence, plan_id=plan.plan_id)
     result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
     if accumulator is not None:
         accumulator.add(result.metrics)
     return TaskResultMessage(result)
+
+
+def _writer_context(query_id: str, schema: pa.Schema, batch_id: int, **more: Any) -> WriterContext:
+    task = TaskContext.get()
+    return WriterContext(
+        query_id=query_id,
+        schema=schema,
+        metrics=Metrics(),
+        batch_id=batch_id,
+        writer_index=task.partitionId() if task is not None else 0,
+        attempt_id=uuid.uuid4().hex,
+        **more,
+    )
+
+
+def _local_property(name: str) -> str | None:
+    task = TaskContext.get()
+    value = task.getLocalProperty(name) if task is not None else None
+    return None if value is None else str(value)
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -92,13 +101,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 f"sink penstock.{connector} needs .option('checkpointLocation', ...) on the writer itself for exactly "
                 "once (a location from the session's configuration is not visible to it)"
             )
-        self._sink = sink
         self._schema = schema
         self._accumulator = accumulator
         storage, path = open_storage(checkpoint, options.with_prefix("s3."))
         self._driver: tuple[Any, str, TwoPhaseCommit] | None = None
         context = SinkContext(query_id_of(storage, path), schema)
-        protocol = TwoPhaseCommit(sink, context, DecisionLog(storage, path))
+        self._sink = sink.start(context)
+        protocol = TwoPhaseCommit(self._sink, context, DecisionLog(storage, path))
         remember_sink(storage, path, connector, options, schema)
         self._plan = protocol.plan()
         self._driver = (storage, path, protocol)
@@ -109,8 +118,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""
-        task = TaskContext.get()
-        batch_id = task.getLocalProperty("streaming.sql.batchId") if task is not None else None
+        batch_id = _local_property("streaming.sql.batchId")
         if batch_id is None:
             raise BadConfigurationError("the stream writer runs only inside a streaming query")
         return _run(self._sink, self._plan, self._schema, int(batch_id), iterator, self._accumulator)
@@ -137,10 +145,11 @@ class BatchWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, sink: AnySink, schema: pa.Schema, accumulator: Any) -> None:
-        self._sink = sink
+        query_id = uuid.uuid4().hex
+        self._sink = sink.start(SinkContext(query_id, schema))
         self._schema = schema
         self._accumulator = accumulator
-        self._plan = BatchPlan(uuid.uuid4().hex, last_batch=-1, redo=(), sequence=0, writers=1, states=())
+        self._plan = BatchPlan(query_id, last_batch=-1, redo=(), sequence=0, writers=1, states=())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""
@@ -162,3 +171,43 @@ class BatchWriter(DataSourceArrowWriter):
         protocol = self._protocol()
         protocol.abort(0, _results(messages))
         protocol.clean_up()
+
+
+class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
+    """A sink without commits, for streams and for batch writes: what a task wrote and flushed is there."""
+
+    def __init__(self, sink: Sink[Any, Any], schema: pa.Schema, accumulator: Any) -> None:
+        self._sink = sink.start(SinkContext("", schema))
+        self._schema = schema
+        self._accumulator = accumulator
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Task."""
+        query_id = _local_property("sql.streaming.queryId") or ""
+        batch_id = int(_local_property("streaming.sql.batchId") or 0)
+        context = _writer_context(query_id, self._schema, batch_id)
+        writer = self._sink.create_writer(context)
+        try:
+            self._write(writer, iterator)
+        finally:
+            writer.close()
+            if self._accumulator is not None:
+                self._accumulator.add(context.metrics.take())
+        return WriterCommitMessage()
+
+    def _write(self, writer: SinkWriter[Any, Any], iterator: Iterator[pa.RecordBatch]) -> None:
+        try:
+            for batch in iterator:
+                writer.write(_conform(batch, self._schema))
+            prepared = writer.prepare_commit()
+        except BaseException:
+            writer.abort()
+            raise
+        if prepared.committables or prepared.states:
+            raise FatalError("a sink that is no TwoPhaseCommitSink returned something to commit")
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:
+        """Driver. Nothing is left to do."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:
+        """Driver. What was flushed stays: at least once."""

@@ -1,0 +1,146 @@
+"""Logs: partitions with records at growing positions (Kafka's topics, Pravega's segments, …).
+
+A connector of such a system writes a :class:`LogClient` (what is there), a split reader (records of a range) and
+declares a :class:`LogSource`; the template does the rest: where to start and stop, how much to take for a micro-batch,
+how to share it among tasks, finding new partitions, telling loss from gaps.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from penstock.source.log.positions import EARLIEST, LATEST, Position
+
+__all__ = ["LogClient", "LogOptions", "LogPartition", "LogSplit", "LogState"]
+
+
+@dataclass(frozen=True, order=True)
+class LogPartition:
+    """One partition of one stream (a topic's partition)."""
+
+    stream: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.stream}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class LogSplit:
+    """Positions ``start`` (inclusive) to ``end`` (exclusive) of one partition: at most ``end - start`` records."""
+
+    stream: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def log_partition(self) -> LogPartition:
+        """Whose positions these are."""
+        return LogPartition(self.stream, self.partition)
+
+    @property
+    def split_id(self) -> str:
+        """See :class:`penstock.source.SourceSplit`."""
+        return f"{self.stream}-{self.partition}@{self.start}"
+
+    @property
+    def records(self) -> int:
+        """How many records at most."""
+        return self.end - self.start
+
+    @property
+    def size_bytes(self) -> int:
+        """Positions know no bytes; records stand for them, at a guess of 100 bytes each."""
+        return self.records * 100
+
+    @property
+    def group(self) -> str:
+        """The partition."""
+        return str(self.log_partition)
+
+
+@dataclass(frozen=True)
+class LogState:
+    """What of each partition has been handed out: the stream's offset.
+
+    Size: one number for each partition. ``incarnations`` tells a stream that was deleted and made anew by the same name
+    (its id; absent where the system has none). ``stops`` holds the resolved ends of a bounded stream, so that a restart
+    ends where the first run would have; ``None`` for an unbounded one.
+    """
+
+    positions: Mapping[LogPartition, int] = field(default_factory=dict)
+    incarnations: Mapping[str, str] = field(default_factory=dict)
+    stops: Mapping[LogPartition, int] | None = None
+
+
+class LogClient(ABC):
+    """What there is in the log, asked on the driver. Methods are called from several threads at once.
+
+    Every method raises :class:`penstock.errors.RetriableError` if the system can't be reached and
+    :class:`penstock.errors.BadConfigurationError` if it refuses. Partitions that do not exist (any more) are left out
+    of the answers.
+    """
+
+    @abstractmethod
+    def list_partitions(self) -> Mapping[str, tuple[str, int]]:
+        """What the options ask for and exists now: stream → (incarnation, number of its partitions)."""
+
+    def selects(self, partition: LogPartition) -> bool:
+        """Whether the options ask for ``partition`` (all partitions of a stream, unless some were named)."""
+        return True
+
+    @abstractmethod
+    def earliest(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
+        """The position of the first record that is there, or would be."""
+
+    @abstractmethod
+    def latest(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
+        """The position behind the last record that may be read now. Called for every micro-batch: one round trip."""
+
+    @abstractmethod
+    def at_timestamp(self, times_ms: Mapping[LogPartition, int]) -> Mapping[LogPartition, int | None]:
+        """The position of the first record at or after each time; ``None`` if there is none."""
+
+    @abstractmethod
+    def committed(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int | None]:
+        """What the configured consumer group committed; ``None`` for nothing."""
+
+    @abstractmethod
+    def commit(self, positions: Mapping[LogPartition, int]) -> None:
+        """Commits to the configured consumer group. Called from a background thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends connections."""
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """What the template needs to know.
+
+    ``start`` is for a stream without a checkpoint, ``batch_start`` for a bounded read; ``stop`` (None: never) bounds
+    both, a bounded read stops at the latest otherwise. ``new_partitions_start`` is for partitions that appear in a
+    known stream, ``new_streams_start`` for streams that appear later (both only Earliest or Latest). Limits are in
+    records per micro-batch; a batch waits for ``min_records`` for at most ``max_trigger_delay_ms``. ``min_partitions``
+    and ``max_records_per_partition`` split partitions over tasks. ``commit_group``: finished batches are committed to
+    the consumer group as well. ``retries`` and ``retry_interval_ms`` are for asking the system on the trigger's path.
+    """
+
+    start: Position = LATEST
+    batch_start: Position = EARLIEST
+    stop: Position | None = None
+    new_partitions_start: Position = EARLIEST
+    new_streams_start: Position = EARLIEST
+    max_records: int | None = None
+    min_records: int | None = None
+    max_trigger_delay_ms: int = 15 * 60_000
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    discovery_interval_ms: int = 10_000
+    commit_group: bool = False
+    retries: int = 3
+    retry_interval_ms: int = 1_000

@@ -1,0 +1,105 @@
+"""The source template for logs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.serialization import SimpleVersionedSerializer
+from penstock.source._contracts import EnumeratorContext, ReadLimits, Source, SplitEnumerator
+from penstock.source.log._contracts import LogClient, LogOptions, LogPartition, LogSplit, LogState
+from penstock.source.log._serializers import SPLIT_SERIALIZER, STATE_SERIALIZER
+from penstock.source.log.enumerator import LogEnumerator
+from penstock.source.log.limits import cut
+
+__all__ = ["LogSource"]
+
+#: Ranges of fewer records than this share a task when there are more of them than tasks at a time.
+SMALL_RANGE_RECORDS = 10_000
+
+
+class LogSource(Source[LogSplit, LogState]):
+    """A connector adds its options, its client, its split reader and its emitter."""
+
+    @property
+    @abstractmethod
+    def log_options(self) -> LogOptions:
+        """What the template needs to know."""
+
+    @abstractmethod
+    def create_client(self) -> LogClient:
+        """A connection to the system. Driver; several threads use it."""
+
+    @property
+    def split_serializer(self) -> SimpleVersionedSerializer[LogSplit]:
+        """See the contract."""
+        return SPLIT_SERIALIZER
+
+    @property
+    def enumerator_serializer(self) -> SimpleVersionedSerializer[LogState]:
+        """See the contract."""
+        return STATE_SERIALIZER
+
+    def read_limits(self) -> ReadLimits:
+        """See the contract."""
+        options = self.log_options
+        return ReadLimits(
+            max_records=options.max_records,
+            min_records=options.min_records,
+            max_trigger_delay_ms=options.max_trigger_delay_ms,
+        )
+
+    def create_enumerator(
+        self, context: EnumeratorContext, checkpoint: LogState | None
+    ) -> SplitEnumerator[LogSplit, LogState]:
+        """See the contract."""
+        return LogEnumerator(context, self.create_client(), self.log_options, checkpoint)
+
+    def list_splits(self, context: EnumeratorContext) -> Iterator[LogSplit]:
+        """See the contract: from ``batch_start`` to ``stop``, or what is the latest now."""
+        enumerator = LogEnumerator(context, self.create_client(), self.log_options, None, bounded=True)
+        try:
+            enumerator.prepare_for_available_now()
+            yield from enumerator.take_batch(ReadLimits())
+        finally:
+            enumerator.close()
+
+    def assign_splits(self, splits: Sequence[LogSplit], parallelism: int) -> list[list[LogSplit]]:
+        """One task for each range; small neighbours share one, as long as every slot has work."""
+        tasks = max(parallelism, self.log_options.min_partitions or 0)
+        if len(splits) <= tasks:
+            return [[split] for split in splits]
+        most = min(SMALL_RANGE_RECORDS, sum(split.records for split in splits) // tasks)
+        assigned: list[list[LogSplit]] = []
+        filled = 0
+        for split in splits:
+            if assigned and filled + split.records <= most:
+                assigned[-1].append(split)
+                filled += split.records
+            else:
+                assigned.append([split])
+                filled = split.records
+        return assigned
+
+    def adopt_offset(self, value: Mapping[str, Any]) -> LogState | None:
+        """Takes ``{stream: {partition: offset}}``, as Spark's own Kafka source stores it."""
+        positions: dict[LogPartition, int] = {}
+        for stream, numbers in value.items():
+            if not isinstance(numbers, Mapping):
+                return None
+            for number, offset in numbers.items():
+                if not (number.isdigit() and isinstance(offset, int)):
+                    return None
+                positions[LogPartition(stream, int(number))] = offset
+        return LogState(positions)
+
+    def splits_between(self, start: LogState | None, end: LogState) -> list[LogSplit]:
+        """See the contract. A partition that ``start`` does not know begins at 0."""
+        before = start.positions if start is not None else {}
+        ranges = [
+            LogSplit(p.stream, p.partition, before.get(p, 0), position)
+            for p, position in sorted(end.positions.items())
+            if position > before.get(p, 0)
+        ]
+        return cut(ranges, self.log_options.min_partitions, self.log_options.max_records_per_partition)

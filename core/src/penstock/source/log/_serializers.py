@@ -1,0 +1,44 @@
+"""Stored forms of the log template: JSON, so that a checkpoint can be read without Penstock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.serialization import JsonSerializer
+from penstock.source.log._contracts import LogPartition, LogSplit, LogState
+
+__all__ = ["SPLIT_SERIALIZER", "STATE_SERIALIZER", "positions_by_stream"]
+
+
+def positions_by_stream(positions: Mapping[LogPartition, int]) -> dict[str, dict[str, int]]:
+    """``{stream: {partition: position}}``, in order: the form that Spark's Kafka source uses as well."""
+    nested: dict[str, dict[str, int]] = {}
+    for partition in sorted(positions):
+        nested.setdefault(partition.stream, {})[str(partition.partition)] = positions[partition]
+    return nested
+
+
+def _flat(nested: Mapping[str, Mapping[str, int]]) -> dict[LogPartition, int]:
+    return {LogPartition(s, int(number)): position for s, ps in nested.items() for number, position in ps.items()}
+
+
+def _state_fields(state: LogState) -> dict[str, Any]:
+    fields: dict[str, Any] = {"positions": positions_by_stream(state.positions), "ids": dict(state.incarnations)}
+    if state.stops is not None:
+        fields["stops"] = positions_by_stream(state.stops)
+    return fields
+
+
+def _state(version: int, fields: dict[str, Any]) -> LogState:
+    stops = fields.get("stops")
+    return LogState(_flat(fields["positions"]), fields["ids"], None if stops is None else _flat(stops))
+
+
+#: ``{"positions": {stream: {partition: position}}, "ids": {stream: id}, "stops": {…}}``
+STATE_SERIALIZER: JsonSerializer[LogState] = JsonSerializer(1, _state_fields, _state)
+
+#: ``[stream, partition, start, end]``
+SPLIT_SERIALIZER: JsonSerializer[LogSplit] = JsonSerializer(
+    1, lambda split: [split.stream, split.partition, split.start, split.end], lambda version, fields: LogSplit(*fields)
+)

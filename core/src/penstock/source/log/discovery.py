@@ -1,0 +1,27 @@
+"""Comparing what is there with what is known: new partitions, and real loss told from everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.source.log._contracts import LogClient, LogPartition
+
+__all__ = ["Discovery", "discover"]
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What was there at one moment: streams with their incarnations, partitions with their earliest positions."""
+
+    incarnations: Mapping[str, str]
+    earliest: Mapping[LogPartition, int]
+
+
+def discover(client: LogClient) -> Discovery:
+    """Asks the system. Runs in a background thread, or on the driver's main thread before an available-now run."""
+    streams = client.list_partitions()
+    every = (LogPartition(stream, number) for stream, (_, count) in streams.items() for number in range(count))
+    partitions = [partition for partition in every if client.selects(partition)]
+    incarnations = {stream: incarnation for stream, (incarnation, _) in streams.items() if incarnation}
+    return Discovery(incarnations, client.earliest(partitions))
