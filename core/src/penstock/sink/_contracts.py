@@ -164,6 +164,9 @@ class Committer(ABC, Generic[CommittableT, StateT]):
         """
         return 0
 
+    def leave(self) -> None:
+        """Removes what is kept for batches to come (directories). After a batch write, whose query has no other."""
+
     def abort_lingering(self) -> int:
         """Throws away at once whatever of *this* query is not published. Returns how many things it was.
 

@@ -365,15 +365,21 @@ class TwoPhaseCommit:
 
     # 6. Nothing lingers.
 
-    def clean_up(self) -> int:
-        """Removes what crashed runs and losing attempts of this query left. Returns how many things were removed."""
+    def clean_up(self, *, leave: bool = False) -> int:
+        """Removes what crashed runs and losing attempts of this query left. Returns how many things were removed.
+
+        ``leave``: the query has ended for good, and leaves nothing of its own behind.
+        """
         head = self._log.head()
         if not head.done:
             return 0
         committer = self._committer()
         try:
             live = [self._sink.state_serializer.unpack(item.payload) for item in head.states]
-            return committer.clean_up(live, before_batch=head.last_batch + 1)
+            removed = committer.clean_up(live, before_batch=head.last_batch + 1)
+            if leave:
+                committer.leave()
+            return removed
         finally:
             committer.close()
 

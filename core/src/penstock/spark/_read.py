@@ -64,6 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._position: StreamOffset | None = None
         self._assigned: list[Any] = []
         self._before_assigned: StreamOffset | None = None
+        self._completed = 0
         self._available_now = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -95,6 +96,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Takes splits until ``limit`` is met; ``start`` itself if there are none."""
         position = self._offset(start)
         enumerator = self._enumerator_at(position)
+        # Spark tells the last batch of a run by no commit; but it goes on from an offset only once that is committed.
+        self._complete(position)
         limits = ReadLimits() if isinstance(limit, ReadAllAvailable) else self._source.read_limits()
         splits = enumerator.take_batch(limits)
         if not splits and not enumerator.wants_checkpoint():
@@ -112,9 +115,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offset(self, value: dict[str, Any]) -> StreamOffset:
         """An offset of this source, or what one that another connector left in the checkpoint would be here."""
-        if "penstock" in value:
+        if isinstance(value, dict) and "penstock" in value:
             return StreamOffset.from_json(value)
-        state = self._source.adopt_offset(value)
+        state = self._source.adopt_offset(value) if isinstance(value, dict) else None
         if state is None:
             raise FatalError("the checkpoint holds offsets of another source: start with a new checkpoint location")
         return StreamOffset(seq=0, enumerator=self._source.enumerator_serializer.pack(state), adopted=True)
@@ -167,9 +170,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to ``end`` is in Spark's commit log."""
-        if self._enumerator is not None:
-            splits = self._offset(end).unpack_splits(self._source.split_serializer)
-            self._enumerator.notify_checkpoint_complete(splits)
+        self._complete(self._offset(end))
+
+    def _complete(self, position: StreamOffset) -> None:
+        if self._enumerator is not None and position.seq > self._completed:
+            self._completed = position.seq
+            self._enumerator.notify_checkpoint_complete(position.unpack_splits(self._source.split_serializer))
 
     def stop(self) -> None:
         """Ends the enumerator and its threads."""

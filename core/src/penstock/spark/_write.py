@@ -164,13 +164,13 @@ class BatchWriter(DataSourceArrowWriter):
         protocol = self._protocol()
         protocol.commit(0, _results(messages))
         protocol.roll(finish=True)
-        protocol.clean_up()
+        protocol.clean_up(leave=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver."""
         protocol = self._protocol()
         protocol.abort(0, _results(messages))
-        protocol.clean_up()
+        protocol.clean_up(leave=True)
 
 
 class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):

@@ -78,15 +78,20 @@ class RenameCommitter(FileCommitter):
             return []  # another clean-up removed the directory while it was listed
 
     def _remove_empty_directories(self, before_batch: int) -> None:
-        batches = [info for info in self._listed(recursive=False) if info.type == pafs.FileType.Directory]
+        # Not those of a batch that may be running: a writer is about to use them.
+        for info in self._listed(recursive=False):
+            if info.base_name.isdigit() and int(info.base_name) < before_batch:
+                self._remove_if_empty(info.path)
+
+    def leave(self) -> None:
+        """See the contract: the query's hidden directory, and the one of all queries if no other is there."""
         query = self._layout.full(self._directory)
+        for path in (*(info.path for info in self._listed(recursive=False)), query, os.path.dirname(query)):
+            self._remove_if_empty(path)
+
+    def _remove_if_empty(self, path: str) -> None:
         if self._is_local:
-            # Also those of a batch that may be running: rmdir leaves what is not empty, and writers make them again.
-            for path in (*(info.path for info in batches), query, os.path.dirname(query)):
-                with contextlib.suppress(OSError):
-                    os.rmdir(path)
-            return
-        old = [info.path for info in batches if info.base_name.isdigit() and int(info.base_name) < before_batch]
-        for path in (*old, query, os.path.dirname(query)):
-            if not self._layout.storage.fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
-                self._layout.storage.fs.delete_dir(path)
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+        elif not self._layout.storage.fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
+            self._layout.storage.fs.delete_dir(path)

@@ -16,7 +16,7 @@ from penstock_filesystem.sink._state import Chunk, PendingPart
 __all__ = ["RenameStaging", "sync_directories"]
 
 _BUFFER = 1 << 20
-_OPEN_ATTEMPTS = 100
+_OPEN_ATTEMPTS = 10
 
 
 class RenameStaging(Staging):
@@ -41,7 +41,7 @@ class RenameStaging(Staging):
             try:
                 return _open_new(path)
             except FileNotFoundError:
-                time.sleep(0.001 * attempt)  # the directory was empty, and removed by a clean-up just then
+                time.sleep(0.001 * attempt)  # a batch write just left, and with it an empty directory
         return _open_new(path)
 
     def chunk(self, file: StagedFile) -> str:

@@ -14,16 +14,16 @@ from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.storage import Storage
 from penstock_filesystem.source.convert import TemporalConverter
-from penstock_filesystem.source.formats.base import Decoder, Rows, SplitState
+from penstock_filesystem.source.formats.base import Decoder
+from penstock_filesystem.source.formats.block_decoder import BlockDecoder
 from penstock_filesystem.source.formats.json_convert import JsonBlockParser, value_converter
-from penstock_filesystem.source.formats.lines import Line, LineFormat, halves, merge_pieces
+from penstock_filesystem.source.formats.lines import Line, LineFormat
 from penstock_filesystem.source.line_reader import Block, whole_block
 from penstock_filesystem.source.malformed import BadRowPolicy
 from penstock_filesystem.source.opened import OpenedFile
 
 __all__ = ["JsonFormat"]
 
-_SMALL_BYTES = 16 << 10
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=str)
 
 
@@ -79,92 +79,40 @@ def _inferred(type_: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(type_) or pa.types.is_timestamp(type_) else type_
 
 
-class JsonDecoder(Decoder):
-    """See :class:`Decoder`."""
+class JsonDecoder(BlockDecoder):
+    """See :class:`BlockDecoder`. Row by row go ``multiLine`` documents, maps and binary: Arrow's parser has none."""
 
     def __init__(self, format_: JsonFormat, schema: pa.Schema, policy: BadRowPolicy, offsets: bool) -> None:
-        settings = format_.settings
-        self._format = format_
-        self._schema = schema
-        self._policy = policy
-        self._offsets = offsets
-        self._corrupt = settings.corrupt_column if settings.corrupt_column in schema.names else None
-        self._fields = pa.schema([field for field in schema if field.name != self._corrupt])
-        temporal = TemporalConverter(settings)
-        self._parser = JsonBlockParser(self._fields, temporal)
+        super().__init__(format_, schema, policy, offsets)
+        temporal = TemporalConverter(format_.settings)
+        self._parser = JsonBlockParser(self.fields, temporal)
         self._problems: list[str] = []
-        self._converters = [value_converter(field.type, temporal, self._problems.append) for field in self._fields]
+        self._converters = [value_converter(field.type, temporal, self._problems.append) for field in self.fields]
 
-    def decode(self, element: Block, state: SplitState) -> Iterator[Rows]:
+    def is_row(self, text: str) -> bool:
         """See the base class."""
-        pieces = list(self._pieces(element, state))
-        if not pieces:
-            return
-        columns = merge_pieces([piece.columns for piece in pieces], self._schema)
-        offsets = pa.concat_arrays([piece.offsets for piece in pieces]) if self._offsets else None
-        yield Rows(columns, sum(piece.count for piece in pieces), offsets)
+        return bool(text.strip())
 
-    def _pieces(self, block: Block, state: SplitState) -> Iterator[Rows]:
-        if not block.data:
-            return
-        columns = self._parse_fast(block)
-        if columns is not None:
-            count = len(next(iter(columns.values())))
-            if self._corrupt is not None:
-                columns[self._corrupt] = pa.nulls(count, pa.string())
-            offsets = self._format.offsets_of(block, lambda text: bool(text.strip())) if self._offsets else None
-            yield Rows(columns, count, offsets)
-            return
-        parts = None
-        if len(block.data) > _SMALL_BYTES and not self._format.settings.multi_line:
-            parts = halves(block, self._format.separator)
-        if parts is None:
-            yield self._parse_rows(block, state)
-            return
-        for part in parts:
-            yield from self._pieces(part, state)
-
-    def _parse_fast(self, block: Block) -> dict[str, pa.Array] | None:
-        data = None if self._format.settings.multi_line else self._format.to_utf8_lines(block.data)
+    def parse_fast(self, block: Block) -> dict[str, pa.Array] | None:
+        """See the base class."""
+        data = None if self.format.settings.multi_line else self.format.to_utf8_lines(block.data)
         if data is None:
             return None
         if data.startswith(b"\n") or b"\n\n" in data:
             data = b"\n".join(line for line in data.split(b"\n") if line.strip())
         return self._parser.parse(data) if data else None
 
-    def _parse_rows(self, block: Block, state: SplitState) -> Rows:
-        # Row by row in Python: the few rows around one that does not fit, and what Arrow's parser cannot read
-        # (multiLine documents; maps and binary).
-        values: list[list[Any]] = [[] for _ in self._fields]
-        corrupt: list[str | None] = []
-        offsets: list[int] = []
-        for line in self._format.rows(block):
-            if not line.text.strip():
-                continue
-            for row, reason in self._convert(line):
-                if reason and not self._policy.keeps(state.url, line.offset, line.text, reason):
-                    continue
-                for column, value in zip(values, row, strict=True):
-                    column.append(value)
-                corrupt.append(line.text if reason else None)
-                offsets.append(line.offset)
-        columns = {f.name: pa.array(v, f.type) for f, v in zip(self._fields, values, strict=True)}
-        if self._corrupt is not None:
-            columns[self._corrupt] = pa.array(corrupt, pa.string())
-        return Rows(columns, len(offsets), pa.array(offsets, pa.int64()))
-
-    def _convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:
-        """The rows of a line, a list of objects being several, each with what was wrong (empty: nothing)."""
-        reason = "" if line.valid else f"not {self._format.settings.encoding}"
-        parsed: Any = None
+    def convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:
+        """See the base class. A list of objects is several rows."""
+        parsed, reason = None, ""
         try:
             parsed, _ = _DECODER.raw_decode(line.text.lstrip())
         except (ValueError, RecursionError):
-            reason = reason or "not JSON"
+            reason = "not JSON"
         for value in parsed if isinstance(parsed, list) else [parsed]:
             self._problems.clear()
             if not isinstance(value, dict):
                 yield [None] * len(self._converters), reason or "not a JSON object"
                 continue
-            row = [convert(value.get(f.name)) for f, convert in zip(self._fields, self._converters, strict=True)]
-            yield row, reason or (self._problems[0] if self._problems else "")
+            row = [convert(value.get(f.name)) for f, convert in zip(self.fields, self._converters, strict=True)]
+            yield row, self._problems[0] if self._problems else ""

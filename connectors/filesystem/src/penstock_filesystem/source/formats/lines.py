@@ -84,6 +84,10 @@ class LineFormat(FileFormat):
         if position < len(block.data):
             yield self._line(block, position, len(block.data))
 
+    def rows(self, block: Block) -> Iterator[Line]:
+        """The texts of a block that each hold a row (or several): its lines, unless a format has others."""
+        return self.lines(block)
+
     def _line(self, block: Block, start: int, end: int) -> Line:
         data = block.data[start:end]
         try:
