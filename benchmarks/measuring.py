@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from importlib.metadata import version
@@ -88,27 +88,33 @@ def as_table(measurements: list[Measurement]) -> str:
     return "\n".join([*lines, "", *notes])
 
 
-def circumstances() -> dict[str, Any]:
+def circumstances(packages: Sequence[str]) -> dict[str, Any]:
     """Where and with what it was measured."""
     return {
         "date": date.today().isoformat(),
         "cores": os.cpu_count(),
         "load_at_end": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("pyspark", "pyarrow", "penstock", "penstock-filesystem")},
+        "versions": {name: version(name) for name in packages},
     }
 
 
 class Results:
-    """A file of results by case. A case that is measured again replaces its older self, and keeps its place."""
+    """A file of results by case. A case that is measured again replaces its older self, and keeps its place.
 
-    def __init__(self, path: Path) -> None:
+    ``packages`` are those whose versions are written down.
+    """
+
+    def __init__(
+        self, path: Path, packages: Sequence[str] = ("pyspark", "pyarrow", "penstock", "penstock-filesystem")
+    ) -> None:
         self._path = path
+        self._packages = packages
         self._cases: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     def put(self, case: str, measurements: list[Measurement]) -> None:
         """Stores what ``case`` found, with the circumstances."""
-        self._cases[case] = {**circumstances(), "measurements": [one.to_json() for one in measurements]}
+        self._cases[case] = {**circumstances(self._packages), "measurements": [one.to_json() for one in measurements]}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(json.dumps(self._cases, indent=1) + "\n", encoding="utf-8")
 

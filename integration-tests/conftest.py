@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -265,3 +266,116 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     started = Cluster(tmp_path_factory.mktemp("cluster"))
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A broker for every test of the session: the one of ``PENSTOCK_KAFKA_ADDRESS``, or one of our own."""
+    from penstock_kafka.dev import KafkaToolbox, kafka_server
+
+    given = os.environ.get("PENSTOCK_KAFKA_ADDRESS")
+    if given:
+        yield KafkaToolbox(given)
+        return
+    with kafka_server(tmp_path_factory.mktemp("kafka")) as server:
+        yield KafkaToolbox(server.address)
+
+
+class Watcher:
+    """A reader of committed records that watches a topic all the time, as any consumer would.
+
+    Values are ``<key>:<number>``, where numbers of a key grow. It keeps when each value was first seen and how often,
+    and notices a number of a key that comes before its turn.
+    """
+
+    def __init__(self, brokers: str, topic: str, partitions: int) -> None:
+        from confluent_kafka import Consumer, TopicPartition
+
+        self.seen: Counter = Counter()
+        self.when: dict[str, float] = {}
+        self.disorder: list[str] = []
+        self._last: dict[tuple[int, str], int] = {}
+        self._ended = threading.Event()
+        settings = {
+            "bootstrap.servers": brokers,
+            "group.id": f"watcher-{topic}",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
+        self._consumer = Consumer(settings)
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._ended.is_set():
+            for message in self._consumer.consume(10_000, 0.02):
+                if message.error() is None:
+                    self._note(message.partition(), message.value().decode())
+
+    def _note(self, partition: int, value: str) -> None:
+        self.seen[value] += 1
+        self.when.setdefault(value, time.monotonic())
+        key, _, number = value.partition(":")
+        if self._last.get((partition, key), -1) >= int(number):
+            self.disorder.append(value)
+        self._last[partition, key] = int(number)
+
+    def wait_for(self, values: int, timeout: float = 60) -> None:
+        """Returns when so many different values were seen, or at the time-out."""
+        deadline = time.monotonic() + timeout
+        while len(self.seen) < values and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def check(self, expected: set[str], *, order: bool = True) -> None:
+        """Raises with what was lost, doubled, strange or out of order."""
+        self.wait_for(len(expected))
+        time.sleep(0.3)
+        lost, strange = sorted(expected - set(self.seen)), sorted(set(self.seen) - expected)
+        doubled = sorted(value for value, count in self.seen.items() if count > 1)
+        assert (len(lost), len(doubled), len(strange)) == (0, 0, 0), (
+            f"lost {len(lost)} {lost[:5]}, doubled {len(doubled)} {doubled[:5]}, strange {strange[:5]}"
+        )
+        assert not order or not self.disorder, f"out of order: {self.disorder[:5]}"
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join(10)
+        self._consumer.close()
+
+
+@pytest.fixture
+def watch() -> Callable[..., Watcher]:
+    started: list[Watcher] = []
+
+    def start(brokers: str, topic: str, partitions: int) -> Watcher:
+        started.append(Watcher(brokers, topic, partitions))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+class Feed:
+    """Writes values ``<key>:<number>`` into a topic; ``expected`` is all of them so far."""
+
+    def __init__(self, kafka: Any, topic: str, keys: int = 8) -> None:
+        self._kafka, self.topic, self._keys = kafka, topic, keys
+        self.expected: set[str] = set()
+        self._next = 0
+
+    def add(self, records: int) -> set[str]:
+        numbers = range(self._next, self._next + records)
+        self._next += records
+        pairs = [(f"k{number % self._keys}", number) for number in numbers]
+        self._kafka.produce(self.topic, [{"key": key, "value": f"{key}:{number}"} for key, number in pairs])
+        self.expected |= {f"{key}:{number}" for key, number in pairs}
+        return self.expected
+
+
+@pytest.fixture
+def feed(kafka: Any) -> Callable[..., Feed]:
+    return lambda topic, keys=8, to=None: Feed(to or kafka, topic, keys)

@@ -1,4 +1,4 @@
-"""A small two-phase sink on real files, for tests of the protocol itself."""
+"""A small two-phase sink on real files, for tests of the protocol itself, and a log in memory for the log template."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from penstock.errors import RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
     CommitOutcome,
@@ -25,6 +27,10 @@ from penstock.sink import (
 )
 from penstock.sink.decision_log import DecisionLog
 from penstock.sink.two_phase import BatchPlan, TaskResult, TwoPhaseCommit, run_task
+from penstock.source.log import LogClient, LogOptions, LogPartition, LogSource, LogSplit, LogState
+from penstock.source.log.discovery import Discovery, discover
+from penstock.source.log.enumerator import LogEnumerator
+from penstock.spark._coordinator import Coordinator
 from penstock.storage import LocalStorage, Storage
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -225,3 +231,146 @@ def fuse_type() -> type[Fuse]:
 @pytest.fixture
 def crash_type() -> type[Crash]:
     return Crash
+
+
+class MemoryLog(LogClient):
+    """A log in memory with everything that can happen to one. A record's time in seconds is its offset."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, tuple[str, list[list[int]]]] = {}  # incarnation, [first offset, end] by partition
+        self.made: dict[str, int] = {}
+        self.groups: dict[str, dict[LogPartition, int]] = {}
+        self.commits: list[dict[LogPartition, int]] = []
+        self.unreadable_from: dict[LogPartition, int] = {}
+        self.named: list[str] = []
+        self.selected: set[LogPartition] | None = None
+        self.broken: Exception | None = None
+        self.broken_commit: Exception | None = None
+        self.fail_next = self.asked_latest = 0
+        self.on_latest: Callable[[], None] = lambda: None
+        self.context = Coordinator()
+
+    # What happens to it.
+
+    def make(self, stream: str, *records: int) -> None:
+        self.made[stream] = self.made.get(stream, 0) + 1
+        self.streams[stream] = (f"{stream}/{self.made[stream]}", [[0, count] for count in records])
+
+    def delete(self, stream: str) -> None:
+        del self.streams[stream]
+
+    def grow(self, stream: str, partitions: int, records: int = 0) -> None:
+        bounds = self.streams[stream][1]
+        bounds += [[0, records] for _ in range(partitions - len(bounds))]
+
+    def append(self, partition: LogPartition, records: int) -> None:
+        self._bounds(partition)[1] += records
+
+    def drop(self, partition: LogPartition, before: int) -> None:
+        self._bounds(partition)[0] = before
+
+    def truncate(self, partition: LogPartition, end: int) -> None:
+        self._bounds(partition)[1] = end
+
+    def _bounds(self, partition: LogPartition) -> list[int]:
+        return self.streams[partition.stream][1][partition.partition]
+
+    # What the template asks it.
+
+    def list_partitions(self) -> dict[str, tuple[str, int]]:
+        if self.broken is not None:
+            raise self.broken
+        return {stream: (incarnation, len(bounds)) for stream, (incarnation, bounds) in self.streams.items()}
+
+    def selects(self, partition: LogPartition) -> bool:
+        return self.selected is None or partition in self.selected
+
+    def absent(self, found: Iterable[LogPartition]) -> list[str]:
+        return sorted(set(self.named) - {partition.stream for partition in found})
+
+    def _there(self, partitions: Iterable[LogPartition]) -> dict[LogPartition, list[int]]:
+        return {p: self._bounds(p) for p in partitions if p.stream in self.streams}
+
+    def earliest(self, partitions: Iterable[LogPartition]) -> dict[LogPartition, int]:
+        return {p: first for p, (first, _) in self._there(partitions).items()}
+
+    def latest(self, partitions: Iterable[LogPartition]) -> dict[LogPartition, int]:
+        self.asked_latest += 1
+        if self.fail_next:
+            self.fail_next -= 1
+            raise RetriableError("not now")
+        ends = {p: min(end, self.unreadable_from.get(p, end)) for p, (_, end) in self._there(partitions).items()}
+        self.on_latest()
+        return ends
+
+    def end(self, partitions: Iterable[LogPartition]) -> dict[LogPartition, int]:
+        return {p: end for p, (_, end) in self._there(partitions).items()}
+
+    def at_timestamp(self, times_ms: dict[LogPartition, int]) -> dict[LogPartition, int | None]:
+        found = {p: (max(first, times_ms[p] // 1000), end) for p, (first, end) in self._there(times_ms).items()}
+        return {p: at if at < end else None for p, (at, end) in found.items()}
+
+    def committed(self, group: str, partitions: Iterable[LogPartition]) -> dict[LogPartition, int | None]:
+        return {p: self.groups.get(group, {}).get(p) for p in partitions}
+
+    def commit(self, group: str, positions: dict[LogPartition, int]) -> None:
+        if self.broken_commit is not None:
+            raise self.broken_commit
+        self.groups.setdefault(group, {}).update(positions)
+        self.commits.append(dict(self.groups[group]))
+
+    def close(self) -> None:
+        pass
+
+    # Template parts on it.
+
+    def source(self, **options: Any) -> LogSource:
+        log = self
+
+        class MemorySource(LogSource):
+            log_options = LogOptions(**{"retry_interval_ms": 0, **options})
+            create_reader = create_emitter = None
+
+            def create_client(self) -> LogClient:
+                return log
+
+        return MemorySource()
+
+    def batch(self, **options: Any) -> list[LogSplit]:
+        return list(self.source(**options).list_splits(self.context))
+
+    def enumerate(self, state: LogState | None = None, *, discover: bool = True, **options: Any) -> LogEnumerator:
+        """An enumerator that looks for partitions only when told to (:meth:`discover`), and once now."""
+        enumerator = self.source(**{"retries": 0, **options}).create_enumerator(self.context, state)
+        if discover:
+            self.discover(enumerator)
+        return enumerator
+
+    def look(self) -> Discovery:
+        return discover(self)
+
+    def discover(self, enumerator: LogEnumerator) -> None:
+        try:
+            found, error = self.look(), None
+        except RetriableError as failure:
+            found, error = None, failure
+        enumerator._on_discovery(found, error)
+
+
+@pytest.fixture
+def new_log() -> type[MemoryLog]:
+    return MemoryLog
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The enumerator's clock, standing still until a test moves it."""
+    clock = SimpleNamespace(now=1000.0)
+    fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=lambda seconds: None)
+    monkeypatch.setattr("penstock.source.log.enumerator.time", fake)
+    return clock

@@ -16,11 +16,12 @@ ALLOWED = {
     "errors": set(),
     "metrics": set(),
     "options": {"errors"},
-    "serialization": {"errors"},
+    "serialization": {"errors", "options"},
     "storage": {"errors", "options"},
     "source": {"errors", "metrics", "serialization"},
     "sink": {"errors", "metrics", "serialization", "storage"},
-    "plugins": {"_version", "errors", "options", "sink", "source"},
+    "dev": {"errors"},
+    "plugins": {"_version", "dev", "errors", "options", "sink", "source"},
     "finishing": {"errors", "options", "plugins", "sink", "storage"},
 }
 

@@ -250,6 +250,31 @@ def test_commit_reaches_the_enumerator():
     assert reader._enumerator.completed == [Range(0, 10)]
 
 
+def test_batch_counts_as_finished_once_spark_goes_on_from_it():
+    reader = stream(CountingSource(available=10))
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert reader._enumerator.completed == []
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
+    assert reader._enumerator.completed == [Range(0, 10)]
+    reader.commit(end)
+    assert reader._enumerator.completed == [Range(0, 10)]
+
+
+def test_last_batch_before_a_restart_counts_as_finished():
+    source = CountingSource(available=10)
+    reader = stream(source)
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    restarted = stream(source)
+    restarted.latestOffset(end, restarted.getDefaultReadLimit())
+    assert restarted._enumerator.completed == [Range(0, 10)]
+
+
+@pytest.mark.parametrize("offset", [{"logOffset": 3}, 7])
+def test_offset_of_another_source_is_refused(offset):
+    with pytest.raises(FatalError, match="another source"):
+        stream(CountingSource()).latestOffset(offset, None)
+
+
 def test_small_splits_share_a_task_and_order_is_kept():
     splits = [Range(i, i + 1) for i in range(1000)]
     partitions = pack(splits, CountingSource(), parallelism=2)

@@ -74,6 +74,7 @@ class Option:
     ``name`` is matched without regard to case, as Spark does; a name that ends in ``.*`` takes every option with that
     prefix. ``default`` is written as a user would write it; ``None`` means unset. ``secret`` values are kept out of
     every log, repr, stored form and error text. ``minimum`` is checked after parsing (bytes, ms, numbers).
+    ``secret_names``, for a prefix, says which of the names it takes are secret (all of them, if ``secret``).
     """
 
     name: str
@@ -84,6 +85,7 @@ class Option:
     required: bool = False
     secret: bool = False
     minimum: float | None = None
+    secret_names: Callable[[str], bool] | None = None
 
     @property
     def is_prefix(self) -> bool:
@@ -182,7 +184,9 @@ class OptionSet(tuple[Option, ...]):
     def is_secret(self, name: str) -> bool:
         """Whether the value of ``name`` must not be shown. Unknown names count as secret."""
         option = self.find(name)
-        return option is None or option.secret
+        if option is None or option.secret:
+            return True
+        return option.secret_names is not None and option.secret_names(name)
 
     def parse(self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = ()) -> OptionValues:
         """Checks and types ``given``. ``owner`` (as in "source penstock.kafka") goes into the message.

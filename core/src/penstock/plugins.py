@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, entry_points
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from packaging.requirements import Requirement
@@ -23,8 +23,11 @@ from packaging.utils import canonicalize_name
 from penstock._version import __version__
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues, _nearest
-from penstock.sink import TwoPhaseCommitSink
+from penstock.sink import Sink
 from penstock.source import Source
+
+if TYPE_CHECKING:
+    from penstock.dev import DevServer
 
 __all__ = ["Capability", "Connector", "InstalledConnector", "find_connector", "installed_connectors"]
 
@@ -51,9 +54,13 @@ class Connector(ABC):
         """A source. Called only if ``source_options`` is declared."""
         raise NotImplementedError
 
-    def create_sink(self, options: OptionValues, schema: pa.Schema) -> TwoPhaseCommitSink[Any, Any]:
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
         """A sink for rows of ``schema``. Called only if ``sink_options`` is declared."""
         raise NotImplementedError
+
+    def dev_server(self) -> DevServer | None:
+        """The server that ``penstock dev up`` starts for users without one; ``None`` if none is needed."""
+        return None
 
     @abstractmethod
     def describe_guarantee(self) -> str:

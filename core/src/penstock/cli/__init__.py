@@ -7,6 +7,7 @@
 ``doctor``            what is wrong with this installation, and how to mend it
 ``inspect CHECKPOINT``  what a checkpoint holds, in words
 ``finish CHECKPOINT`` publishes what a stopped query has left open
+``dev up NAME``       starts a server to try a connector with; ``dev down NAME``, ``dev status``
 ===================== ================================================================================
 
 Exit codes: 0 fine, 1 something failed or is wrong, 2 a mistake in what was given, 128 + n stopped by signal n.

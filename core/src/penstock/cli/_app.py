@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from penstock._version import __version__
+from penstock.cli._plugins import PluginCommands
 from penstock.errors import BadConfigurationError, PenstockError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="penstock",
+    cls=PluginCommands,
     help="Exactly-once sources and sinks for PySpark: run pipelines, look at connectors and checkpoints.",
     no_args_is_help=True,
     add_completion=False,
@@ -131,6 +133,57 @@ def finish(
     from penstock.cli._finish import finish_checkpoint
 
     raise typer.Exit(finish_checkpoint(checkpoint, _pairs(option), as_json=as_json))
+
+
+_dev = typer.Typer(
+    help="Servers to try connectors with, for users without one (nor Docker). They listen on 127.0.0.1 only.",
+    no_args_is_help=True,
+)
+app.add_typer(_dev, name="dev")
+_DevName = Annotated[str, typer.Argument(help="A connector, such as kafka.", show_default=False)]
+
+
+@_dev.command("up")
+def dev_up(
+    name: _DevName,
+    way: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="address|container|process",
+            help="How, rather than the first way that is open: by the address in the environment variable, "
+            "a container, or a process from the published jars.",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen on; a free one unless given.", min=1, max=65_535)
+    ] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Starts a server that outlives this command, or finds it running; prints its address."""
+    from penstock.cli._dev import start_server
+
+    raise typer.Exit(start_server(name, way, port, as_json=as_json))
+
+
+@_dev.command("down")
+def dev_down(
+    name: _DevName,
+    keep_data: Annotated[bool, typer.Option("--keep-data", help="Leave the data for the next start.")] = False,
+    as_json: _AsJson = False,
+) -> None:
+    """Ends a server that was started, and deletes its data."""
+    from penstock.cli._dev import stop_server
+
+    raise typer.Exit(stop_server(name, keep_data=keep_data, as_json=as_json))
+
+
+@_dev.command("status")
+def dev_status(as_json: _AsJson = False) -> None:
+    """The servers that were started, and how they are."""
+    from penstock.cli._dev import show_status
+
+    raise typer.Exit(show_status(as_json=as_json))
 
 
 def _pairs(texts: list[str] | None) -> dict[str, str]:

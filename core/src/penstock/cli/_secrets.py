@@ -45,6 +45,6 @@ def _secrets_of(endpoint: Endpoint, role: str) -> list[str]:
     secret = []
     for name, text in endpoint.options.items():
         option = declared.find(name)
-        if sounds_secret(name) if option is None else option.secret:
+        if sounds_secret(name) if option is None else declared.is_secret(name):
             secret.append(text)
     return secret

@@ -84,7 +84,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Exactly once over micro-batches.
 
     Spark constructs it on the driver for every batch before its tasks start, pickles it to the tasks, and constructs it
-    again to commit or abort. The construction finishes whatever a crash left pending and plans the batch.
+    again to commit or abort. The two look alike, but only the first is pickled: that is when whatever a crash left
+    pending is finished, and the batch planned. The other must leave alone what the batch's tasks have made.
     """
 
     def __init__(
@@ -109,11 +110,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._sink = sink.start(context)
         protocol = TwoPhaseCommit(self._sink, context, DecisionLog(storage, path))
         remember_sink(storage, path, connector, options, schema)
-        self._plan = protocol.plan()
+        self._plan: BatchPlan | None = None
         self._driver = (storage, path, protocol)
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks get sink and plan."""
+        if self._plan is None and self._driver is not None:
+            self._plan = self._driver[2].plan()
         return {**self.__dict__, "_driver": None}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -121,6 +124,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         batch_id = _local_property("streaming.sql.batchId")
         if batch_id is None:
             raise BadConfigurationError("the stream writer runs only inside a streaming query")
+        assert self._plan is not None
         return _run(self._sink, self._plan, self._schema, int(batch_id), iterator, self._accumulator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -1,31 +1,30 @@
 """The template for logs: partitions with records at growing positions."""
 
-from penstock.source.log._contracts import LogClient, LogOptions, LogPartition, LogSplit, LogState
+from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
 from penstock.source.log._log_source import LogSource
 from penstock.source.log._serializers import SPLIT_SERIALIZER, STATE_SERIALIZER, positions_by_stream
+from penstock.source.log.losses import LossPolicy
 from penstock.source.log.positions import (
-    EARLIEST,
     EARLIEST_OFFSET,
-    LATEST,
     LATEST_OFFSET,
-    AtTimestamp,
-    Committed,
     Earliest,
+    GroupOffsets,
     Latest,
-    Position,
+    LogPartition,
     SpecificOffsets,
+    StartPosition,
+    StopPosition,
+    Timestamp,
+    TimestampsByPartition,
 )
 
 __all__ = [
-    "EARLIEST",
     "EARLIEST_OFFSET",
-    "LATEST",
     "LATEST_OFFSET",
     "SPLIT_SERIALIZER",
     "STATE_SERIALIZER",
-    "AtTimestamp",
-    "Committed",
     "Earliest",
+    "GroupOffsets",
     "Latest",
     "LogClient",
     "LogOptions",
@@ -33,7 +32,11 @@ __all__ = [
     "LogSource",
     "LogSplit",
     "LogState",
-    "Position",
+    "LossPolicy",
     "SpecificOffsets",
+    "StartPosition",
+    "StopPosition",
+    "Timestamp",
+    "TimestampsByPartition",
     "positions_by_stream",
 ]

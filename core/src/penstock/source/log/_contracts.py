@@ -8,23 +8,12 @@ how to share it among tasks, finding new partitions, telling loss from gaps.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.source.log.positions import EARLIEST, LATEST, Position
+from penstock.source.log.positions import Earliest, Latest, LogPartition, StartPosition, StopPosition
 
-__all__ = ["LogClient", "LogOptions", "LogPartition", "LogSplit", "LogState"]
-
-
-@dataclass(frozen=True, order=True)
-class LogPartition:
-    """One partition of one stream (a topic's partition)."""
-
-    stream: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.stream}-{self.partition}"
+__all__ = ["LogClient", "LogOptions", "LogSplit", "LogState"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +81,10 @@ class LogClient(ABC):
         """Whether the options ask for ``partition`` (all partitions of a stream, unless some were named)."""
         return True
 
+    def absent(self, found: Collection[LogPartition]) -> Sequence[str]:
+        """What the options name and is not among ``found``, in words for the user: an error at the very first look."""
+        return ()
+
     @abstractmethod
     def earliest(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
         """The position of the first record that is there, or would be."""
@@ -100,17 +93,21 @@ class LogClient(ABC):
     def latest(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
         """The position behind the last record that may be read now. Called for every micro-batch: one round trip."""
 
+    def end(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
+        """The position behind the last record that is there, readable (yet) or not. Default: :meth:`latest`."""
+        return self.latest(partitions)
+
     @abstractmethod
     def at_timestamp(self, times_ms: Mapping[LogPartition, int]) -> Mapping[LogPartition, int | None]:
         """The position of the first record at or after each time; ``None`` if there is none."""
 
     @abstractmethod
-    def committed(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int | None]:
-        """What the configured consumer group committed; ``None`` for nothing."""
+    def committed(self, group: str, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int | None]:
+        """What the consumer group ``group`` committed; ``None`` for nothing."""
 
     @abstractmethod
-    def commit(self, positions: Mapping[LogPartition, int]) -> None:
-        """Commits to the configured consumer group. Called from a background thread."""
+    def commit(self, group: str, positions: Mapping[LogPartition, int]) -> None:
+        """Commits for the consumer group ``group``. Called from a background thread."""
 
     @abstractmethod
     def close(self) -> None:
@@ -123,17 +120,17 @@ class LogOptions:
 
     ``start`` is for a stream without a checkpoint, ``batch_start`` for a bounded read; ``stop`` (None: never) bounds
     both, a bounded read stops at the latest otherwise. ``new_partitions_start`` is for partitions that appear in a
-    known stream, ``new_streams_start`` for streams that appear later (both only Earliest or Latest). Limits are in
-    records per micro-batch; a batch waits for ``min_records`` for at most ``max_trigger_delay_ms``. ``min_partitions``
-    and ``max_records_per_partition`` split partitions over tasks. ``commit_group``: finished batches are committed to
-    the consumer group as well. ``retries`` and ``retry_interval_ms`` are for asking the system on the trigger's path.
+    known stream, ``new_streams_start`` for streams that appear later. Limits are in records per micro-batch; a batch
+    waits for ``min_records`` for at most ``max_trigger_delay_ms``. ``min_partitions`` and ``max_records_per_partition``
+    split partitions over tasks. ``commit_group``: the consumer group that finished batches are committed to as well, if
+    any. ``retries`` and ``retry_interval_ms`` are for asking the system on the trigger's path.
     """
 
-    start: Position = LATEST
-    batch_start: Position = EARLIEST
-    stop: Position | None = None
-    new_partitions_start: Position = EARLIEST
-    new_streams_start: Position = EARLIEST
+    start: StartPosition = field(default_factory=Latest)
+    batch_start: StartPosition = field(default_factory=Earliest)
+    stop: StopPosition | None = None
+    new_partitions_start: Earliest | Latest = field(default_factory=Earliest)
+    new_streams_start: Earliest | Latest = field(default_factory=Earliest)
     max_records: int | None = None
     min_records: int | None = None
     max_trigger_delay_ms: int = 15 * 60_000
@@ -141,6 +138,6 @@ class LogOptions:
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     discovery_interval_ms: int = 10_000
-    commit_group: bool = False
+    commit_group: str | None = None
     retries: int = 3
     retry_interval_ms: int = 1_000

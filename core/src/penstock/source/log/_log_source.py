@@ -6,12 +6,14 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.errors import FatalError
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.source._contracts import EnumeratorContext, ReadLimits, Source, SplitEnumerator
-from penstock.source.log._contracts import LogClient, LogOptions, LogPartition, LogSplit, LogState
+from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
 from penstock.source.log._serializers import SPLIT_SERIALIZER, STATE_SERIALIZER
 from penstock.source.log.enumerator import LogEnumerator
 from penstock.source.log.limits import cut
+from penstock.source.log.positions import LogPartition
 
 __all__ = ["LogSource"]
 
@@ -66,17 +68,19 @@ class LogSource(Source[LogSplit, LogState]):
             enumerator.close()
 
     def assign_splits(self, splits: Sequence[LogSplit], parallelism: int) -> list[list[LogSplit]]:
-        """One task for each range; small neighbours share one, as long as every slot has work."""
+        """One task for each range; small neighbours share one, as long as there are as many tasks as slots or asked."""
         tasks = max(parallelism, self.log_options.min_partitions or 0)
-        if len(splits) <= tasks:
+        may_join = len(splits) - tasks
+        if may_join <= 0:
             return [[split] for split in splits]
         most = min(SMALL_RANGE_RECORDS, sum(split.records for split in splits) // tasks)
         assigned: list[list[LogSplit]] = []
         filled = 0
         for split in splits:
-            if assigned and filled + split.records <= most:
+            if assigned and may_join and filled + split.records <= most:
                 assigned[-1].append(split)
                 filled += split.records
+                may_join -= 1
             else:
                 assigned.append([split])
                 filled = split.records
@@ -95,8 +99,16 @@ class LogSource(Source[LogSplit, LogState]):
         return LogState(positions)
 
     def splits_between(self, start: LogState | None, end: LogState) -> list[LogSplit]:
-        """See the contract. A partition that ``start`` does not know begins at 0."""
-        before = start.positions if start is not None else {}
+        """See the contract. A partition that ``start`` does not know is a new one: it begins at 0.
+
+        Raises :class:`FatalError` if nothing tells where the very first batch began.
+        """
+        if start is None:
+            raise FatalError(
+                "the checkpoint holds only a first batch that another connector planned and did not finish: finish it "
+                "with that connector, or start with a new checkpoint location"
+            )
+        before = start.positions
         ranges = [
             LogSplit(p.stream, p.partition, before.get(p, 0), position)
             for p, position in sorted(end.positions.items())

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.serialization import JsonSerializer
-from penstock.source.log._contracts import LogPartition, LogSplit, LogState
+from penstock.source.log._contracts import LogSplit, LogState
+from penstock.source.log.positions import LogPartition
 
 __all__ = ["SPLIT_SERIALIZER", "STATE_SERIALIZER", "positions_by_stream"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from penstock.source.log._contracts import LogPartition, LogSplit
+from penstock.source.log._contracts import LogSplit
+from penstock.source.log.positions import LogPartition
 
 __all__ = ["cut", "take_share"]
 

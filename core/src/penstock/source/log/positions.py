@@ -1,4 +1,4 @@
-"""Where reading a log starts and stops."""
+"""Partitions, and where reading them starts and stops."""
 
 from __future__ import annotations
 
@@ -7,20 +7,32 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 __all__ = [
-    "EARLIEST",
     "EARLIEST_OFFSET",
-    "LATEST",
     "LATEST_OFFSET",
-    "AtTimestamp",
-    "Committed",
     "Earliest",
+    "GroupOffsets",
     "Latest",
-    "Position",
+    "LogPartition",
     "SpecificOffsets",
+    "StartPosition",
+    "StopPosition",
+    "Timestamp",
+    "TimestampsByPartition",
 ]
 
-#: In :class:`SpecificOffsets`, the offsets that stand for the ends of a partition, as Spark and Kafka write them.
-LATEST_OFFSET, EARLIEST_OFFSET = -1, -2
+#: In :class:`SpecificOffsets`, what stands for the ends of a partition, as Spark and Kafka write them.
+EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
+
+
+@dataclass(frozen=True, order=True)
+class LogPartition:
+    """One partition of one stream (a topic's partition). Its text is that of Kafka's tools: ``topic-0``."""
+
+    stream: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.stream}-{self.partition}"
 
 
 @dataclass(frozen=True)
@@ -30,41 +42,48 @@ class Earliest:
 
 @dataclass(frozen=True)
 class Latest:
-    """Behind the last record that is there."""
-
-
-EARLIEST, LATEST = Earliest(), Latest()
+    """Behind the last record that is there at the time of looking."""
 
 
 @dataclass(frozen=True)
-class Committed:
-    """What a consumer group committed; ``fallback`` where it committed nothing."""
+class GroupOffsets:
+    """What the consumer group ``group`` has committed; ``fallback`` for partitions in which it has not."""
 
+    group: str
     fallback: Literal["earliest", "latest", "error"] = "error"
 
 
 @dataclass(frozen=True)
-class AtTimestamp:
-    """The first record at or after a time (ms since the epoch).
+class Timestamp:
+    """The first record at or after a time (ms since the epoch) in every partition; ``if_none`` where there is none."""
 
-    ``timestamp_ms`` is for every partition, or ``by_partition`` names each as ``(stream, partition)``. Where no record
-    is that young: an error, or ``latest``.
-    """
+    timestamp_ms: int
+    if_none: Literal["error", "latest"] = "latest"
 
-    timestamp_ms: int | None = None
-    by_partition: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    on_missing: Literal["error", "latest"] = "error"
 
-    def of(self, stream: str, partition: int) -> int | None:
-        """The time for one partition; ``None`` if it is not named."""
-        return self.by_partition.get((stream, partition), self.timestamp_ms)
+@dataclass(frozen=True)
+class TimestampsByPartition:
+    """As :class:`Timestamp`, for each partition its own. Every partition that is read must be named."""
+
+    timestamps_ms: Mapping[LogPartition, int] = field(hash=False)
+    if_none: Literal["error", "latest"] = "latest"
 
 
 @dataclass(frozen=True)
 class SpecificOffsets:
-    """An offset for each ``(stream, partition)``; -2 is the earliest, -1 the latest."""
+    """Offsets by partition, each 0 or more, :data:`EARLIEST_OFFSET` or :data:`LATEST_OFFSET`.
 
-    offsets: Mapping[tuple[str, int], int]
+    ``streams`` holds one of the two constants for all partitions of a stream. Every partition that is read must be
+    named in one of the two.
+    """
+
+    offsets: Mapping[LogPartition, int] = field(hash=False)
+    streams: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    def of(self, partition: LogPartition) -> int | None:
+        """The offset for ``partition``; ``None`` if it is not named."""
+        return self.offsets.get(partition, self.streams.get(partition.stream))
 
 
-Position = Earliest | Latest | Committed | AtTimestamp | SpecificOffsets
+StartPosition = Earliest | Latest | GroupOffsets | Timestamp | TimestampsByPartition | SpecificOffsets
+StopPosition = Latest | Timestamp | TimestampsByPartition | SpecificOffsets

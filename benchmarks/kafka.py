@@ -1,0 +1,73 @@
+"""``scripts/bench kafka``: penstock.kafka beside Spark's own connector, on the same broker, in one Spark session.
+
+A broker is started for the run and deleted with its data (20 GB at most). Both sides have the defaults of their
+clients. ``--quick`` takes less data; its results go to ``.cache/bench-kafka-quick.json`` and not into the docs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+# This file has the name of a package that is needed (kafka-python): packages first.
+sys.path.append(sys.path.pop(0))
+
+import argparse
+import signal
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import kafka_latency
+import kafka_streams
+import kafka_throughput
+from kafka_setup import BROKER_PROPERTIES, Bench, Scale, start_spark
+from measuring import Measurement, Results, as_table
+
+from penstock_kafka.dev import KafkaToolbox, kafka_server
+
+ROOT = Path(__file__).resolve().parents[1]
+FULL = Scale(rows={100: 8_000_000, 1000: 2_000_000}, repetitions=2, copies=3, micro_batches=40, seconds=40)
+QUICK = Scale(rows={100: 800_000, 1000: 200_000}, repetitions=1, copies=1, micro_batches=3, seconds=6)
+PACKAGES = ("pyspark", "pyarrow", "penstock", "penstock-kafka", "confluent-kafka")
+CASES: tuple[Callable[[Bench], list[Measurement]], ...] = (
+    kafka_throughput.read,
+    kafka_throughput.write,
+    kafka_streams.copy,
+    kafka_streams.micro_batches,
+    kafka_latency.latency,
+)
+
+
+def main() -> int:
+    """Runs the cases."""
+    parser = argparse.ArgumentParser(prog="scripts/bench kafka", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="less data, one repetition: under four minutes")
+    names = [case.__name__ for case in CASES]
+    parser.add_argument("--only", action="append", choices=names, help="renew only this case (may be given again)")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that broker and data go
+    results = Results(
+        ROOT / (".cache/bench-kafka-quick.json" if arguments.quick else "benchmarks/results/kafka.json"), PACKAGES
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
+        kafka_server(Path(directory) / "broker", BROKER_PROPERTIES) as broker,
+    ):
+        spark = start_spark()
+        bench = Bench(spark, KafkaToolbox(broker.address), Path(directory), QUICK if arguments.quick else FULL)
+        try:
+            for case in CASES:
+                if not arguments.only or case.__name__ in arguments.only:
+                    found = case(bench)
+                    print(as_table(found), flush=True)
+                    results.put(case.__name__, found)
+        finally:
+            spark.stop()
+        bench.say("done")
+    if not arguments.quick:
+        results.write_page(ROOT / "docs" / "performance.md", "kafka")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

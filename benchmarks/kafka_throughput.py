@@ -1,0 +1,120 @@
+"""Rows per second, read and written in one batch."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+
+from kafka_bound import bound_frame
+from kafka_setup import Bench, Shape, seconds_of
+from measuring import OURS, THEIRS, Measurement
+from pyspark.sql import DataFrame
+
+PYTHON, BOUND = "penstock, client=python", "bound"
+#: The shape that extra questions are asked for.
+PLAIN = Shape(100, headers=False, partitions=4)
+#: As ours: what the client hands over at once.
+_BATCH_ROWS = 50_000
+_TASKS = 2
+
+
+def shapes(bench: Bench) -> list[Shape]:
+    """All of them."""
+    return [Shape(*one) for one in product(bench.scale.rows, (False, True), bench.scale.partitions)]
+
+
+def read(bench: Bench) -> list[Measurement]:
+    """Whole topics into Spark's noop sink. Before that, what is read is compared with what was written."""
+    found = []
+    for shape in shapes(bench):
+        bench.say(f"read {shape}")
+        with bench.filled_topic(shape) as topic:
+            headers = str(shape.headers).lower()
+            frames = {side: bench.read(side, topic, includeHeaders=headers) for side in (OURS, THEIRS)}
+            if shape == PLAIN:
+                frames[PYTHON] = bench.read(OURS, topic, includeHeaders=headers, client="python")
+            expected = _checksum(bench.records(shape), shape)
+            for side, frame in frames.items():
+                _check(side, _checksum(frame, shape), expected)
+            if shape == PLAIN:
+                frames[BOUND] = _bound(bench, topic, shape)
+            runs = {side: partial(_read_rate, frame, bench.rows(shape)) for side, frame in frames.items()}
+            found += _read_measurements(shape, bench.alternate(runs, bench.scale.repetitions))
+    return found
+
+
+def _read_rate(frame: DataFrame, rows: int) -> float:
+    return rows / seconds_of(frame.write.format("noop").mode("overwrite").save)
+
+
+def _checksum(frame: DataFrame, shape: Shape) -> tuple[int, ...]:
+    """Says whether rows are the same, whatever their order."""
+    sums = ["count(*)", "sum(crc32(key))", "sum(crc32(value))"]
+    if shape.headers:
+        sums += ["sum(size(headers))", "sum(crc32(headers[1].value))"]
+    return tuple(frame.selectExpr(*sums).first() or ())
+
+
+def _check(side: str, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    if found != expected:
+        raise RuntimeError(f"{side}: count and checksums are {found} instead of {expected}")
+
+
+def _bound(bench: Bench, topic: str, shape: Shape) -> DataFrame:
+    each = _BATCH_ROWS // shape.partitions
+    ends = json.dumps({topic: {str(partition): each for partition in range(shape.partitions)}})
+    batch = bench.read(OURS, topic, endingOffsets=ends).toArrow().combine_chunks().to_batches()[0]
+    return bound_frame(bench.spark, str(bench.folder / "bound.arrow"), batch, rows=bench.rows(shape), tasks=_TASKS)
+
+
+def _read_measurements(shape: Shape, values: dict[str, list[float]]) -> list[Measurement]:
+    both = {side: values[side] for side in (OURS, THEIRS)}
+    found = [Measurement(f"read {shape}", "rows/s", "more", both)]
+    if PYTHON in values:
+        fallback = {OURS: values[PYTHON], THEIRS: values[THEIRS]}
+        found.append(Measurement(f"read {shape}, client=python", "rows/s", "more", fallback, "the fallback"))
+    if BOUND in values:
+        bound = Measurement(f"the bound for read {shape}", "rows/s", "more", {OURS: values[BOUND]})
+        share = 100 * statistics.median(values[OURS]) / statistics.median(values[BOUND])
+        bound.note = (
+            f"a source in Python that yields one batch of {_BATCH_ROWS:,} rows over and over, {_TASKS} tasks; reading "
+            f"reaches {share:.0f} % of it"
+        )
+        found.append(bound)
+    return found
+
+
+def write(bench: Bench) -> list[Measurement]:
+    """The same rows into new topics. Every topic's records are counted."""
+    found = []
+    warm_up = Shape(100, headers=True, partitions=2)
+    for side in (OURS, THEIRS):
+        _write_rate(bench, warm_up, bench.records(warm_up, 200_000).repartition(2), 200_000, side)
+    for shape in shapes(bench):
+        bench.say(f"write {shape}")
+        frame, rows = bench.records(shape), bench.rows(shape)
+        alone = _read_rate(frame, rows)
+        bench.say(f"  the rows alone: {alone:,.0f} rows/s")
+        runs: dict[str, Callable[[], float]] = {
+            side: partial(_write_rate, bench, shape, frame, rows, side) for side in (OURS, THEIRS)
+        }
+        if shape == PLAIN:
+            runs[PYTHON] = partial(_write_rate, bench, shape, frame, rows, OURS, client="python")
+        values = bench.alternate(runs, bench.scale.repetitions)
+        note = f"the rows themselves, from Parquet, come at {alone:,.0f} rows/s"
+        both = {side: values[side] for side in (OURS, THEIRS)}
+        found.append(Measurement(f"write {shape}", "rows/s", "more", both, note))
+        if PYTHON in values:
+            fallback = {OURS: values[PYTHON], THEIRS: values[THEIRS]}
+            found.append(Measurement(f"write {shape}, client=python", "rows/s", "more", fallback, "the fallback"))
+    return found
+
+
+def _write_rate(bench: Bench, shape: Shape, frame: DataFrame, rows: int, side: str, **options: str) -> float:
+    with bench.topic(shape.partitions) as topic:
+        seconds = seconds_of(lambda: bench.write(frame, side, topic, **options))
+        bench.expect_rows(topic, rows)
+    return rows / seconds

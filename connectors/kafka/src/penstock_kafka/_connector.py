@@ -1,0 +1,67 @@
+"""The plugin that ties the Kafka source and the Kafka sinks to their names and options."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.dev import DevServer
+from penstock.options import OptionSet, OptionValues
+from penstock.plugins import (
+    ADMISSION_CONTROL,
+    BATCH_READ,
+    BATCH_WRITE,
+    DISCOVERY,
+    EXACTLY_ONCE,
+    RESCALING,
+    STREAM_READ,
+    STREAM_WRITE,
+    Capability,
+    Connector,
+)
+from penstock.sink import Sink
+from penstock.source import Source
+from penstock_kafka.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions
+from penstock_kafka.sink import create_sink
+from penstock_kafka.source import KafkaSource
+
+__all__ = ["KafkaConnector"]
+
+
+class KafkaConnector(Connector):
+    """Topics of Kafka clusters."""
+
+    summary: ClassVar[str] = "Topics of Kafka clusters, without a jar"
+    source_options: ClassVar[OptionSet | None] = SOURCE_OPTIONS
+    sink_options: ClassVar[OptionSet | None] = SINK_OPTIONS
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {
+            BATCH_READ,
+            STREAM_READ,
+            BATCH_WRITE,
+            STREAM_WRITE,
+            EXACTLY_ONCE,
+            RESCALING,
+            ADMISSION_CONTROL,
+            DISCOVERY,
+        }
+    )
+
+    def create_source(self, options: OptionValues) -> Source[Any, Any]:
+        """A Kafka source."""
+        return KafkaSource.from_options(options)
+
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+        """A sink of the chosen delivery."""
+        return create_sink(SinkOptions.from_values(options), schema)
+
+    def dev_server(self) -> DevServer | None:
+        """A broker to try it with."""
+        from penstock_kafka.dev import KafkaDevServer
+
+        return KafkaDevServer()
+
+    def describe_guarantee(self) -> str:
+        """See the base class."""
+        return "source: every record once; sink: exactly once on request (transactions, two-phase commit), else at least once"

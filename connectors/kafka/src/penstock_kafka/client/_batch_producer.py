@@ -1,0 +1,135 @@
+"""What both producers share: the columns as they are sent, what a failure means, how an identity is learned."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError, PenstockError
+from penstock_kafka.client._contracts import (
+    DELIVERY_SCHEMA,
+    BatchProducer,
+    ProducerIdentity,
+    TransientClientError,
+)
+from penstock_kafka.client._problems import Problem, delivery_error, producer_error
+from penstock_kafka.client._settings import IDENTITY_INTERVAL_MS
+
+__all__ = ["CheckedProducer", "ends_all"]
+
+FLUSH_SLICE_MS = 500
+
+_BYTES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+_SENT_AS_IS = {"key": _BYTES, "value": _BYTES, "topic": (pa.string(), pa.large_string())}
+
+
+def _deliverable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """``batch`` with the columns of DELIVERY_SCHEMA that it has, each of a type that is sent as it is."""
+    columns, fields = [], []
+    for field in DELIVERY_SCHEMA:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            continue
+        column = batch.column(index)
+        if column.type != field.type and column.type not in _SENT_AS_IS.get(field.name, ()):
+            column = column.cast(field.type)
+        columns.append(column)
+        fields.append(pa.field(field.name, column.type))
+    missing = {"topic", "value"} - {field.name for field in fields}
+    if missing:
+        raise ValueError(f"records to send lack columns {sorted(missing)}")
+    if columns[[field.name for field in fields].index("topic")].null_count:
+        raise ValueError("records to send have a null topic")
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def ends_all(event: Problem | None) -> bool:
+    """Whether nothing can be delivered after ``event``."""
+    return event is not None and (event.fatal or event.code == "_AUTHENTICATION")
+
+
+class CheckedProducer(BatchProducer):
+    """Sends, then looks at what failed: a failure that was seen once is raised by every later call.
+
+    A ``timestamp`` of exactly 0 (the epoch) is sent as now: librdkafka knows no other way to say so.
+    """
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        """Queues every row of ``batch``."""
+        self._send(_deliverable(batch))
+        self._raise_failure()
+
+    def flush(self) -> None:
+        """Returns when every record is acknowledged."""
+        while self._flush_for(FLUSH_SLICE_MS):
+            self._raise_event()
+        self._raise_failure()
+
+    def init_transactions(self, timeout_ms: int) -> ProducerIdentity:
+        """Registers the transactional id and says under what identity."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        doing = "to register the transactional id"
+        problem = self._init_transactions(timeout_ms)
+        if problem is not None:
+            raise self._explain(problem, doing)
+        while True:
+            eos = json.loads(self._statistics() or "{}").get("eos", {})
+            if eos.get("producer_id", -1) >= 0 and eos.get("idemp_state") == "Assigned":
+                self._stop_statistics()
+                return ProducerIdentity(eos["producer_id"], eos["producer_epoch"])
+            if time.monotonic() > deadline:
+                raise TransientClientError(f"failed {doing}: librdkafka did not tell its identity in {timeout_ms} ms")
+            time.sleep(IDENTITY_INTERVAL_MS / 10_000)
+
+    def _explain(self, problem: Problem, doing: str) -> PenstockError:
+        """``problem``, or the event behind it where it only says that time ran out."""
+        error = producer_error(problem, doing)
+        event = self._failures()[2]
+        if event is not None and isinstance(error, TransientClientError):
+            behind = producer_error(event, doing)
+            return behind if isinstance(behind, BadConfigurationError) else TransientClientError(f"{error}: {event.text}")
+        return error
+
+    def _raise_event(self) -> None:
+        event = self._failures()[2]
+        if event is not None and ends_all(event):
+            raise producer_error(event, "to send records")
+
+    def _raise_failure(self) -> None:
+        _, first, event = self._failures()
+        if event is not None and ends_all(event):
+            raise producer_error(event, "to send records")
+        if first is not None:
+            raise delivery_error(first)
+
+    @property
+    def failed(self) -> int:
+        """How many records were refused so far."""
+        return self._failures()[0]
+
+    @abstractmethod
+    def _send(self, batch: pa.RecordBatch) -> None:
+        """Queues every row, waiting while the queue is full; may stop early when nothing can be delivered any more."""
+
+    @abstractmethod
+    def _flush_for(self, timeout_ms: int) -> int:
+        """Waits for what is on its way, and returns how many records still are."""
+
+    @abstractmethod
+    def _failures(self) -> tuple[int, Problem | None, Problem | None]:
+        """How many records failed, the first failure, and the last event of the client."""
+
+    @abstractmethod
+    def _init_transactions(self, timeout_ms: int) -> Problem | None:
+        """Registers the transactional id, with the connection brought up first."""
+
+    @abstractmethod
+    def _statistics(self) -> str:
+        """librdkafka's newest statistics, if there are new ones; asks for them to be kept."""
+
+    @abstractmethod
+    def _stop_statistics(self) -> None:
+        """They are not needed any more."""

@@ -1,0 +1,202 @@
+"""What the connector needs of a Kafka client: ranges of partitions in as Arrow batches, Arrow batches out as records.
+
+Two implementations hold these contracts and are tested alike: a compiled one on librdkafka (``native``), which moves
+whole batches, and one on confluent-kafka's Python classes (``python``), used where the compiled part is missing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import DataLostError, FatalError, RetriableError
+
+__all__ = [
+    "DELIVERY_SCHEMA",
+    "HEADERS_TYPE",
+    "RECORD_SCHEMA",
+    "BatchProducer",
+    "ClientConfig",
+    "DeliveryError",
+    "Fetched",
+    "OffsetOutOfRangeError",
+    "PartitionRange",
+    "ProducerFencedError",
+    "ProducerIdentity",
+    "RangeConsumer",
+    "TransientClientError",
+]
+
+HEADERS_TYPE = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string(), nullable=True), pa.field("value", pa.binary())]))
+)
+
+#: What a consumer returns. ``timestamp`` is null where a record has none; ``timestampType`` is Spark's: 0 create time,
+#: 1 log append time, -1 none. ``headers`` is there only if asked for: null for a record without headers; duplicates, order and null
+#: values are kept.
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
+        pa.field("timestampType", pa.int32(), nullable=False),
+        pa.field("headers", HEADERS_TYPE),
+    ]
+)
+
+#: What a producer takes: ``topic`` never null; ``partition`` null or -1 leaves the choice to the client's partitioner;
+#: ``timestamp`` null means now. Columns ``key``, ``partition``, ``timestamp`` and ``headers`` may be left out.
+DELIVERY_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32()),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
+        pa.field("headers", HEADERS_TYPE),
+    ]
+)
+
+#: Settings as librdkafka spells them. Values may be secrets: never shown.
+ClientConfig = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PartitionRange:
+    """Offsets ``start`` (inclusive) to ``end`` (exclusive) of one partition. ``start <= end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Records of one range, in offset order, all within the range. ``range_index`` counts from the start of ``assign``'s list.
+
+    ``finished``: nothing of this range will follow. It is so when a record at or behind its end was seen, or the
+    client came to the end of the partition (of its committed part, for read_committed) at or behind the range's end:
+    gaps left by control records, aborted transactions and compaction are no loss. An empty range is finished at once.
+    """
+
+    range_index: int
+    records: pa.RecordBatch | None
+    finished: bool
+
+
+class TransientClientError(RetriableError):
+    """The brokers can't be reached, or a request timed out."""
+
+
+class OffsetOutOfRangeError(DataLostError):
+    """The partition does not hold ``offset`` any more, or not yet: it was read past retention, truncated or made anew."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(f"topic '{topic}' partition {partition} does not hold offset {offset}")
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+class ProducerFencedError(FatalError):
+    """Another producer with the same transactional id has taken over, or the transaction timed out."""
+
+
+class DeliveryError(FatalError):
+    """A record was refused for good (too large, unknown topic, not authorized …). ``code`` is librdkafka's name for it."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class RangeConsumer(ABC):
+    """Reads ranges of partitions. Kept over tasks: :meth:`assign` again starts the next task's ranges.
+
+    Used by one thread at a time, but for :meth:`wake_up`. Never joins a consumer group, never commits offsets. Memory
+    is bounded by the client's queue (``queued.max.messages.kbytes``, 16 MiB unless set) and one batch (``max_rows``
+    records, or fewer of about 8 MiB together).
+    """
+
+    @abstractmethod
+    def assign(self, ranges: Sequence[PartitionRange], *, headers: bool) -> None:
+        """Replaces what is read. Leftovers of earlier ranges are dropped. An empty list stops all fetching."""
+
+    @abstractmethod
+    def poll(self, timeout_ms: int, max_rows: int = 50_000) -> list[Fetched]:
+        """What is there, or arrives within ``timeout_ms``; empty if nothing did or it was woken up.
+
+        Raises :class:`OffsetOutOfRangeError`, :class:`TransientClientError` (all brokers down, as reported by the
+        client; calling again goes on where it stopped), :class:`penstock.errors.BadConfigurationError` (not authorized, authentication failed),
+        :class:`penstock.errors.DataLostError` for a topic or partition that does not exist (any more).
+        """
+
+    @abstractmethod
+    def wake_up(self) -> None:
+        """Makes a blocked or the next :meth:`poll` return at once. Any thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the client. Idempotent."""
+
+
+@dataclass(frozen=True)
+class ProducerIdentity:
+    """What the transaction coordinator knows a producer by; one transaction of ours is one such pair."""
+
+    producer_id: int
+    epoch: int
+
+
+class BatchProducer(ABC):
+    """Sends Arrow batches, plain (idempotent) or in a transaction. Used by one thread. Not to be used after a fork.
+
+    Memory is bounded by the client's queue (``queue.buffering.max.kbytes``): :meth:`produce` waits while it is full.
+    """
+
+    @abstractmethod
+    def produce(self, batch: pa.RecordBatch) -> None:
+        """Queues every row of ``batch`` (columns of :data:`DELIVERY_SCHEMA`, in row order for each partition).
+
+        Raises :class:`DeliveryError` for the first record refused so far (also of earlier batches; the message names topic,
+        partition, size and cause), :class:`TransientClientError` after ``delivery.timeout.ms`` without success,
+        :class:`ProducerFencedError`.
+        """
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Returns when every record is acknowledged; raises as :meth:`produce` does if one was not."""
+
+    @property
+    @abstractmethod
+    def failed(self) -> int:
+        """How many records were refused so far."""
+
+    @abstractmethod
+    def init_transactions(self, timeout_ms: int) -> ProducerIdentity:
+        """Registers the transactional id, fencing whoever used it, and says under what identity. At most once.
+
+        Raises BadConfigurationError (a timeout above the broker's maximum, not authorized), TransientClientError.
+        """
+
+    @abstractmethod
+    def begin_transaction(self) -> None:
+        """Begins. After :meth:`init_transactions`; at most once in a producer's life (its transaction is ended from outside)."""
+
+    @abstractmethod
+    def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
+        """Commits one offset of a consumer group as a part of the transaction."""
+
+    @abstractmethod
+    def abort_transaction(self, timeout_ms: int) -> None:
+        """Throws the open transaction away, queued records included."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the client at once; an open transaction stays open, unsent records are dropped. Idempotent. May take long: any thread."""
+

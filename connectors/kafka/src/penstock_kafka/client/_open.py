@@ -1,0 +1,56 @@
+"""Chooses the implementation of the client: the compiled one where it loads, else the one in Python."""
+
+from __future__ import annotations
+
+import os
+
+from penstock.errors import BadConfigurationError
+from penstock_kafka.client._contracts import BatchProducer, ClientConfig, RangeConsumer
+from penstock_kafka.client.native._library import native_problem
+
+__all__ = ["native_problem", "open_consumer", "open_producer"]
+
+#: Environment variable that decides where ``auto`` is asked for.
+SWITCH = "PENSTOCK_KAFKA_CLIENT"
+
+
+def _is_native(implementation: str) -> bool:
+    chosen = implementation
+    if chosen == "auto":
+        chosen = os.environ.get(SWITCH, "") or "auto"
+    if chosen == "auto":
+        return not native_problem()
+    if chosen not in ("native", "python"):
+        raise BadConfigurationError(f"Kafka client '{chosen}' is unknown ({SWITCH}): write native, python or auto")
+    if chosen == "native" and native_problem():
+        raise BadConfigurationError(f"the native Kafka client can't be used: {native_problem()}")
+    return chosen == "native"
+
+
+def open_consumer(config: ClientConfig, implementation: str = "auto") -> RangeConsumer:
+    """A consumer with settings ``config``, in librdkafka's spelling.
+
+    ``implementation`` is ``native``, ``python`` or ``auto``: what ``PENSTOCK_KAFKA_CLIENT`` says, else native where it
+    can be used (see :func:`native_problem`). Raises BadConfigurationError; does not wait for a broker.
+    """
+    if _is_native(implementation):
+        from penstock_kafka.client.native._consumer import NativeConsumer
+
+        return NativeConsumer(config)
+    from penstock_kafka.client.python._consumer import PythonConsumer
+
+    return PythonConsumer(config)
+
+
+def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchProducer:
+    """A producer with settings ``config``; ``implementation`` and errors as for :func:`open_consumer`.
+
+    With ``transactional.id`` it is one for transactions.
+    """
+    if _is_native(implementation):
+        from penstock_kafka.client.native._producer import NativeProducer
+
+        return NativeProducer(config)
+    from penstock_kafka.client.python._producer import PythonProducer
+
+    return PythonProducer(config)

@@ -1,0 +1,1 @@
+"""The compiled client: C on the librdkafka that confluent-kafka brings along, called through ctypes."""

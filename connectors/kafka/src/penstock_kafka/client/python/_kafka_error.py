@@ -1,0 +1,37 @@
+"""What confluent-kafka's errors tell, as the other client tells it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError
+
+from penstock_kafka.client._problems import Problem
+
+__all__ = ["problem_of", "setting_problem"]
+
+_NAMED = re.compile(r'property:? "([^"]+)"')
+
+
+def problem_of(
+    error: KafkaError, *, topic: str = "", partition: int = -1, offset: int = -1, size: int = 0
+) -> Problem:
+    """The same as a value of ours, with where it happened."""
+    return Problem(
+        code=error.name(),
+        text=error.str(),
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        size=size,
+        fatal=error.fatal(),
+        retriable=error.retriable(),
+        requires_abort=error.txn_requires_abort(),
+    )
+
+
+def setting_problem(error: KafkaError, config: Mapping[str, object]) -> Problem:
+    """A client could not be made: names the setting rather than quoting librdkafka, which may quote a secret value."""
+    named = [name for name in _NAMED.findall(error.str()) if name in config]
+    return Problem(code=error.name(), text=error.str(), topic=named[-1] if named else "")

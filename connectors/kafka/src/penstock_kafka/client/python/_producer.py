@@ -1,0 +1,213 @@
+"""Producer on confluent-kafka's class: whole runs by ``produce_batch``; that takes no headers and no times of records."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from penstock_kafka.client._batch_producer import CheckedProducer, ends_all
+from penstock_kafka.client._contracts import ClientConfig
+from penstock_kafka.client._problems import Problem, bad_setting, producer_error
+from penstock_kafka.client._settings import producer_settings
+from penstock_kafka.client.python._columns import byte_values, header_values, int_values
+from penstock_kafka.client.python._kafka_error import problem_of, setting_problem
+
+__all__ = ["PythonProducer"]
+
+RUN = 5_000
+SERVE_SECONDS = 0.5
+QUEUE_FULL_WAIT_SECONDS = 0.01
+
+_PURGED = {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
+_HOPELESS = {"_STATE", "_MSG_TIMED_OUT", *_PURGED}
+
+
+class PythonProducer(CheckedProducer):
+    """See :class:`penstock_kafka.client.BatchProducer`."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._failed = 0
+        self._first: Problem | None = None
+        self._event: Problem | None = None
+        self._statistics_wanted = False
+        self._statistics_text = ""
+        settings = producer_settings(config)
+        callbacks = {"error_cb": self._on_error, "stats_cb": self._on_statistics, "on_delivery": self._on_delivery}
+        try:
+            self._client: Producer | None = Producer({**settings, **callbacks, "delivery.report.only.error": True})
+        except KafkaException as error:
+            raise bad_setting(setting_problem(error.args[0], settings), settings) from None
+        self._closed = threading.Event()
+        self._closing = threading.Lock()
+        self._server = threading.Thread(target=self._serve, name="penstock-kafka-producer", daemon=True)
+        self._server.start()
+
+    def _serve(self) -> None:
+        # Statistics and errors pile up in an idle producer that nobody polls.
+        while not self._closed.wait(SERVE_SECONDS):
+            self._open.poll(0)
+
+    @property
+    def _open(self) -> Producer:
+        if self._client is None:
+            raise RuntimeError("the producer is closed")
+        return self._client
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        # Of failed records only, by the settings.
+        if error is not None:
+            self._count(error, message.topic() or "", message.partition(), len(message) + len(message.key() or b""))
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal() or not ends_all(self._event):
+            self._event = problem_of(error)
+
+    def _on_statistics(self, text: str) -> None:
+        if self._statistics_wanted:
+            self._statistics_text = text
+
+    def _count(self, error: KafkaError, topic: str, partition: int | None, size: int) -> None:
+        """Keeps the first failure; one that only follows from another (a purge) gives way to a cause."""
+        self._failed += 1
+        if self._first is None or (self._first.code in _PURGED and error.name() not in _PURGED):
+            self._first = problem_of(error, topic=topic, partition=-1 if partition is None else partition, size=size)
+
+    def _is_lost(self) -> bool:
+        return ends_all(self._event) or (self._first is not None and self._first.code in _HOPELESS)
+
+    def _send(self, batch: pa.RecordBatch) -> None:
+        for start in range(0, batch.num_rows, RUN):
+            if self._is_lost():
+                return
+            self._send_some(batch.slice(start, RUN))
+            self._open.poll(0)
+
+    def _send_some(self, batch: pa.RecordBatch) -> None:
+        # A Python loop over the rows: confluent-kafka takes one object per record.
+        names = batch.schema.names
+        columns: dict[str, list[Any]] = {"value": byte_values(batch.column("value"))}
+        if "key" in names:
+            columns["key"] = byte_values(batch.column("key"))
+        if "partition" in names:
+            columns["partition"] = int_values(batch.column("partition"), -1)
+        if "timestamp" in names and batch.column("timestamp").null_count < batch.num_rows:
+            columns["timestamp"] = int_values(batch.column("timestamp").cast(pa.int64()), 0)
+        if "headers" in names and batch.column("headers").null_count < batch.num_rows:
+            columns["headers"] = header_values(batch.column("headers"))
+        keys = tuple(columns)
+        records = [dict(zip(keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        topics = batch.column("topic").cast(pa.string()).dictionary_encode()
+        end = 0
+        for index, same in groupby(topics.indices.to_pylist()):
+            start, end = end, end + len(list(same))
+            send = self._send_one_by_one if keys[-1] in ("timestamp", "headers") else self._send_run
+            send(topics.dictionary[index].as_py(), records[start:end])
+
+    def _send_run(self, topic: str, records: list[dict[str, Any]]) -> None:
+        client = self._open
+        while records:
+            if client.produce_batch(topic, records) == len(records):
+                return
+            full = []
+            for record in records:
+                error = record.pop("_error", None)
+                if error is not None and error.code() == KafkaError._QUEUE_FULL:
+                    full.append(record)
+                elif error is not None:
+                    self._count_refused(error, topic, record)
+            # In order: once one finds the queue full, all that follow are told so.
+            records = full
+            if records and self._is_lost():
+                return
+            if records:
+                client.poll(QUEUE_FULL_WAIT_SECONDS)
+
+    def _send_one_by_one(self, topic: str, records: list[dict[str, Any]]) -> None:
+        produce = self._open.produce
+        for record in records:
+            while True:
+                try:
+                    produce(topic, **record)
+                except BufferError:
+                    if self._is_lost():
+                        return
+                    self._open.poll(QUEUE_FULL_WAIT_SECONDS)
+                    continue
+                except KafkaException as error:
+                    self._count_refused(error.args[0], topic, record)
+                break
+
+    def _count_refused(self, error: KafkaError, topic: str, record: dict[str, Any]) -> None:
+        size = len(record["value"] or b"") + len(record.get("key") or b"")
+        self._count(error, topic, record.get("partition", -1), size)
+
+    def _flush_for(self, timeout_ms: int) -> int:
+        return self._open.flush(timeout_ms / 1000)
+
+    def _failures(self) -> tuple[int, Problem | None, Problem | None]:
+        event = self._event
+        if event is not None and not event.fatal:
+            self._event = None
+        return self._failed, self._first, event
+
+    def _init_transactions(self, timeout_ms: int) -> Problem | None:
+        deadline = time.monotonic() + timeout_ms / 1000
+        self._statistics_wanted = True
+        try:
+            # Brings the connection up first: registering finds it missing otherwise and waits to try again.
+            self._open.list_topics(timeout=timeout_ms / 1000, topic="")
+            self._open.init_transactions(max(0.001, deadline - time.monotonic()))
+        except KafkaException as error:
+            return problem_of(error.args[0])
+        return None
+
+    def _statistics(self) -> str:
+        self._open.poll(0)
+        text, self._statistics_text = self._statistics_text, ""
+        return text
+
+    def _stop_statistics(self) -> None:
+        self._statistics_wanted = False
+
+    def begin_transaction(self) -> None:
+        """Begins the transaction."""
+        try:
+            self._open.begin_transaction()
+        except KafkaException as error:
+            raise producer_error(problem_of(error.args[0]), "to begin a transaction") from None
+
+    def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
+        """Commits one offset of a consumer group as a part of the transaction."""
+        # Only a consumer can name a group here. Without brokers it connects to none.
+        member = Consumer({"group.id": group, "log_level": "0"})
+        try:
+            place = TopicPartition(topic, partition, offset, metadata)
+            self._open.send_offsets_to_transaction([place], member.consumer_group_metadata(), timeout_ms / 1000)
+        except KafkaException as error:
+            doing = f"to commit an offset of group '{group}' with the transaction"
+            raise self._explain(problem_of(error.args[0]), doing) from None
+        finally:
+            member.close()
+
+    def abort_transaction(self, timeout_ms: int) -> None:
+        """Throws the open transaction away."""
+        try:
+            self._open.abort_transaction(timeout_ms / 1000)
+        except KafkaException as error:
+            raise self._explain(problem_of(error.args[0]), "to abort the transaction") from None
+
+    def close(self) -> None:
+        """Ends the client at once."""
+        with self._closing:
+            if self._client is None:
+                return
+            self._closed.set()
+            self._server.join()
+            self._client.purge(blocking=False)
+            # Freed with its last reference. It does not end a transaction.
+            self._client = None

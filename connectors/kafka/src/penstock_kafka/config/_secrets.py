@@ -1,0 +1,53 @@
+"""Which settings are secret. The only place that says so: options, reprs and error texts ask here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from penstock_kafka.config._java import JAVA_NAMES
+from penstock_kafka.config._librdkafka import PROPERTIES
+
+__all__ = ["hide", "is_secret_format_option", "is_secret_setting"]
+
+_WORDS = (
+    *("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "userinfo"),
+    *("privatekey", "accesskey", "apikey", "keypem"),
+)
+#: Names that one of the words is a part of, but whose values are addresses, paths and public identifiers.
+_PUBLIC = {
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.token.endpoint.url",
+}
+#: A command may hold a password, and the configuration of a token whatever its handler likes.
+_SECRET = {"sasl.kerberos.kinit.cmd", "sasl.oauthbearer.config", "ssl.keystore.key", "ssl_key"}
+_SEPARATORS = re.compile(r"[._\-]")
+
+
+def is_secret_setting(name: str) -> bool:
+    """Whether the value of a client setting must not be shown; ``name`` with or without ``kafka.``, in any case.
+
+    Names that neither client knows count as secret: they may be a secret's name with a slip of the pen.
+    """
+    low = name.lower().removeprefix("kafka.")
+    if low in _PUBLIC:
+        return False
+    return low in _SECRET or _sounds_secret(low) or (low not in PROPERTIES and low not in JAVA_NAMES)
+
+
+def is_secret_format_option(name: str) -> bool:
+    """Whether the value of an option of a record format (``value.format.…``) must not be shown, by its name."""
+    return _sounds_secret(name) or "auth" in name.lower()
+
+
+def _sounds_secret(name: str) -> bool:
+    plain = _SEPARATORS.sub("", name.lower())
+    return any(word in plain for word in _WORDS)
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """``text`` with every one of ``secrets`` replaced by ``***``, the longest first."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,98 @@
+"""All client settings of one client, in either spelling, as librdkafka's."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Mapping
+from typing import Literal
+
+from penstock.errors import BadConfigurationError
+from penstock_kafka.config._guarantees import GUARDED
+from penstock_kafka.config._java import JAVA_NAMES, JAVA_RULES
+from penstock_kafka.config._librdkafka import PROPERTIES, canonical
+from penstock_kafka.config._rules import Rule, renamed, wrong
+from penstock_kafka.config._sasl import SASL_SETTINGS, SASL_WITHOUT_EFFECT, translate_sasl
+from penstock_kafka.config._secrets import is_secret_setting
+from penstock_kafka.config._stores import STORE_SETTINGS, stray_settings, translate_stores
+
+__all__ = ["Role", "translate"]
+
+Role = Literal["consumer", "producer", "admin"]
+
+
+def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
+    """librdkafka's properties for the options ``kafka`` (without their prefix) of a client of ``role``.
+
+    Settings without an effect here are left out, with one warning that names them; an ``admin`` client takes those of
+    consumers and producers silently, as it is made beside one of them. Raises BadConfigurationError for a setting
+    that neither client knows (with the nearest name), that can't be translated, or that the connector sets itself.
+    Neither the warning nor an error holds the value of a secret.
+    """
+    given = _canonical(kafka)
+    found = _Merged()
+    ignored = [*(SASL_WITHOUT_EFFECT & given.keys()), *stray_settings(given)]
+    found.add("sasl.jaas.config", translate_sasl(given))
+    found.add("ssl.keystore.location", translate_stores(given))
+    for name, value in given.items():
+        if name in SASL_SETTINGS or name in STORE_SETTINGS:
+            continue
+        try:
+            translated = _rule_of(name)(value, given)
+        except ValueError as error:
+            raise wrong(name, str(error)) from None
+        kept = {n: v for n, v in (translated or {}).items() if PROPERTIES[n] in ("*", role)}
+        if kept:
+            found.add(name, kept)
+        else:
+            ignored.append(name)
+    if ignored and role != "admin":
+        names = ", ".join(f"kafka.{name}" for name in sorted(ignored))
+        warnings.warn(f"settings without an effect on the {role} of penstock.kafka: {names}", stacklevel=3)
+    if not found.settings.get("bootstrap.servers"):
+        raise wrong("bootstrap.servers", "must name the brokers, as in host1:9092,host2:9092")
+    return found.settings
+
+
+class _Merged:
+    """Settings with the names they came from: two names with one meaning may not disagree."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+        self._origins: dict[str, str] = {}
+
+    def add(self, origin: str, settings: Mapping[str, str]) -> None:
+        for name, value in settings.items():
+            if self.settings.setdefault(name, value) != value:
+                raise _disagree(self._origins[name], origin)
+            self._origins.setdefault(name, origin)
+
+
+def _disagree(first: str, second: str) -> BadConfigurationError:
+    return wrong(first, f"and 'kafka.{second}' are the same setting with two values: write one of them")
+
+
+def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
+    """Lower-case names without aliases, values without blanks at their ends (but for secrets, which may have some)."""
+    given: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for spelled, value in kafka.items():
+        name = canonical(spelled.strip().lower())
+        text = value if is_secret_setting(name) else value.strip()
+        if given.setdefault(name, text) != text:
+            raise _disagree(origins[name], spelled)
+        origins.setdefault(name, spelled)
+    return given
+
+
+def _rule_of(name: str) -> Rule:
+    rule = GUARDED.get(name) or JAVA_RULES.get(name)
+    if rule is not None:
+        return rule
+    if name in PROPERTIES:
+        return renamed(name)
+    if name.startswith("config.providers."):
+        return JAVA_RULES["config.providers"]
+    near = difflib.get_close_matches(name, {*PROPERTIES, *JAVA_NAMES}, n=1, cutoff=0.6)
+    hint = f"; did you mean 'kafka.{near[0]}'?" if near else ""
+    raise ValueError(f"is known neither to the Java client nor to librdkafka{hint}")

@@ -1,0 +1,106 @@
+"""The sink's options as the sink uses them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionValues
+from penstock_kafka.config import ClientSettings, Delivery, check_delivery, check_transaction_timeout
+from penstock_kafka.options._formats import FormatSettings
+from penstock_kafka.options._subscription import check_topic
+
+__all__ = ["SinkOptions"]
+
+_PARTITIONERS = ("murmur2", "round-robin", "task")
+_FUNCTION = re.compile(r"[\w.]+:[\w.]+")
+#: Room is left for what the connector adds; Kafka's limit is that of a string, 32,767 bytes.
+_LONGEST_PREFIX = 200
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Checked, typed, picklable. Holds secrets in ``producer``, ``admin`` and the formats; the repr hides them.
+
+    ``partitioner`` is murmur2, round-robin, task or ``module:function``. ``transaction_timeout_ms`` is ``None`` for
+    the broker's maximum, ``transactional_id_prefix`` for one made from the query's id. ``plan_is_deterministic`` is a
+    promise of the user's.
+    """
+
+    producer: ClientSettings
+    admin: ClientSettings
+    client: str
+    topic: str | None
+    delivery: Delivery
+    partitioner: str
+    transactional_id_prefix: str | None
+    transaction_timeout_ms: int | None
+    plan_is_deterministic: bool
+    log_failures_only: bool
+    key_format: FormatSettings
+    value_format: FormatSettings
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> SinkOptions:
+        """The options of ``values``. Raises BadConfigurationError for what does not go together."""
+        kafka = values.with_prefix("kafka.")
+        producer = ClientSettings.from_options(kafka, "producer")
+        delivery: Delivery = values["delivery"]
+        check_delivery(producer, delivery)
+        if delivery == "exactly-once" and values["transactionTimeout"] is not None:
+            check_transaction_timeout(producer, values["transactionTimeout"])
+        if values["logFailuresOnly"] and delivery != "none":
+            raise BadConfigurationError(
+                f"option 'logFailuresOnly' would break delivery={delivery}: a record that is only logged is lost. "
+                "Leave it out, or choose delivery=none"
+            )
+        topic = values["topic"]
+        return cls(
+            producer=producer,
+            admin=ClientSettings.from_options(kafka, "admin"),
+            client=values["client"],
+            topic=None if topic is None else check_topic("topic", topic.strip()),
+            delivery=delivery,
+            partitioner=_partitioner(values["partitioner"]),
+            transactional_id_prefix=_prefix(values, delivery),
+            transaction_timeout_ms=_for_transactions(values, "transactionTimeout", delivery),
+            plan_is_deterministic=bool(_for_transactions(values, "deterministicPlan", delivery)),
+            log_failures_only=values["logFailuresOnly"],
+            key_format=FormatSettings.from_values(values, "key", reading=False),
+            value_format=FormatSettings.from_values(values, "value", reading=False),
+        )
+
+
+def _partitioner(text: str) -> str:
+    name = text.strip()
+    if name.lower() == "default":
+        return "murmur2"
+    if name.lower() in _PARTITIONERS:
+        return name.lower()
+    if not _FUNCTION.fullmatch(name):
+        raise BadConfigurationError(
+            f"option 'partitioner': {name!r} is not one of {', '.join(_PARTITIONERS)}, nor a function written as "
+            "module:function"
+        )
+    return name
+
+
+def _prefix(values: OptionValues, delivery: Delivery) -> str | None:
+    prefix: str | None = _for_transactions(values, "transactionalIdPrefix", delivery)
+    if prefix is not None and not (prefix.isprintable() and 0 < len(prefix.strip()) <= len(prefix) <= _LONGEST_PREFIX):
+        raise BadConfigurationError(
+            f"option 'transactionalIdPrefix' needs 1 to {_LONGEST_PREFIX} printable characters, not only blanks"
+        )
+    return prefix
+
+
+def _for_transactions(values: OptionValues, name: str, delivery: Delivery) -> Any:
+    """The value of an option that means something with transactions only."""
+    if values.is_set(name) and delivery != "exactly-once":
+        raise BadConfigurationError(
+            f"option '{name}' is for transactions, which delivery={delivery} does without: leave it out, or choose "
+            "delivery=exactly-once"
+        )
+    return values[name]

@@ -1,0 +1,107 @@
+"""The source's options as the source uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionValues
+from penstock.source.log import Earliest, Latest, LogOptions
+from penstock_kafka.config import ClientSettings
+from penstock_kafka.options._formats import FormatSettings
+from penstock_kafka.options._positions import check_batch_start, check_order, parse_start, parse_stop
+from penstock_kafka.options._subscription import Subscription
+
+__all__ = ["SourceOptions"]
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Checked, typed, picklable. Holds secrets in ``consumer``, ``admin`` and the formats; the repr hides them.
+
+    ``log`` is what the log template needs, with the defaults of Spark's connector. ``group_id`` is what the user set
+    as ``kafka.group.id``.
+    """
+
+    subscription: Subscription
+    consumer: ClientSettings
+    admin: ClientSettings
+    client: str
+    log: LogOptions
+    include_headers: bool
+    poll_timeout_ms: int
+    group_id_prefix: str
+    group_id: str | None
+    key_format: FormatSettings
+    value_format: FormatSettings
+    bad_records: str
+    bad_record_column: str
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> SourceOptions:
+        """The options of ``values``. Raises BadConfigurationError for what does not go together."""
+        kafka = values.with_prefix("kafka.")
+        consumer = ClientSettings.from_options(kafka, "consumer")
+        group_id = consumer.librdkafka().get("group.id")
+        if values["badRecordColumn"] in _COLUMNS:
+            raise BadConfigurationError(f"option 'badRecordColumn': '{values['badRecordColumn']}' is a column already")
+        return cls(
+            subscription=Subscription.from_values(values),
+            consumer=consumer,
+            admin=ClientSettings.from_options(kafka, "admin"),
+            client=values["client"],
+            log=_log_options(values, group_id),
+            include_headers=values["includeHeaders"],
+            poll_timeout_ms=values["kafkaConsumer.pollTimeoutMs"],
+            group_id_prefix=values["groupIdPrefix"],
+            group_id=group_id,
+            key_format=FormatSettings.from_values(values, "key", reading=True),
+            value_format=FormatSettings.from_values(values, "value", reading=True),
+            bad_records=values["badRecords"],
+            bad_record_column=values["badRecordColumn"],
+        )
+
+    @property
+    def reads_committed_only(self) -> bool:
+        """Whether records of open and aborted transactions are left out: unless ``kafka.isolation.level`` says no."""
+        return self.consumer.librdkafka().get("isolation.level", "read_committed").lower() != "read_uncommitted"
+
+    def check_batch(self) -> None:
+        """Raises BadConfigurationError if a batch would start at the latest offset. For a batch read only."""
+        check_batch_start(self.log.batch_start)
+
+
+def _log_options(values: OptionValues, group_id: str | None) -> LogOptions:
+    commit_group = _commit_group(values)
+    start, stop = parse_start(values, group_id or commit_group), parse_stop(values)
+    check_order(start, stop)
+    least, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
+    if least is not None and most is not None and least > most:
+        raise BadConfigurationError(f"option 'minOffsetsPerTrigger' ({least}) is above maxOffsetsPerTrigger ({most})")
+    ends: dict[str, Earliest | Latest] = {"earliest": Earliest(), "latest": Latest()}
+    return LogOptions(
+        start=start or Latest(),
+        batch_start=start or Earliest(),
+        stop=stop,
+        new_partitions_start=ends[values["newPartitionsStart"]],
+        new_streams_start=ends[values["newTopicsStart"]],
+        max_records=most,
+        min_records=least,
+        max_trigger_delay_ms=values["maxTriggerDelay"],
+        min_partitions=values["minPartitions"],
+        max_records_per_partition=values["maxRecordsPerPartition"],
+        fail_on_data_loss=values["failOnDataLoss"],
+        discovery_interval_ms=values["discoveryInterval"],
+        commit_group=commit_group,
+        retries=values["fetchOffset.numRetries"],
+        retry_interval_ms=values["fetchOffset.retryIntervalMs"],
+    )
+
+
+def _commit_group(values: OptionValues) -> str | None:
+    group: str | None = values["commitGroupOffsets"]
+    if group is not None and (not group.strip() or group.strip().lower() in ("true", "false")):
+        raise BadConfigurationError("option 'commitGroupOffsets' takes the name of a consumer group")
+    return group.strip() if group else None

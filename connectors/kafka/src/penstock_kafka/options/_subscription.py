@@ -1,0 +1,69 @@
+"""Which topics and partitions a source reads: ``assign``, ``subscribe`` or ``subscribePattern``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionValues
+from penstock.source.log import LogPartition
+from penstock_kafka.options._positions import parse_assignment
+
+__all__ = ["Subscription", "check_topic"]
+
+_WAYS = ("assign", "subscribe", "subscribePattern")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+#: Kafka's own topics are read only where they are named, never by a pattern, as with the Java client's default.
+_INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+
+
+def check_topic(option: str, topic: str) -> str:
+    """``topic`` itself. Raises BadConfigurationError if no topic can have that name."""
+    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+        raise BadConfigurationError(
+            f"option '{option}': {topic!r} can't be a topic: names have 1 to 249 letters, digits, dots, _ and -"
+        )
+    return topic
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Topics by name, in order, of some only ``partitions`` (empty: all); or all topics whose name has ``pattern``."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: frozenset[LogPartition] = frozenset()
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> Subscription:
+        """Raises BadConfigurationError unless exactly one option says what to read, and says it well."""
+        given = [name for name in _WAYS if values.is_set(name)]
+        if len(given) != 1:
+            found = f"not {' and '.join(given)} together" if given else "none is set"
+            raise BadConfigurationError(f"source penstock.kafka needs one of the options {', '.join(_WAYS)}; {found}")
+        text = values[given[0]].strip()
+        if given[0] == "assign":
+            partitions = parse_assignment(text)
+            topics = {check_topic("assign", partition.stream) for partition in partitions}
+            return cls(topics=tuple(sorted(topics)), partitions=partitions)
+        if given[0] == "subscribe":
+            topics = {topic.strip() for topic in text.split(",") if topic.strip()}
+            if not topics:
+                raise BadConfigurationError("option 'subscribe' names no topic; write topics separated by commas")
+            return cls(topics=tuple(sorted(check_topic("subscribe", topic) for topic in topics)))
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise BadConfigurationError(
+                f"option 'subscribePattern': {text!r} is no regular expression: {error}"
+            ) from None
+        if not text:
+            raise BadConfigurationError("option 'subscribePattern' is empty; write for example orders-.*")
+        return cls(pattern=text)
+
+    def matches(self, topic: str) -> bool:
+        """Whether ``topic`` is read, all of it or some partitions. A pattern is for whole names."""
+        if self.pattern is None:
+            return topic in self.topics
+        return topic not in _INTERNAL and re.fullmatch(self.pattern, topic) is not None

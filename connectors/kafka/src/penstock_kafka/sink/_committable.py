@@ -1,0 +1,58 @@
+"""What a task hands to the driver: an open transaction with everything in it flushed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.serialization import JsonSerializer
+from penstock_kafka.transactions import Proof, TransactionRef
+
+__all__ = ["COMMITTABLE_SERIALIZER", "KafkaCommittable"]
+
+
+@dataclass(frozen=True)
+class KafkaCommittable:
+    """``ref`` is the transaction; ``batch_id`` and ``attempt_id`` are in its proof; ``prepared_ms`` since 1970."""
+
+    ref: TransactionRef
+    batch_id: int
+    attempt_id: str
+    records: int
+    prepared_ms: int
+
+    @property
+    def proof_group(self) -> str:
+        """The consumer group to which the transaction commits an offset that proves it: named as its id."""
+        return self.ref.transactional_id
+
+    @property
+    def proof(self) -> Proof:
+        """What that offset is."""
+        return Proof(self.batch_id, self.attempt_id)
+
+    def describe(self) -> str:
+        """In words, for messages."""
+        ref = self.ref
+        return f"transaction '{ref.transactional_id}' ({self.records} records, producer {ref.producer_id}/{ref.epoch})"
+
+
+def _fields(committable: KafkaCommittable) -> dict[str, Any]:
+    return {
+        "transactional_id": committable.ref.transactional_id,
+        "producer_id": committable.ref.producer_id,
+        "epoch": committable.ref.epoch,
+        "batch_id": committable.batch_id,
+        "attempt_id": committable.attempt_id,
+        "records": committable.records,
+        "prepared_ms": committable.prepared_ms,
+    }
+
+
+def _committable(version: int, fields: dict[str, Any]) -> KafkaCommittable:
+    ref = TransactionRef(fields["transactional_id"], fields["producer_id"], fields["epoch"])
+    return KafkaCommittable(ref, fields["batch_id"], fields["attempt_id"], fields["records"], fields["prepared_ms"])
+
+
+#: Version 1 since 0.1: a JSON object with the fields of :class:`KafkaCommittable`.
+COMMITTABLE_SERIALIZER: JsonSerializer[KafkaCommittable] = JsonSerializer(1, _fields, _committable)

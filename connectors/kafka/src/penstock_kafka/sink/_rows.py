@@ -1,0 +1,89 @@
+"""Rows of a query as records to deliver: Spark's columns (key, value, topic, partition, headers), and a timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.serialization.formats import RecordEncoder
+from penstock_kafka.client import HEADERS_TYPE
+
+__all__ = ["RecordColumns", "check_schema"]
+
+_BYTES_OR_TEXT = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+_USED = ("key", "value", "topic", "partition", "timestamp", "headers")
+
+
+def check_schema(schema: pa.Schema, topic: str | None, encoded: frozenset[str]) -> None:
+    """Raises :class:`BadConfigurationError` if rows of ``schema`` can't become records.
+
+    ``encoded`` names the columns (key, value) that a format encodes; the others must be bytes or text.
+    """
+    names = {field.name.lower(): field for field in schema}
+    if "value" not in names:
+        near = ", ".join(schema.names)
+        raise BadConfigurationError(f"a column 'value' is needed to write to Kafka; there are: {near}")
+    if topic is None and "topic" not in names:
+        raise BadConfigurationError("where to write? Set the option 'topic', or add a column 'topic' for each row")
+    for part in ("key", "value"):
+        field = names.get(part)
+        if field is not None and part not in encoded and field.type not in _BYTES_OR_TEXT:
+            raise BadConfigurationError(
+                f"column '{part}' is of type {field.type}: it must be string or binary, or be written in a format "
+                f"(option '{part}.format', for example json)"
+            )
+    _must_be(names, "topic", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t), "string")
+    _must_be(names, "partition", pa.types.is_int32, "int")
+    _must_be(names, "timestamp", pa.types.is_timestamp, "timestamp")
+    _must_be(names, "headers", _are_headers, "array<struct<key:string,value:binary>>")
+
+
+def _must_be(names: Mapping[str, pa.Field], name: str, fits: Callable[[Any], bool], wanted: str) -> None:
+    field = names.get(name)
+    if field is not None and not fits(field.type):
+        raise BadConfigurationError(f"column '{name}' is of type {field.type}: it must be {wanted}")
+
+
+def _are_headers(kind: pa.DataType) -> bool:
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
+        return False
+    fields = [kind.value_type.field(i) for i in range(kind.value_type.num_fields)]
+    return len(fields) == 2 and pa.types.is_string(fields[0].type) and pa.types.is_binary(fields[1].type)
+
+
+class RecordColumns:
+    """Makes batches of ``DELIVERY_SCHEMA`` columns out of rows. Task, single thread."""
+
+    def __init__(self, topic: str | None, encoders: Mapping[str, RecordEncoder]) -> None:
+        self._topic = topic
+        self._encoders = encoders
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Other columns than those that make a record are dropped. Raises BadDataError for a row that has no topic."""
+        given = {name.lower(): batch.column(i) for i, name in enumerate(batch.schema.names) if name.lower() in _USED}
+        columns = {"topic": self._topics(given.pop("topic", None), batch.num_rows)}
+        for name, column in given.items():
+            columns[name] = self._column(name, column)
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+    def _topics(self, given: pa.Array | None, rows: int) -> pa.Array:
+        if self._topic is not None:
+            return pa.repeat(pa.scalar(self._topic, pa.string()), rows)
+        if given is None or given.null_count:
+            row = 0 if given is None else pc.index(given.is_null(), True).as_py()
+            raise BadDataError(
+                f"row {row} of a batch has no topic (it is null): set the option 'topic', or leave such rows out"
+            )
+        return given.cast(pa.string())
+
+    def _column(self, name: str, column: pa.Array) -> pa.Array:
+        if name in self._encoders:
+            return self._encoders[name].encode(column)
+        if name == "timestamp":
+            # Kafka counts milliseconds: what is finer is cut off.
+            return column.cast(pa.timestamp("ms", tz="UTC"), safe=False)
+        return column.cast(HEADERS_TYPE) if name == "headers" else column

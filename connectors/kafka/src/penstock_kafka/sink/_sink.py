@@ -1,0 +1,169 @@
+"""The Kafka sinks: one that delivers at least once (or without a guarantee), one that commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError
+from penstock.serialization import JsonSerializer
+from penstock.serialization.formats import RecordEncoder
+from penstock.sink import Committer, Sink, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
+from penstock_kafka.client import BatchProducer, open_producer
+from penstock_kafka.config import ClientSettings, check_transaction_timeout
+from penstock_kafka.options import SinkOptions
+from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
+from penstock_kafka.sink._committer import KafkaCommitter
+from penstock_kafka.sink._encoders import create_encoders
+from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, PartitionCounts, Partitions, create_partitioner
+from penstock_kafka.sink._rows import RecordColumns, check_schema
+from penstock_kafka.sink._writers import DeliveringWriter, RecordBatches, TransactionalWriter, plain_producer
+from penstock_kafka.transactions import DEFAULT_PREFIX, Coordinators, QueryPrefix, coordinators, producer_pool
+
+__all__ = ["ExactlyOnceKafkaSink", "KafkaSink", "create_sink"]
+
+_MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
+#: Kafka's own default, for brokers that do not tell.
+_USUAL_MAX_TIMEOUT_MS = 900_000
+
+
+@dataclass(frozen=True)
+class _Delivery:
+    """What both sinks do alike. Picklable."""
+
+    options: SinkOptions
+    encoders: dict[str, RecordEncoder]
+
+    def producer_config(self, **more: str) -> dict[str, str]:
+        partitioner = CLIENT_PARTITIONERS.get(self.options.partitioner, "murmur2_random")
+        return {**self.options.producer.librdkafka(), "partitioner": partitioner, **more}
+
+    def batches(self, writer_index: int) -> RecordBatches:
+        columns = RecordColumns(self.options.topic, self.encoders)
+        partitioner = create_partitioner(self.options.partitioner, writer_index)
+        if partitioner is None:
+            return RecordBatches(columns, None)
+        counts = PartitionCounts(self.options.admin.librdkafka())
+        return RecordBatches(columns, Partitions(partitioner, counts))
+
+    def open(self, config: dict[str, str]) -> BatchProducer:
+        return open_producer(config, self.options.client)
+
+
+@dataclass(frozen=True)
+class KafkaSink(Sink[Any, Any]):
+    """Delivery none and at-least-once."""
+
+    delivery: _Delivery
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+        """See the contract."""
+        options = self.delivery.options
+        config = self.delivery.producer_config()
+        waits = options.delivery != "none"
+        if not waits and "acks" not in config:
+            config["acks"] = "1"
+        producer = plain_producer(repr(sorted(config.items())), lambda: self.delivery.open(config))
+        return DeliveringWriter(
+            context,
+            self.delivery.batches(context.writer_index),
+            producer,
+            wait=waits,
+            log_failures_only=options.log_failures_only,
+        )
+
+
+@dataclass(frozen=True)
+class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
+    """Delivery exactly-once. ``timeout_ms`` is what transactions may last; known once it was started."""
+
+    delivery: _Delivery
+    timeout_ms: int = 0
+
+    @property
+    def committable_serializer(self) -> JsonSerializer[KafkaCommittable]:
+        """See the contract."""
+        return COMMITTABLE_SERIALIZER
+
+    @property
+    def state_serializer(self) -> JsonSerializer[Any]:
+        """See the contract. Nothing is carried from batch to batch."""
+        return JsonSerializer(1, lambda value: value, lambda version, fields: fields)
+
+    @property
+    def plan_is_deterministic(self) -> bool:
+        """See the contract: only the user knows."""
+        return self.delivery.options.plan_is_deterministic
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
+
+    def start(self, context: SinkContext) -> ExactlyOnceKafkaSink:
+        """See the contract: finds out how long a transaction may last, once in a process."""
+        if self.timeout_ms:
+            return self
+        options = self.delivery.options
+        most_ms = _most_timeout_ms(options.admin)
+        timeout_ms = options.transaction_timeout_ms or most_ms
+        if timeout_ms > most_ms:
+            raise BadConfigurationError(
+                f"option 'transactionTimeout': {timeout_ms} ms is more than the brokers allow, {most_ms} ms: lower it, "
+                f"or raise the brokers' {_MAX_TIMEOUT_SETTING}"
+            )
+        check_transaction_timeout(options.producer, timeout_ms)
+        return replace(self, timeout_ms=timeout_ms)
+
+    def prefix_of(self, query_id: str) -> QueryPrefix:
+        """What the transactional ids of a query begin with."""
+        return QueryPrefix(self.delivery.options.transactional_id_prefix or DEFAULT_PREFIX, query_id)
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[KafkaCommittable, Any]:
+        """See the contract."""
+        config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
+        pool = producer_pool(
+            self.prefix_of(context.query_id),
+            repr(sorted(config.items())),
+            lambda transactional_id: self.delivery.open({**config, "transactional.id": transactional_id}),
+        )
+        return TransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
+
+    def create_committer(self, context: SinkContext) -> Committer[KafkaCommittable, Any]:
+        """See the contract."""
+        connections = coordinators_of(self.delivery.options.admin)
+        return KafkaCommitter(connections, self.prefix_of(context.query_id), context.metrics)
+
+    def describe_committable(self, committable: KafkaCommittable) -> str:
+        """See the contract."""
+        return committable.describe()
+
+
+def coordinators_of(settings: ClientSettings) -> Coordinators:
+    """This process's connections with ``settings``."""
+    return coordinators(repr(sorted(settings.settings)), settings.kafka_python)
+
+
+_most_timeouts: dict[str, int] = {}
+
+
+def _most_timeout_ms(settings: ClientSettings) -> int:
+    brokers = settings.librdkafka()["bootstrap.servers"]
+    if brokers not in _most_timeouts:
+        value = coordinators_of(settings).broker_setting(_MAX_TIMEOUT_SETTING)
+        _most_timeouts[brokers] = int(value) if value is not None else _USUAL_MAX_TIMEOUT_MS
+    return _most_timeouts[brokers]
+
+
+def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaSink | ExactlyOnceKafkaSink:
+    """The sink of ``options`` for rows of ``schema``. Driver.
+
+    Raises BadConfigurationError, and RetriableError if a schema registry does not answer.
+    """
+    delivery = _Delivery(options, create_encoders(options, schema))
+    return ExactlyOnceKafkaSink(delivery) if options.delivery == "exactly-once" else KafkaSink(delivery)

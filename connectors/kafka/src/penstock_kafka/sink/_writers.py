@@ -1,0 +1,177 @@
+"""What tasks write with: one writer for each attempt, plain or in a transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.sink import Prepared, SinkWriter, WriterContext
+from penstock_kafka.client import BatchProducer, DeliveryError
+from penstock_kafka.sink._committable import KafkaCommittable
+from penstock_kafka.sink._partitioners import Partitions
+from penstock_kafka.sink._rows import RecordColumns
+from penstock_kafka.transactions import ProducerPool, ReadyProducer
+
+__all__ = ["DeliveringWriter", "RecordBatches", "TransactionalWriter", "plain_producer"]
+
+_log = logging.getLogger("penstock.kafka")
+_REQUEST_TIMEOUT_MS = 60_000
+
+
+class RecordBatches:
+    """Rows to records, with their partitions chosen."""
+
+    def __init__(self, columns: RecordColumns, partitions: Partitions | None) -> None:
+        self._columns = columns
+        self._partitions = partitions
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of ``DELIVERY_SCHEMA`` columns."""
+        records = self._columns.convert(batch)
+        return records if self._partitions is None else self._partitions.fill(records)
+
+
+class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
+    """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
+
+    Memory: the producer's queue (``queue.buffering.max.kbytes``) and one Arrow batch.
+    """
+
+    def __init__(self, context: WriterContext, batches: RecordBatches, pool: ProducerPool) -> None:
+        self._context = context
+        self._batches = batches
+        self._pool = pool
+        self._ready: ReadyProducer | None = None
+        self._records = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See the contract."""
+        if not batch.num_rows:
+            return
+        records = self._batches.convert(batch)
+        if self._ready is None:
+            self._ready = self._pool.take(self._context.plan_id)
+            self._ready.producer.begin_transaction()
+            self._ready.producer.produce(records)
+            # While the first records are under way.
+            self._prove(self._ready, records.column("topic")[0].as_py())
+        else:
+            self._ready.producer.produce(records)
+        self._records += batch.num_rows
+        self._context.metrics.add("bytes_written", records.nbytes)
+
+    def _prove(self, ready: ReadyProducer, topic: str) -> None:
+        """Puts the proof into the transaction: an offset of a group of its own, committed if and only if it is."""
+        offset, attempt = self._context.batch_id, self._context.attempt_id
+        ready.producer.send_offset(ready.slot.transactional_id, topic, 0, offset, attempt, _REQUEST_TIMEOUT_MS)
+        self._context.metrics.add("transactions_opened")
+
+    def prepare_commit(self) -> Prepared[KafkaCommittable, Any]:
+        """See the contract: every record is acknowledged by the brokers, and visible to nobody who reads committed."""
+        ready = self._ready
+        if ready is None:
+            return Prepared()
+        ready.producer.flush()
+        self._context.metrics.add("rows_written", self._records)
+        committable = KafkaCommittable(
+            ref=ready.ref,
+            batch_id=self._context.batch_id,
+            attempt_id=self._context.attempt_id,
+            records=self._records,
+            prepared_ms=time.time_ns() // 1_000_000,
+        )
+        return Prepared([committable])
+
+    def abort(self) -> None:
+        """See the contract. What can't be aborted here is found open, and aborted, before the next batch."""
+        if self._ready is not None:
+            with contextlib.suppress(PenstockError):
+                self._ready.producer.abort_transaction(_REQUEST_TIMEOUT_MS)
+
+    def close(self) -> None:
+        """Lets the producer go. Its transaction stays open."""
+        if self._ready is not None:
+            self._pool.retire(self._ready)
+            self._ready = None
+
+
+class DeliveringWriter(SinkWriter[Any, Any]):
+    """At least once: everything is acknowledged when a task ends. Or no guarantee: nobody waits for that.
+
+    ``log_failures_only``: a record that is refused is counted (``failed_records``) and logged, and the task goes on.
+    Memory as for :class:`TransactionalWriter`.
+    """
+
+    def __init__(
+        self,
+        context: WriterContext,
+        batches: RecordBatches,
+        producer: BatchProducer,
+        *,
+        wait: bool,
+        log_failures_only: bool,
+    ) -> None:
+        self._context = context
+        self._batches = batches
+        self._producer = producer
+        self._wait = wait
+        self._log_failures_only = log_failures_only
+        self._failed_before = producer.failed
+        self._records = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See the contract."""
+        if not batch.num_rows:
+            return
+        records = self._batches.convert(batch)
+        with self._failures():
+            self._producer.produce(records)
+        self._records += batch.num_rows
+        self._context.metrics.add("bytes_written", records.nbytes)
+
+    def prepare_commit(self) -> Prepared[Any, Any]:
+        """See the contract."""
+        if self._wait:
+            with self._failures():
+                self._producer.flush()
+        failed = self._producer.failed - self._failed_before
+        self._context.metrics.add("rows_written", self._records - failed)
+        if failed:
+            self._context.metrics.add("failed_records", failed)
+        return Prepared()
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except DeliveryError as error:
+            if not self._log_failures_only:
+                raise
+            _log.warning("a record was not delivered (logFailuresOnly): %s", error)
+
+    def abort(self) -> None:
+        """See the contract. Records under way can't be called back; the producer is not used again."""
+        _plain.pop(os.getpid(), None)
+        self._producer.close()
+
+
+_plain: dict[int, tuple[str, BatchProducer]] = {}
+
+
+def plain_producer(settings_key: str, open_producer: Callable[[], BatchProducer]) -> BatchProducer:
+    """This process's producer without transactions, kept from batch to batch: connecting takes a while."""
+    kept = _plain.get(os.getpid())
+    if kept is None or kept[0] != settings_key:
+        if kept is not None:
+            kept[1].flush()
+            kept[1].close()
+        kept = (settings_key, open_producer())
+        _plain[os.getpid()] = kept
+    return kept[1]

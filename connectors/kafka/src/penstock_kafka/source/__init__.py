@@ -1,0 +1,5 @@
+"""The Kafka source."""
+
+from penstock_kafka.source.kafka_source import KafkaSource
+
+__all__ = ["KafkaSource"]

@@ -1,0 +1,184 @@
+"""Questions to the brokers: topics, offsets, consumer groups. Confluent-kafka's admin client with our errors."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicCollection as Topics
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from penstock.errors import BadConfigurationError, FatalError, PenstockError, RetriableError
+from penstock.source.log import LogPartition
+
+if TYPE_CHECKING:
+    from penstock_kafka.client import ClientConfig
+
+__all__ = ["PATIENCE_SECONDS", "KafkaAdmin"]
+
+_client_log = logging.getLogger("penstock.kafka.client")
+
+#: For one answer. A broker that restarts is waited for; what still fails is asked again by the caller.
+PATIENCE_SECONDS = 10.0
+#: Between two requests for offsets, if a broker says that it will know later.
+PAUSE_SECONDS = 0.1
+
+_MISSING = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"}
+_ACL_NEEDED = {
+    "TOPIC_AUTHORIZATION_FAILED": "Describe and Read on the topic",
+    "GROUP_AUTHORIZATION_FAILED": "Describe and Read on the consumer group",
+    "CLUSTER_AUTHORIZATION_FAILED": "Describe on the cluster",
+}
+_REFUSED = {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "_SSL"}
+_PASSING = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD", "_TIMED_OUT_QUEUE"}
+_NO_LEADER = "_NOENT"
+_NO_OFFSET = -1
+
+
+class _NoLeaderError(RetriableError):
+    """No partition that was asked for has a leader."""
+
+
+class KafkaAdmin:
+    """Asks the brokers. Thread-safe. Not to be used after a fork.
+
+    Every method raises :class:`RetriableError` if the brokers don't answer in time and
+    :class:`BadConfigurationError` if they refuse. What does not exist is left out of the answers.
+    """
+
+    def __init__(self, config: ClientConfig, *, read_committed: bool, patience_s: float = PATIENCE_SECONDS) -> None:
+        self._patience = patience_s
+        self._servers = config.get("bootstrap.servers", "")
+        self._last_refusal: KafkaError | None = None
+        self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        try:
+            self._client = AdminClient({**config, "error_cb": self._on_error}, logger=_client_log)
+        except KafkaException as error:
+            raise BadConfigurationError(f"the Kafka client refuses its settings: {error.args[0].str()}") from None
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.name() in _REFUSED:
+            self._last_refusal = error
+
+    def topic_names(self) -> list[str]:
+        """Every topic that may be described."""
+        try:
+            listed = self._client.list_topics(timeout=self._patience).topics
+        except KafkaException as error:
+            raise self._translated(error, "listing topics") from None
+        return list(listed)
+
+    def describe(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
+        """Topic → (its id, number of its partitions)."""
+        if not topics:
+            return {}
+        asked = self._client.describe_topics(Topics(list(topics)), request_timeout=self._patience)
+        found = {name: self._answer(future, f"describing topic '{name}'") for name, future in asked.items()}
+        return {
+            name: (str(topic.topic_id), len(topic.partitions)) for name, topic in found.items() if topic is not None
+        }
+
+    def earliest(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
+        """The first offset that is there, or would be."""
+        return _known(self._offsets({partition: OffsetSpec.earliest() for partition in partitions}))
+
+    def latest(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
+        """The offset behind the last record that may be read: for read_committed, the last stable offset."""
+        return _known(self._offsets({partition: OffsetSpec.latest() for partition in partitions}))
+
+    def end(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
+        """The offset behind the last record, committed or not."""
+        specs = {partition: OffsetSpec.latest() for partition in partitions}
+        return _known(self._offsets(specs, IsolationLevel.READ_UNCOMMITTED))
+
+    def at_timestamp(self, times_ms: Mapping[LogPartition, int]) -> dict[LogPartition, int | None]:
+        """The offset of the first record at or after each time; ``None`` if there is none."""
+        return self._offsets({partition: OffsetSpec.for_timestamp(time) for partition, time in times_ms.items()})
+
+    def _offsets(
+        self, specs: Mapping[LogPartition, Any], isolation: IsolationLevel | None = None
+    ) -> dict[LogPartition, int | None]:
+        if not specs:
+            return {}
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._ask_offsets(specs, isolation or self._isolation)
+            except RetriableError as error:  # a leader that moves answers after a moment
+                if time.monotonic() > deadline:
+                    raise
+                if isinstance(error, _NoLeaderError):  # nor has a topic that was deleted
+                    there = self.describe({partition.stream for partition in specs})
+                    specs = {partition: spec for partition, spec in specs.items() if partition.stream in there}
+                    if not specs:
+                        return {}
+                time.sleep(PAUSE_SECONDS)
+
+    def _ask_offsets(
+        self, specs: Mapping[LogPartition, Any], isolation: IsolationLevel
+    ) -> dict[LogPartition, int | None]:
+        wanted = {TopicPartition(p.stream, p.partition): spec for p, spec in specs.items()}
+        asked = self._client.list_offsets(wanted, isolation_level=isolation, request_timeout=self._patience)
+        offsets: dict[LogPartition, int | None] = {}
+        for partition, future in asked.items():
+            answer = self._answer(future, f"asking for offsets of {partition.topic}-{partition.partition}")
+            if answer is not None:
+                offset = answer.offset if answer.offset != _NO_OFFSET else None
+                offsets[LogPartition(partition.topic, partition.partition)] = offset
+        return offsets
+
+    def committed(self, group: str, partitions: Collection[LogPartition]) -> dict[LogPartition, int | None]:
+        """What ``group`` committed for each of ``partitions``; ``None`` for nothing."""
+        if not partitions:
+            return {}
+        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(p.stream, p.partition) for p in partitions])
+        asked = self._client.list_consumer_group_offsets([wanted], request_timeout=self._patience)
+        answer = self._answer(asked[group], f"asking for offsets of the consumer group '{group}'")
+        found = {(p.topic, p.partition): p.offset for p in answer.topic_partitions} if answer is not None else {}
+        offsets = {p: found.get((p.stream, p.partition), _NO_OFFSET) for p in partitions}
+        return {partition: offset if offset >= 0 else None for partition, offset in offsets.items()}
+
+    def commit(self, group: str, positions: Mapping[LogPartition, int]) -> None:
+        """Commits for ``group``, which must have no members (no consumer that has joined it)."""
+        wanted = [TopicPartition(p.stream, p.partition, offset) for p, offset in positions.items()]
+        asked = self._client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=self._patience
+        )
+        doing = f"committing offsets for the consumer group '{group}'"
+        answer = self._answer(asked[group], doing)
+        for partition in answer.topic_partitions if answer is not None else ():
+            if partition.error is not None and partition.error.name() not in _MISSING:
+                raise self._translated(KafkaException(partition.error), doing)
+
+    def _answer(self, future: Future[Any], doing: str) -> Any | None:
+        """The result; ``None`` for what does not exist."""
+        try:
+            return future.result()
+        except KafkaException as error:
+            if error.args[0].name() in _MISSING:
+                return None
+            raise self._translated(error, doing) from None
+
+    def _translated(self, error: KafkaException, doing: str) -> PenstockError:
+        cause: KafkaError = error.args[0]
+        code = cause.name()
+        if code in _PASSING and self._last_refusal is not None:
+            cause, code, self._last_refusal = self._last_refusal, self._last_refusal.name(), None
+        if code in _REFUSED:
+            return BadConfigurationError(f"{doing}: {self._servers} refuses the connection: {cause.str()} ({code})")
+        if code in _ACL_NEEDED:
+            return BadConfigurationError(f"{doing}: not authorized, it needs {_ACL_NEEDED[code]} ({code})")
+        if code in _PASSING or code == _NO_LEADER or cause.retriable():
+            kind = _NoLeaderError if code == _NO_LEADER else RetriableError
+            return kind(f"{doing}: no answer from the brokers at {self._servers}: {cause.str()} ({code})")
+        if code == "UNKNOWN_MEMBER_ID":
+            return FatalError(f"{doing}: it has members, and offsets can be set for a group without any: use another")
+        return FatalError(f"{doing}: {cause.str()} ({code})")
+
+
+def _known(offsets: Mapping[LogPartition, int | None]) -> dict[LogPartition, int]:
+    return {partition: offset for partition, offset in offsets.items() if offset is not None}

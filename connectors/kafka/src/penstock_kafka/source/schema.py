@@ -1,0 +1,49 @@
+"""The columns of the source: Spark's own, or with decoded keys and values."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError
+from penstock_kafka.client import HEADERS_TYPE
+
+__all__ = ["BAD_RECORD_TYPE", "record_schema", "validate"]
+
+#: The dead-letter column: null for a record that could be decoded; otherwise why it could not, and the bytes of its key
+#: and its value as they are. With topic, partition, offset, timestamp and headers beside it, nothing of it is lost.
+BAD_RECORD_TYPE = pa.struct(
+    [pa.field("error", pa.string()), pa.field("key", pa.binary()), pa.field("value", pa.binary())]
+)
+
+
+def record_schema(
+    key: pa.DataType, value: pa.DataType, *, headers: bool = False, bad_record_column: str | None = None
+) -> pa.Schema:
+    """Names, order and types of Spark's Kafka source; the dead-letter column comes last, if it has a name."""
+    fields = [
+        pa.field("key", key),
+        pa.field("value", value),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+    if headers:
+        fields.append(pa.field("headers", HEADERS_TYPE))
+    if bad_record_column is not None:
+        fields.append(pa.field(bad_record_column, BAD_RECORD_TYPE))
+    return pa.schema(fields)
+
+
+def validate(schema: pa.Schema, expected: pa.Schema) -> None:
+    """Raises BadConfigurationError unless every column of ``schema`` is one of ``expected``, of its type."""
+    for field in schema:
+        if field.name not in expected.names:
+            hint = " (set includeHeaders to true)" if field.name == "headers" else ""
+            raise BadConfigurationError(
+                f"the schema has a column '{field.name}'{hint}; there are {', '.join(expected.names)}"
+            )
+        wanted = expected.field(field.name).type
+        if field.type != wanted:
+            raise BadConfigurationError(f"the schema has '{field.name}' as {field.type}, and it is {wanted}")

@@ -1,0 +1,304 @@
+"""Ending transactions from outside: what transaction coordinators are asked by others than the producer itself.
+
+Client libraries keep these requests to themselves; kafka-python has their encodings and its connections know how to
+authenticate. Protocol: Kafka's EndTxn, InitProducerId, ListTransactions, DescribeTransactions and OffsetFetch
+requests; KIP-98 (transactions), KIP-664 (listing), KIP-890 (an epoch for each transaction).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+import kafka.errors
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource
+from kafka.errors import KafkaError
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
+
+from penstock.errors import BadConfigurationError, RetriableError
+
+__all__ = ["Coordinators", "Ended", "OpenTransaction", "Proof", "TransactionRef", "coordinators"]
+
+AnswerT = TypeVar("AnswerT")
+
+_TRIES_FOR_S = 60.0
+_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
+#: Requests that may be under way to one broker.
+_IN_FLIGHT = 64
+
+#: The coordinator is busy, moving or not there yet; it finishes what it was told in any case.
+_AGAIN = (
+    "ConcurrentTransactionsError",
+    "CoordinatorLoadInProgressError",
+    "CoordinatorNotAvailableError",
+    "NotCoordinatorError",
+    "UnknownServerError",
+    "KafkaStorageError",
+    "NotEnoughReplicasError",
+    "RequestTimedOutError",
+    "KafkaTimeoutError",
+)
+#: The transaction is over or was never known: committed, aborted, timed out or fenced. Its proof tells which.
+_OVER = (
+    "InvalidTxnStateError",
+    "InvalidProducerEpochError",
+    "ProducerFencedError",
+    "InvalidProducerIdMappingError",
+    "TransactionalIdNotFoundError",
+)
+
+
+@dataclass(frozen=True)
+class TransactionRef:
+    """One transaction for ever: an id's producer id and epoch are those of a single transaction of ours."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class OpenTransaction:
+    """An open transaction as its coordinator describes it. ``started_ms`` and ``timeout_ms`` are milliseconds."""
+
+    ref: TransactionRef
+    state: str
+    started_ms: int
+    timeout_ms: int
+    partitions: tuple[tuple[str, int], ...]
+
+
+class Ended(Enum):
+    """The answer to a request to end a transaction."""
+
+    DONE = "done"  #: ended as asked for, now or by an earlier request
+    OVER = "over"  #: it had ended before, in whatever way
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An offset committed as a part of a transaction: it is there if, and only if, the transaction was committed."""
+
+    offset: int
+    metadata: str
+
+
+class Coordinators:
+    """Connections to the brokers, for requests about transactions. One thread; connects when first asked.
+
+    Every method asks again for up to a minute while a broker is away, busy or no longer the coordinator, then raises
+    :class:`penstock.errors.RetriableError`; refusals are :class:`penstock.errors.BadConfigurationError`.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = {**arguments, "max_in_flight_requests_per_connection": _IN_FLIGHT}
+        self._admin: Any = None
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def end(self, transactions: Sequence[TransactionRef], *, commit: bool) -> list[Ended]:
+        """Commits or aborts each; requests travel together, so that all end at nearly the same moment. Idempotent."""
+        answers: dict[TransactionRef, Ended] = {}
+
+        def attempt() -> list[Ended]:
+            while left := [ref for ref in transactions if ref not in answers][:_IN_FLIGHT]:
+                problem: type[KafkaError] | None = None
+                for ref, code in zip(left, self._run(self._end_all, left, commit), strict=True):
+                    error = kafka.errors.for_code(code)
+                    if code == 0:
+                        answers[ref] = Ended.DONE
+                    elif error.__name__ in _OVER:
+                        answers[ref] = Ended.OVER
+                    else:
+                        problem = error
+                if problem is not None:
+                    raise problem(f"while ending {len(left)} transactions")
+            return [answers[ref] for ref in transactions]
+
+        return self._persist(attempt, "end transactions")
+
+    async def _end_all(self, refs: Sequence[TransactionRef], commit: bool) -> list[int]:
+        nodes = await self._find([ref.transactional_id for ref in refs])
+        # Sent before the first answer is awaited.
+        sent = [
+            self._admin._manager.send(
+                EndTxnRequest(
+                    transactional_id=ref.transactional_id,
+                    producer_id=ref.producer_id,
+                    producer_epoch=ref.epoch,
+                    committed=commit,
+                ),
+                node_id=nodes[ref.transactional_id],
+            )
+            for ref in refs
+        ]
+        return [(await answer).error_code for answer in sent]
+
+    def fence(self, transactional_id: str) -> None:
+        """Aborts whatever is open under the id and shuts its producer out, as a new producer would."""
+
+        def attempt() -> None:
+            code = self._run(self._init_producer_id, transactional_id)
+            if code:
+                raise kafka.errors.for_code(code)(f"while fencing '{transactional_id}'")
+
+        self._persist(attempt, "fence a producer")
+
+    async def _init_producer_id(self, transactional_id: str) -> int:
+        nodes = await self._find([transactional_id])
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=10_000, producer_id=-1, producer_epoch=-1
+        )
+        answer = await self._admin._manager.send(request, node_id=nodes[transactional_id])
+        return int(answer.error_code)
+
+    async def _find(self, transactional_ids: Collection[str]) -> dict[str, int]:
+        """The coordinators, asked anew: they move, and an answer kept from before would be wrong just then."""
+        unknown, nodes = sorted(set(transactional_ids)), {}
+        if not unknown:
+            return {}
+        kind = CoordinatorType.TRANSACTION.value
+        manager = self._admin._manager
+        if manager.broker_version_data.api_version(FindCoordinatorRequest) >= 4:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=unknown, min_version=4)
+            found = {one.key: one for one in (await manager.send(request)).coordinators}
+        else:
+            found = {
+                key: await manager.send(FindCoordinatorRequest(key=key, key_type=kind, max_version=3))
+                for key in unknown
+            }
+        for key, one in found.items():
+            if one.error_code:
+                raise kafka.errors.for_code(one.error_code)(f"while looking for the coordinator of '{key}'")
+            nodes[key] = manager.cluster.add_coordinator(
+                one, CoordinatorType.TRANSACTION, key, synthesize_node_id=False
+            )
+        return nodes
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def open_ids(self, owns: Callable[[str], bool]) -> list[str]:
+        """Ids with an open transaction for which ``owns`` is true, on all brokers. Nothing is touched."""
+
+        def attempt() -> list[str]:
+            listed = self._admin.list_transactions(state_filters=["Ongoing"])
+            return sorted(
+                {one.transactional_id for some in listed.values() for one in some if owns(one.transactional_id)}
+            )
+
+        return self._persist(attempt, "list transactions")
+
+    def describe(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
+        """The state of each id; ids that the coordinator does not know are left out."""
+
+        def attempt() -> dict[str, OpenTransaction]:
+            return {key: found for key in transactional_ids if (found := self._describe(key)) is not None}
+
+        return self._persist(attempt, "describe transactions")
+
+    def _describe(self, transactional_id: str) -> OpenTransaction | None:
+        try:
+            one = self._admin.describe_transactions([transactional_id])[transactional_id]
+        except kafka.errors.TransactionalIdNotFoundError:
+            return None
+        ref = TransactionRef(transactional_id, one.producer_id, one.producer_epoch)
+        partitions = tuple(sorted((p.topic, p.partition) for p in one.topic_partitions))
+        state = str(getattr(one.state, "value", one.state))
+        return OpenTransaction(ref, state, one.transaction_start_time_ms, one.transaction_timeout_ms, partitions)
+
+    def proofs(self, groups: Collection[str]) -> dict[str, Proof]:
+        """What the transactions of each consumer group last committed to it; groups without anything are left out."""
+
+        def attempt() -> dict[str, Proof]:
+            found: dict[str, Proof] = {}
+            for group in groups:  # one by one: brokers before 3.0 take no more
+                for offset in self._admin.list_group_offsets(group).get(group, {}).values():
+                    if group not in found or found[group].offset < offset.offset:
+                        found[group] = Proof(offset.offset, offset.metadata or "")
+            return found
+
+        return self._persist(attempt, "read consumer group offsets")
+
+    def broker_setting(self, name: str) -> str | None:
+        """A broker's setting, the same on all of them by custom; ``None`` if it may not be read."""
+
+        def attempt() -> str | None:
+            broker = str(self._admin._manager.cluster.brokers()[0].node_id)
+            listed = self._admin.describe_configs(
+                [ConfigResource("BROKER", broker, configs=[name])], config_filter="all"
+            )
+            for values in listed.get("broker", {}).values():
+                if name in values:
+                    value = values[name]
+                    return str(value["value"] if isinstance(value, Mapping) else value)
+            return None
+
+        try:
+            return self._persist(attempt, "read the brokers' settings")
+        except BadConfigurationError:
+            return None
+
+    def topic_exists(self, topic: str) -> bool:
+        """Whether there is such a topic."""
+        return self._persist(lambda: topic in self._admin.list_topics(), "list topics")
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def _run(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        return self._admin._manager.run(question, *arguments)
+
+    def _persist(self, attempt: Callable[[], AnswerT], what: str) -> AnswerT:
+        """``attempt`` until it succeeds, with a new connection after each that broke."""
+        deadline, pause = time.monotonic() + _TRIES_FOR_S, _PAUSE_S
+        while True:
+            try:
+                if self._admin is None:
+                    self._admin = KafkaAdminClient(**self._arguments)
+                return attempt()
+            except (KafkaError, OSError) as error:
+                if _is_refusal(error):
+                    self.close()
+                    raise BadConfigurationError(f"the Kafka brokers refuse to {what}: {_words(error)}") from error
+                if type(error).__name__ not in _AGAIN or not isinstance(error, KafkaError):
+                    self.close()
+                if time.monotonic() + pause > deadline:
+                    self.close()
+                    raise RetriableError(
+                        f"could not {what} within {_TRIES_FOR_S:.0f} s ({_words(error)}); nothing is lost, it is done "
+                        "when the query starts again"
+                    ) from error
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        """Ends the connections; the next question opens them anew."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+
+def _is_refusal(error: BaseException) -> bool:
+    name = type(error).__name__
+    return "Authorization" in name or "Authentication" in name or name in ("UnsupportedVersionError", "ClusterAuth")
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+_kept: dict[tuple[int, str], Coordinators] = {}
+
+
+def coordinators(key: str, arguments: Callable[[], Mapping[str, Any]]) -> Coordinators:
+    """The connections of this process for ``key``: kept, since a process commits batch after batch."""
+    # Not shared with a process that was forked, which would read the other one's answers.
+    own = (os.getpid(), key)
+    if own not in _kept:
+        _kept[own] = Coordinators(arguments())
+    return _kept[own]

@@ -1,0 +1,140 @@
+"""Producers that are ready when a task needs one.
+
+Registering a transactional id takes tens of milliseconds. So whenever one is taken, the next is made in the
+background, while the batch is being written; and closing one is done there as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from penstock.errors import PenstockError
+from penstock_kafka.client import BatchProducer, ProducerIdentity
+from penstock_kafka.transactions._coordinators import TransactionRef
+from penstock_kafka.transactions._names import QueryPrefix
+from penstock_kafka.transactions._slots import Slot, SlotLender
+
+__all__ = ["ProducerPool", "ReadyProducer", "producer_pool"]
+
+_log = logging.getLogger("penstock.kafka")
+INIT_TIMEOUT_MS = 60_000
+#: A broker forgets an id that it has not heard of for days (transactional.id.expiration.ms): don't come near that.
+_STALE_AFTER_S = 3600.0
+_KEPT_POOLS = 4
+
+
+@dataclass
+class ReadyProducer:
+    """A producer whose id is registered; its one transaction has not begun."""
+
+    producer: BatchProducer
+    slot: Slot
+    identity: ProducerIdentity
+    made: float
+
+    @property
+    def ref(self) -> TransactionRef:
+        """Its transaction."""
+        return TransactionRef(self.slot.transactional_id, self.identity.producer_id, self.identity.epoch)
+
+
+class ProducerPool:
+    """The producers of one query in one process. A task takes and retires them, a thread does the rest.
+
+    A slot whose transaction waits for the driver is not used again before the plan of a later batch has been seen:
+    registering its id again would abort that transaction.
+    """
+
+    def __init__(self, lender: SlotLender, open_producer: Callable[[str], BatchProducer]) -> None:
+        self._lender = lender
+        self._open_producer = open_producer
+        self._slots: list[Slot] = []
+        self._lock = threading.Lock()
+        self._next: Future[ReadyProducer] | None = None
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="penstock-producers")
+
+    def take(self, plan_id: str) -> ReadyProducer:
+        """A producer for one transaction of the batch that was planned as ``plan_id``. Raises what making it raised."""
+        ready = self._prepared() or self._make(plan_id)
+        ready.slot.use(plan_id)
+        self._next = self._worker.submit(self._make, plan_id)
+        return ready
+
+    def _prepared(self) -> ReadyProducer | None:
+        waiting, self._next = self._next, None
+        if waiting is None:
+            return None
+        try:
+            ready = waiting.result()
+        except PenstockError as error:
+            _log.info("a producer could not be made in advance: %s", error)
+            return None
+        if time.monotonic() - ready.made < _STALE_AFTER_S:
+            return ready
+        self._give_back(ready)
+        return None
+
+    def _make(self, plan_id: str) -> ReadyProducer:
+        slot = self._free_slot(plan_id)
+        try:
+            producer = self._open_producer(slot.transactional_id)
+            try:
+                identity = producer.init_transactions(INIT_TIMEOUT_MS)
+            except BaseException:
+                producer.close()
+                raise
+        except BaseException:
+            with self._lock:
+                self._slots.append(slot)
+            raise
+        return ReadyProducer(producer, slot, identity, time.monotonic())
+
+    def _free_slot(self, plan_id: str) -> Slot:
+        with self._lock:
+            for slot in self._slots:
+                if slot.is_free(plan_id):
+                    self._slots.remove(slot)
+                    return slot
+            return self._lender.lend(plan_id)
+
+    def _give_back(self, ready: ReadyProducer) -> None:
+        with self._lock:
+            self._slots.append(ready.slot)
+        self._worker.submit(ready.producer.close)
+
+    def retire(self, ready: ReadyProducer) -> None:
+        """Ends the producer, not its transaction; its slot is free for later batches."""
+        self._give_back(ready)
+
+    def close(self) -> None:
+        """Ends every producer and gives the slots back to the machine."""
+        with contextlib.suppress(PenstockError):
+            if self._next is not None:
+                self._give_back(self._next.result())
+        self._worker.shutdown()
+        self._lender.close()
+
+
+_pools: dict[int, dict[tuple[QueryPrefix, str], ProducerPool]] = {}
+
+
+def producer_pool(
+    prefix: QueryPrefix, settings_key: str, open_producer: Callable[[str], BatchProducer]
+) -> ProducerPool:
+    """This process's pool of a query, kept from batch to batch. ``settings_key`` changes with the client's settings."""
+    # By process id: a forked process must not touch a producer or a lock that was made before the fork, not even to
+    # forget it.
+    own = _pools.setdefault(os.getpid(), {})
+    key = (prefix, settings_key)
+    if key not in own:
+        while len(own) >= _KEPT_POOLS:
+            own.pop(next(iter(own))).close()
+        own[key] = ProducerPool(SlotLender(prefix), open_producer)
+    return own[key]

@@ -1,0 +1,266 @@
+"""Both producers write what they were given, where it was meant to go, and say what was refused."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from datetime import datetime, timezone
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadConfigurationError
+from penstock_kafka.client import (
+    HEADERS_TYPE,
+    DeliveryError,
+    TransientClientError,
+    native_problem,
+    open_producer,
+)
+
+
+@pytest.fixture(params=["native", "python"])
+def implementation(request):
+    if request.param == "native" and native_problem() and not shutil.which("cc"):
+        pytest.skip(native_problem())
+    return request.param
+
+
+@pytest.fixture
+def opened(kafka, implementation):
+    """Makes a producer with more settings."""
+    producers = []
+
+    def make(**settings):
+        config = {"bootstrap.servers": kafka.address, "linger.ms": "5"}
+        config.update({name.replace("_", "."): str(value) for name, value in settings.items()})
+        producers.append(open_producer(config, implementation))
+        return producers[-1]
+
+    yield make
+    for producer in producers:
+        producer.close()
+        producer.close()
+
+
+def records(topic, values, **columns):
+    count = len(values)
+    return pa.record_batch(
+        {"value": pa.array(values, pa.binary()), "topic": pa.array([topic] * count, pa.string()), **columns}
+    )
+
+
+STAMP = datetime(2024, 2, 29, 12, 30, 15, 250_000, tzinfo=timezone.utc)
+STAMP_MS = int(STAMP.timestamp() * 1000)
+HEADERS = [[("a", b"1"), ("a", None), ("", b"")], None, [], [("ü", b"\x00")]]
+
+
+@pytest.mark.parametrize("has_headers", [False, True])
+@pytest.mark.parametrize("has_timestamp", [False, True])
+@pytest.mark.parametrize("has_partition", [False, True])
+@pytest.mark.parametrize("has_key", [False, True])
+def test_every_combination_of_columns(kafka, opened, has_key, has_partition, has_timestamp, has_headers):
+    topic = kafka.create_topic(partitions=2)
+    columns = {}
+    if has_key:
+        columns["key"] = pa.array([b"k", None, b"", b"k"], pa.binary())
+    if has_partition:
+        columns["partition"] = pa.array([1, None, -1, 0], pa.int32())
+    if has_timestamp:
+        columns["timestamp"] = pa.array([STAMP, None, STAMP, STAMP], pa.timestamp("ms", tz="UTC"))
+    if has_headers:
+        pairs = [one and [{"key": k, "value": v} for k, v in one] for one in HEADERS]
+        columns["headers"] = pa.array(pairs, HEADERS_TYPE)
+    producer = opened()
+    started = time.time() * 1000
+    producer.produce(records(topic, [b"0", b"1", b"2", b"3"], **columns))
+    producer.flush()
+    found = {record.value: record for record in kafka.read(topic)}
+    assert sorted(found) == [b"0", b"1", b"2", b"3"] and producer.failed == 0
+    for i, value in enumerate(sorted(found)):
+        record = found[value]
+        assert record.key == ([b"k", None, b"", b"k"][i] if has_key else None)
+        if has_partition and i in (0, 3):
+            assert record.partition == (1 if i == 0 else 0)
+        if has_timestamp and i != 1:
+            assert record.timestamp == STAMP_MS
+        else:
+            assert started - 60_000 < record.timestamp < started + 60_000
+        assert list(record.headers or []) == ((HEADERS[i] or []) if has_headers else [])
+
+
+def test_null_and_empty_values(kafka, opened):
+    topic = kafka.create_topic()
+    values = [None, b"", b"v", None]
+    producer = opened()
+    producer.produce(records(topic, values))
+    producer.produce(records(topic, [b"", b""]))
+    producer.produce(records(topic, [None, None]))
+    producer.flush()
+    assert [record.value for record in kafka.read(topic)] == [*values, b"", b"", None, None]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.string(), pa.large_binary(), pa.large_string()])
+def test_slices_and_types_of_bytes(kafka, opened, kind):
+    topic = kafka.create_topic()
+    texts = [f"value-{i}" if i % 7 else None for i in range(100)]
+    headers = [[{"key": f"h{i}", "value": b"%d" % i}] * (i % 3) for i in range(100)]
+    batch = pa.record_batch(
+        {
+            "headers": pa.array(headers, HEADERS_TYPE),
+            "extra": pa.array(range(100)),
+            "topic": pa.array(["not-me"] * 50 + [topic] * 50, pa.large_string()),
+            "key": pa.array(texts, pa.string()).cast(kind),
+            "value": pa.array(texts, pa.string()).cast(kind),
+            "timestamp": pa.array([None] * 60 + [STAMP_MS * 1000] * 40, pa.timestamp("us")),
+        }
+    )
+    producer = opened()
+    producer.produce(batch.slice(50, 20))
+    producer.produce(batch.slice(50, 0))
+    producer.produce(batch.slice(90, 10))
+    producer.flush()
+    found = kafka.read(topic)
+    expected = [*range(50, 70), *range(90, 100)]
+    assert [record.value for record in found] == [texts[i] and texts[i].encode() for i in expected]
+    assert [record.key for record in found] == [record.value for record in found]
+    assert [list(record.headers or []) for record in found] == [[(f"h{i}", b"%d" % i)] * (i % 3) for i in expected]
+    assert [record.timestamp == STAMP_MS for record in found] == [i >= 60 for i in expected]
+
+
+def test_a_topic_per_row_keeps_the_order_within_each(kafka, opened):
+    topics = [kafka.create_topic() for _ in range(3)]
+    chosen = [topics[(i * i) % 3 if i < 5_000 else i // 2_000 % 3] for i in range(12_000)]
+    batch = pa.record_batch({"value": [b"%d" % i for i in range(12_000)], "topic": chosen})
+    producer = opened()
+    producer.produce(batch)
+    producer.flush()
+    for topic in topics:
+        expected = [b"%d" % i for i, one in enumerate(chosen) if one == topic]
+        assert [record.value for record in kafka.read(topic)] == expected
+
+
+def test_murmur2_agrees_with_the_java_client(kafka, opened):
+    hashes = {
+        "21": -973932308,
+        "foobar": -790332482,
+        "a-little-bit-long-string": -985981536,
+        "a-little-bit-longer-string": -1486304829,
+        "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+        "abc": 479470107,
+    }
+    topic = kafka.create_topic(partitions=7)
+    producer = opened(partitioner="murmur2_random")
+    producer.produce(records(topic, [b"v"] * len(hashes), key=pa.array(list(hashes), pa.string())))
+    producer.flush()
+    found = {record.key.decode(): record.partition for record in kafka.read(topic)}
+    assert found == {key: (hashed & 0x7FFFFFFF) % 7 for key, hashed in hashes.items()}
+
+
+def test_missing_columns_and_null_topics_are_refused(opened):
+    producer = opened()
+    with pytest.raises(ValueError, match="topic"):
+        producer.produce(pa.record_batch({"value": [b"v"]}))
+    with pytest.raises(ValueError, match="null topic"):
+        producer.produce(pa.record_batch({"value": [b"v"], "topic": pa.array([None], pa.string())}))
+
+
+@pytest.mark.parametrize("refused_by", ["client", "broker"])
+@pytest.mark.parametrize("with_headers", [False, True])
+def test_a_record_that_is_too_large_is_named_and_counted(kafka, opened, refused_by, with_headers):
+    topic = kafka.create_topic(max_message_bytes=50_000)
+    size = 200_000 if refused_by == "broker" else 2_000_000
+    columns = {"headers": pa.array([[{"key": "h", "value": b"v"}]] * 3, HEADERS_TYPE)} if with_headers else {}
+    producer = opened()
+    with pytest.raises(DeliveryError, match=f"{size} bytes.*{topic}") as raised:
+        producer.produce(records(topic, [b"first", b"x" * size, b"last"], **columns))
+        producer.flush()
+    assert raised.value.code == "MSG_SIZE_TOO_LARGE"
+    # It is told again, so that it can't be overlooked; the others are not lost.
+    with pytest.raises(DeliveryError, match=topic):
+        producer.flush()
+    assert producer.failed >= 1
+    values = [record.value for record in kafka.read(topic)]
+    assert values == [b"first", b"last"] or refused_by == "broker"
+
+
+def test_a_missing_partition_and_an_impossible_topic_are_refused(kafka, opened):
+    topic = kafka.create_topic()
+    for target, columns in [(topic, {"partition": pa.array([9], pa.int32())}), ("no spaces!", {})]:
+        producer = opened()
+        with pytest.raises(DeliveryError, match=target):
+            producer.produce(records(target, [b"v"], **columns))
+            producer.flush()
+        assert producer.failed == 1
+
+
+@pytest.mark.parametrize("with_timestamps", [False, True])
+def test_a_queue_smaller_than_the_batch_loses_nothing_and_keeps_order(kafka, opened, with_timestamps):
+    topic = kafka.create_topic()
+    count = 3_000
+    columns = {"timestamp": pa.array([STAMP_MS] * count, pa.timestamp("ms", tz="UTC"))} if with_timestamps else {}
+    producer = opened(queue_buffering_max_messages=100, linger_ms=0)
+    producer.produce(records(topic, [b"%d" % i for i in range(count)], **columns))
+    producer.flush()
+    assert [record.value for record in kafka.read(topic)] == [b"%d" % i for i in range(count)]
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_acks_are_the_users_choice(kafka, opened, acks):
+    topic = kafka.create_topic()
+    producer = opened(acks=acks)
+    producer.produce(records(topic, [b"v"]))
+    producer.flush()
+    deadline = time.monotonic() + 5
+    while not kafka.read(topic):
+        assert time.monotonic() < deadline
+
+
+def test_unreachable_brokers_are_a_transient_error(implementation):
+    producer = open_producer(
+        {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": "1500", "queue.buffering.max.messages": "10"},
+        implementation,
+    )
+    started = time.monotonic()
+    with pytest.raises(TransientClientError, match=r"delivery\.timeout\.ms"):
+        # Far more than the queue holds: waiting for room must end, too.
+        producer.produce(records("t", [b"v"] * 5_000))
+        producer.flush()
+    assert time.monotonic() - started < 15
+    started = time.monotonic()
+    producer.close()
+    assert time.monotonic() - started < 5
+
+
+def test_closing_drops_what_is_unsent_at_once(implementation):
+    producer = open_producer({"bootstrap.servers": "127.0.0.1:1"}, implementation)
+    producer.produce(records("t", [b"v"] * 10_000))
+    started = time.monotonic()
+    producer.close()
+    assert time.monotonic() - started < 5
+
+
+def test_a_bad_setting_is_named_and_its_value_is_not(implementation):
+    with pytest.raises(BadConfigurationError, match=r"compression\.type") as raised:
+        open_producer({"bootstrap.servers": "127.0.0.1:1", "compression.type": "hush"}, implementation)
+    assert "hush" not in str(raised.value)
+
+
+def test_memory_stays_when_producing_again_and_again(kafka, opened):
+    topic = kafka.create_topic(partitions=2)
+    headers = pa.array([[{"key": "h", "value": b"v" * 100}]] * 1_000, HEADERS_TYPE)
+    plain, full = records(topic, [b"x" * 2_000] * 1_000), records(topic, [b"x" * 2_000] * 1_000, headers=headers)
+
+    def resident_mb():
+        with open("/proc/self/statm") as statm:
+            return int(statm.read().split()[1]) * 4096 / 1e6
+
+    producer = opened(queue_buffering_max_kbytes=4096)
+    for turn in range(100):
+        producer.produce(full if turn % 3 == 0 else plain)
+        if turn == 30:
+            producer.flush()
+            before = resident_mb()
+    producer.flush()
+    # 2 MB a turn: what is kept would show as 140.
+    assert resident_mb() - before < 50

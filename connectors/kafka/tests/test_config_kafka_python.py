@@ -1,0 +1,189 @@
+"""Arguments for kafka-python, held against what it declares; tokens, against a server of the test's own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import parse_qs
+
+import pytest
+from kafka import KafkaAdminClient
+
+from penstock import BadConfigurationError, RetriableError
+from penstock_kafka.config import ClientSettings
+
+EVERYTHING = {
+    "bootstrap.servers": "SASL_SSL://a:1, b:2,",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "u",
+    "sasl.password": "hunter2",
+    "client.dns.lookup": "use_all_dns_ips",
+    "client.id": "me",
+    "connections.max.idle.ms": "60000",
+    "metadata.max.age.ms": "50000",
+    "receive.buffer.bytes": "65536",
+    "receive.message.max.bytes": "200000000",
+    "reconnect.backoff.max.ms": "2000",
+    "reconnect.backoff.ms": "20",
+    "request.timeout.ms": "7000",
+    "retry.backoff.ms": "30",
+    "send.buffer.bytes": "65536",
+    "fetch.min.bytes": "1",
+}
+
+
+def arguments(**given):
+    kafka = {"bootstrap.servers": "h:1", **{name.replace("_", "."): text for name, text in given.items()}}
+    return ClientSettings.from_options(kafka, "admin").kafka_python()
+
+
+def test_every_argument_is_one():
+    found = ClientSettings.from_options(EVERYTHING, "admin").kafka_python()
+    assert set(found) <= set(KafkaAdminClient.DEFAULT_CONFIG)
+    del found["ssl_context"]
+    assert found == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "client_dns_lookup": "use_all_dns_ips",
+        "client_id": "me",
+        "connections_max_idle_ms": 60000,
+        "metadata_max_age_ms": 50000,
+        "receive_buffer_bytes": 65536,
+        "receive_message_max_bytes": 200000000,
+        "reconnect_backoff_max_ms": 2000,
+        "reconnect_backoff_ms": 20,
+        "request_timeout_ms": 7000,
+        "retry_backoff_ms": 30,
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_password": "hunter2",
+        "sasl_plain_username": "u",
+        "security_protocol": "SASL_SSL",
+        "send_buffer_bytes": 65536,
+    }
+
+
+def test_plain_text_needs_little_and_system_defaults_stay():
+    found = arguments(connections_max_idle_ms="0", send_buffer_bytes="-1")
+    assert found == {"bootstrap_servers": ["h:1"], "security_protocol": "PLAINTEXT"}
+
+
+def test_tasks_do_not_import_it():
+    code = "import sys, penstock_kafka.options; sys.exit('kafka' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+def test_a_real_client_takes_them(kafka):
+    client = KafkaAdminClient(
+        **ClientSettings.from_options({"bootstrap.servers": kafka.address}, "admin").kafka_python()
+    )
+    try:
+        assert client.describe_cluster()
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"retry_backoff_ms": "x"}, "'kafka.retry.backoff.ms' needs a whole number, not 'x'"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "'kafka.sasl.username' is missing: PLAIN"),
+        ({"security_protocol": "SASL_SSL"}, "pip install gssapi"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "oauthbearer.method' must be oidc"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_method": "oidc"},
+            "'kafka.sasl.oauthbearer.token.endpoint.url' is missing",
+        ),
+        (
+            {
+                "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_method": "oidc",
+                "sasl_oauthbearer_token_endpoint_url": "file:///etc/passwd",
+            },
+            "must begin with https:// or http://",
+        ),
+    ],
+)  # fmt: skip
+def test_what_it_can_not_do(given, message, monkeypatch):
+    monkeypatch.setattr("penstock_kafka.config._kafka_python.find_spec", lambda name: None)
+    with pytest.raises(BadConfigurationError) as caught:
+        arguments(**given)
+    assert message in str(caught.value)
+
+
+@pytest.fixture
+def tokens():
+    """A token endpoint: ``asked`` holds requests, ``answer`` what it says (status, body)."""
+
+    class Endpoint(BaseHTTPRequestHandler):
+        asked: list = []  # noqa: RUF012
+        answer = (200, {"access_token": "t1", "expires_in": 600})
+
+        def do_POST(self):
+            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.asked.append((self.headers["Authorization"], form))
+            status, body = type(self).answer
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *arguments):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Endpoint)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Endpoint.url = f"http://127.0.0.1:{server.server_port}/token"
+    yield Endpoint
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def provider(url, **more):
+    return arguments(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_method="oidc",
+        sasl_oauthbearer_token_endpoint_url=url, sasl_oauthbearer_client_id="me",
+        sasl_oauthbearer_client_secret="hunter2", **more,
+    )["sasl_oauth_token_provider"]  # fmt: skip
+
+
+def test_tokens_are_fetched_and_kept(tokens):
+    made = provider(tokens.url, sasl_oauthbearer_scope="a b", sasl_oauthbearer_extensions="x=1,y=2")
+    assert (made.token(), made.token(), made.extensions()) == ("t1", "t1", {"x": "1", "y": "2"})
+    basic = "Basic " + base64.b64encode(b"me:hunter2").decode()
+    assert tokens.asked == [(basic, {"grant_type": ["client_credentials"], "scope": ["a b"]})]
+    assert "hunter2" not in repr(made) and "t1" not in repr(made)
+
+
+def test_old_tokens_are_renewed(tokens):
+    tokens.answer = (200, {"access_token": "t1", "expires_in": 0})
+    made = provider(tokens.url)
+    assert made.token() == "t1"
+    tokens.answer = (200, {"access_token": "t2"})
+    assert made.token() == "t2"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ((401, {"error": "hunter2"}), BadConfigurationError),
+        ((503, {}), RetriableError),
+        ((200, {"token": "hunter2"}), BadConfigurationError),
+        ((200, ["hunter2"]), BadConfigurationError),
+    ],
+)
+def test_refusals(tokens, answer, error):
+    tokens.answer = answer
+    with pytest.raises(error) as caught:
+        provider(tokens.url).token()
+    assert tokens.url in str(caught.value) and "hunter2" not in str(caught.value)
+
+
+def test_nobody_there(tokens):
+    with pytest.raises(RetriableError, match="can't be reached"):
+        provider("http://127.0.0.1:9/token").token()

@@ -1,0 +1,108 @@
+"""The sink's options, and settings that contradict the delivery."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from penstock import BadConfigurationError
+from penstock_kafka.config import check_transaction_timeout
+from penstock_kafka.options import SINK_OPTIONS, SinkOptions
+
+
+def sink(**given):
+    options = {"kafka.bootstrap.servers": "h:1", **{name.replace("__", "."): str(v) for name, v in given.items()}}
+    return SinkOptions.from_values(SINK_OPTIONS.parse(options, owner="sink penstock.kafka"))
+
+
+def test_defaults():
+    made = sink()
+    assert (made.topic, made.delivery, made.partitioner, made.client) == (None, "at-least-once", "murmur2", "auto")
+    assert (made.transactional_id_prefix, made.transaction_timeout_ms, made.log_failures_only) == (None, None, False)
+    assert made.key_format.is_raw and made.value_format.is_raw and not made.plan_is_deterministic
+
+
+def test_every_option_arrives():
+    made = sink(
+        topic=" t ", delivery="Exactly-Once", partitioner="Round-Robin", client="native", transactionTimeout="5m",
+        transactionalIdPrefix="mine-", deterministicPlan="true", includeHeaders="true", value__format="avro",
+        value__schema='"long"', key__format="json", kafka__acks="all", kafka__enable__idempotence="true",
+    )  # fmt: skip
+    assert (made.topic, made.delivery, made.partitioner, made.client) == ("t", "exactly-once", "round-robin", "native")
+    assert (made.transactional_id_prefix, made.transaction_timeout_ms) == ("mine-", 300_000)
+    assert made.plan_is_deterministic and made.key_format.name == "json"
+    assert dict(made.value_format.options) == {"schema": '"long"'}
+    assert made.producer.librdkafka()["acks"] == "all" and "acks" not in made.admin.librdkafka()
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("text", "partitioner"),
+    [("default", "murmur2"), ("Murmur2", "murmur2"), ("task", "task"), ("my.own:choose", "my.own:choose")],
+)
+def test_partitioners(text, partitioner):
+    assert sink(partitioner=text).partitioner == partitioner
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"topics": "t"}, "sink penstock.kafka has no option 'topics'; did you mean 'topic'?"),
+        ({"topic": "a b"}, "'a b' can't be a topic"),
+        ({"delivery": "exactly_once"}, "did you mean 'exactly-once'?"),
+        ({"partitioner": "murmur3"}, "'murmur3' is not one of murmur2, round-robin, task, nor a function"),
+        ({"logFailuresOnly": "true"}, "would break delivery=at-least-once"),
+        ({"logFailuresOnly": "true", "delivery": "exactly-once"}, "would break delivery=exactly-once"),
+        ({"transactionTimeout": "5m"}, "'transactionTimeout' is for transactions, which delivery=at-least-once"),
+        ({"transactionalIdPrefix": "p", "delivery": "none"}, "delivery=none does without"),
+        ({"deterministicPlan": "true"}, "'deterministicPlan' is for transactions"),
+        ({"transactionTimeout": "5", "delivery": "exactly-once"}, "below the least value 1000"),
+        ({"transactionalIdPrefix": " ", "delivery": "exactly-once"}, "needs 1 to 200 printable characters"),
+        ({"transactionalIdPrefix": "a\n", "delivery": "exactly-once"}, "needs 1 to 200 printable characters"),
+        ({"kafka__key__serializer": "x"}, "'key.format'"),
+        ({"kafka__transactional__id": "x"}, "'transactionalIdPrefix'"),
+        ({"value__format": "json", "value__schema": "id long"}, "the value column's type says what is written"),
+        ({"badRecords": "fail"}, "has no option 'badRecords'"),
+    ],
+)
+def test_mistakes(given, message):
+    with pytest.raises(BadConfigurationError) as caught:
+        sink(**given)
+    assert message in str(caught.value)
+
+
+CONTRADICTIONS = {
+    "acks": ("1", "at-least-once exactly-once"),
+    "request.required.acks": ("0", "at-least-once exactly-once"),
+    "retries": ("0", "at-least-once exactly-once"),
+    "enable.idempotence": ("false", "exactly-once"),
+    "max.in.flight.requests.per.connection": ("6", "at-least-once exactly-once"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+@pytest.mark.parametrize("delivery", ["none", "at-least-once", "exactly-once"])
+def test_settings_must_not_contradict_the_delivery(name, delivery):
+    value, refused_by = CONTRADICTIONS[name]
+    given = {"delivery": delivery, f"kafka__{name.replace('.', '__')}": value}
+    if delivery not in refused_by.split():
+        assert sink(**given).delivery == delivery
+    else:
+        with pytest.raises(BadConfigurationError, match=r"option 'kafka\.\S+' must"):
+            sink(**given)
+
+
+def test_many_requests_in_flight_without_idempotence():
+    sink(kafka__enable__idempotence="false", kafka__max__in__flight="9")
+
+
+def test_records_do_not_outlive_their_transaction():
+    message = "must not be longer than a transaction may last, 60000 ms"
+    for given in ("120000", "0"):
+        with pytest.raises(BadConfigurationError, match=message):
+            sink(delivery="exactly-once", transactionTimeout="1m", kafka__delivery__timeout__ms=given)
+    made = sink(delivery="exactly-once", kafka__message__timeout__ms="120000")
+    check_transaction_timeout(made.producer, 120_000)
+    with pytest.raises(BadConfigurationError, match=message):
+        check_transaction_timeout(made.producer, 60_000)

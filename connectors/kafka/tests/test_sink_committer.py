@@ -1,0 +1,219 @@
+"""The driver's side of the exactly-once sink on a real broker: every way in which a transaction can have ended."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import pyarrow as pa
+import pytest
+
+import penstock_kafka.sink._committer as committing
+from penstock.errors import FatalError
+from penstock.metrics import Metrics
+from penstock.sink import CommitOutcome
+from penstock_kafka.client import open_producer
+from penstock_kafka.dev import KafkaToolbox, kafka_server
+from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
+from penstock_kafka.sink._committer import KafkaCommitter
+from penstock_kafka.transactions import Coordinators, QueryPrefix, TransactionRef
+
+COMMITTED, ALREADY, LOST = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST
+
+
+class Query:
+    """A query's transactions, written as its tasks would."""
+
+    def __init__(self, kafka):
+        self.kafka = kafka
+        self.prefix = QueryPrefix("test", uuid.uuid4().hex)
+        self.topic = kafka.create_topic(partitions=2)
+        self.coordinators = Coordinators({"bootstrap_servers": kafka.address})
+        self.committer = KafkaCommitter(self.coordinators, self.prefix, Metrics())
+        self.producers = []
+
+    def prepare(self, slot, *, batch_id=3, values=(b"a", b"b"), timeout_ms=60_000):
+        transactional_id, attempt = self.prefix.transactional_id("0123abcd", slot), uuid.uuid4().hex
+        settings = {"transactional.id": transactional_id, "transaction.timeout.ms": str(timeout_ms)}
+        producer = open_producer({"bootstrap.servers": self.kafka.address, **settings})
+        self.producers.append(producer)
+        identity = producer.init_transactions(30_000)
+        producer.begin_transaction()
+        topics = pa.array([self.topic] * len(values), pa.string())
+        producer.produce(pa.record_batch({"value": pa.array(values, pa.binary()), "topic": topics}))
+        producer.send_offset(transactional_id, self.topic, 0, batch_id, attempt, 30_000)
+        producer.flush()
+        ref = TransactionRef(transactional_id, identity.producer_id, identity.epoch)
+        return KafkaCommittable(ref, batch_id, attempt, len(values), time.time_ns() // 1_000_000)
+
+    def values(self, isolation="read_committed"):
+        return sorted(record.value for record in self.kafka.read(self.topic, isolation))
+
+    def close(self):
+        self.coordinators.close()
+        for producer in self.producers:
+            producer.close()
+
+
+@pytest.fixture
+def query(kafka):
+    made = Query(kafka)
+    yield made
+    made.close()
+
+
+def test_a_batch_appears_as_a_whole_and_a_second_commit_changes_nothing(query):
+    batch = [query.prepare(slot) for slot in range(3)]
+    assert query.values() == []
+    assert query.committer.commit(batch) == [COMMITTED] * 3
+    assert query.values() == [b"a"] * 3 + [b"b"] * 3
+    assert query.committer.commit(batch) == [ALREADY] * 3
+    query.committer.abort(batch, [])
+    assert query.values() == [b"a"] * 3 + [b"b"] * 3
+
+
+def test_a_batch_of_more_transactions_than_travel_at_once(query, monkeypatch):
+    monkeypatch.setattr("penstock_kafka.transactions._coordinators._IN_FLIGHT", 4)
+    batch = [query.prepare(slot, values=[b"x"]) for slot in range(11)]
+    assert query.committer.commit(batch) == [COMMITTED] * 11
+    assert query.values() == [b"x"] * 11
+
+
+def test_a_commit_that_was_cut_short_is_finished(query):
+    batch = [query.prepare(slot) for slot in range(3)]
+    query.coordinators.end([batch[1].ref], commit=True)
+    assert query.committer.commit(batch) == [COMMITTED, ALREADY, COMMITTED]
+    assert len(query.values()) == 6
+
+
+def test_if_one_is_lost_before_any_was_committed_the_whole_batch_is_given_up(query):
+    batch = [query.prepare(slot) for slot in range(3)]
+    query.coordinators.fence(batch[1].ref.transactional_id)
+    assert query.committer.commit(batch) == [LOST] * 3
+    assert query.values() == []
+    assert query.coordinators.open_ids(query.prefix.owns) == []
+
+
+def test_if_one_is_lost_after_another_was_committed_only_that_one_is_reported(query):
+    batch = [query.prepare(slot) for slot in range(3)]
+    query.coordinators.end([batch[0].ref], commit=True)
+    query.coordinators.end([batch[1].ref], commit=False)
+    assert query.committer.commit(batch) == [ALREADY, LOST, COMMITTED]
+    assert len(query.values()) == 4
+
+
+@pytest.mark.parametrize("ended", ["committed", "aborted"])
+def test_the_proof_outlives_the_transactional_id(query, ended):
+    """The slot has been used again, or taken by hand: its coordinator remembers nothing of the transaction."""
+    prepared = query.prepare(0)
+    query.coordinators.end([prepared.ref], commit=ended == "committed")
+    for _ in range(2):
+        query.coordinators.fence(prepared.ref.transactional_id)
+    assert query.committer.commit([prepared]) == [ALREADY if ended == "committed" else LOST]
+    later = query.prepare(0, batch_id=4)
+    assert query.committer.commit([prepared]) == [ALREADY if ended == "committed" else LOST]
+    assert query.committer.commit([later]) == [COMMITTED]
+
+
+def test_a_committed_batch_is_not_lost_while_its_markers_are_being_written(query):
+    """Asked at once after the commit, over and over: never LOST."""
+    for batch_id in range(10):
+        prepared = query.prepare(0, batch_id=batch_id)
+        query.coordinators.end([prepared.ref], commit=True)
+        assert query.committer.commit([prepared]) == [ALREADY]
+
+
+def test_lingering_transactions_of_this_query_only_are_aborted(kafka, query):
+    other = Query(kafka)
+    try:
+        own, foreign = [query.prepare(slot) for slot in range(3)], other.prepare(0)
+        assert query.committer.abort_lingering() == 3
+        assert query.committer.abort_lingering() == 0
+        assert other.committer.commit([foreign]) == [COMMITTED]
+        assert query.committer.commit(own) == [LOST] * 3
+    finally:
+        other.close()
+
+
+def test_a_proof_that_may_have_been_forgotten_is_not_taken_for_a_loss(query, monkeypatch):
+    prepared = query.prepare(0)
+    query.coordinators.end([prepared.ref], commit=False)
+    week = 7 * 86_400_000
+    old = KafkaCommittable(prepared.ref, 3, prepared.attempt_id, 2, prepared.prepared_ms - week)
+    with pytest.raises(FatalError, match="Look into the topic"):
+        query.committer.commit([old])
+
+
+def test_transactions_that_time_out_between_decision_and_commit_are_lost_and_said_so(tmp_path):
+    properties = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    with kafka_server(tmp_path, properties) as server:
+        query = Query(KafkaToolbox(server.address))
+        try:
+            batch = [query.prepare(slot, timeout_ms=1000) for slot in range(2)]
+            deadline = time.monotonic() + 20
+            while query.coordinators.open_ids(query.prefix.owns) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert query.committer.commit(batch) == [LOST, LOST]
+            assert query.values() == []
+        finally:
+            query.close()
+
+
+def test_a_broker_that_restarts_in_the_middle_of_a_commit(tmp_path, monkeypatch):
+    with kafka_server(tmp_path) as server:
+        query = Query(KafkaToolbox(server.address))
+        try:
+            batch = [query.prepare(slot) for slot in range(3)]
+            end, answered = query.coordinators._end_all, []
+
+            async def killed_on_the_way(refs, commit):
+                if not answered:
+                    await end(refs[:1], commit)
+                    answered.append(True)
+                    server.kill()
+                    server.start()
+                return await end(refs, commit)
+
+            monkeypatch.setattr(query.coordinators, "_end_all", killed_on_the_way)
+            assert query.committer.commit(batch) == [COMMITTED] * 3
+            assert len(query.values()) == 6
+        finally:
+            query.close()
+
+
+def test_epochs_run_out_and_the_producer_id_rolls_over(query, monkeypatch):
+    """An id's epoch is a 16-bit number: near its end the coordinator hands out another producer id."""
+    transactional_id = query.prefix.transactional_id("0123abcd", 0)
+    first = query.prepare(0, batch_id=0)
+    assert query.committer.commit([first]) == [COMMITTED]
+    use_up_epochs(query.coordinators, transactional_id, until=32_760)
+    batches = [first]
+    for batch_id in range(1, 8):
+        batches.append(query.prepare(0, batch_id=batch_id))
+        assert query.committer.commit(batches[-1:]) == [COMMITTED]
+        assert query.committer.commit(batches[-1:]) == [ALREADY]
+    assert len({prepared.ref.producer_id for prepared in batches}) > 1, "the epochs never ran out"
+    assert len(query.values()) == 16
+
+
+def use_up_epochs(coordinators, transactional_id, until):
+    from kafka.protocol.producer import InitProducerIdRequest
+
+    async def init(times):
+        nodes = await coordinators._find([transactional_id])
+        fields = {"transactional_id": transactional_id, "transaction_timeout_ms": 10_000}
+        requests = [InitProducerIdRequest(**fields, producer_id=-1, producer_epoch=-1) for _ in range(times)]
+        send = coordinators._admin._manager.send
+        answers = [send(request, node_id=nodes[transactional_id]) for request in requests]
+        return [(await answer).producer_epoch for answer in answers]
+
+    epoch = 0
+    while epoch < until:
+        epoch = coordinators._run(init, min(60, until - epoch))[-1]
+
+
+def test_committables_are_stored_field_by_field():
+    prepared = KafkaCommittable(TransactionRef("t.q.0123abcd.0", 7, 3), 12, "ab" * 16, 1000, 1_700_000_000_000)
+    stored = COMMITTABLE_SERIALIZER.pack(prepared)
+    assert COMMITTABLE_SERIALIZER.unpack(stored) == prepared and stored.version == 1
+    assert committing.FORGETTING_SETTINGS

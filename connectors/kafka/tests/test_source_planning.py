@@ -1,0 +1,216 @@
+"""What the source asks the brokers: partitions, positions, groups; and what it says when they don't answer."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock import BadConfigurationError, DataLostError, RetriableError
+from penstock.source import ReadLimits
+from penstock.source.log import LogPartition
+from penstock_kafka.source.admin import KafkaAdmin
+
+ALL = ReadLimits()
+OR_LATEST = {"startingOffsetsByTimestampStrategy": "latest"}
+
+
+def ranges(splits):
+    return [(split.partition, split.start, split.end) for split in splits]
+
+
+def records(count, **fields):
+    return [{"value": str(number), "partition": 0, **fields} for number in range(count)]
+
+
+def go_on(source, enumerator, until=1):
+    """Takes batches, as Spark's triggers do, until there are so many splits."""
+    found = []
+    deadline = time.monotonic() + 20
+    while len(found) < until and time.monotonic() < deadline:
+        source.coordinator.run_handlers()
+        found += enumerator.take_batch(ALL)
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture(scope="module")
+def topic(kafka):
+    """Ten records at times 1000 to 10000 ms in partition 0, five in partition 1, none in partition 2."""
+    topic = kafka.create_topic(partitions=3)
+    stamped = [
+        {"value": str(n), "partition": p, "timestamp": (n + 1) * 1000} for p, k in ((0, 10), (1, 5)) for n in range(k)
+    ]
+    kafka.produce(topic, stamped)
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [(0, 0, 10), (1, 0, 5)]),
+        ({"startingTimestamp": 6000, **OR_LATEST}, [(0, 5, 10)]),
+        ({"startingTimestamp": 3000, "endingTimestamp": 5500, **OR_LATEST}, [(0, 2, 5), (1, 2, 5)]),
+        ({"startingOffsetsByTimestamp": {"0": 9000, "1": 0, "2": 0}, **OR_LATEST}, [(0, 8, 10), (1, 0, 5)]),
+        ({"startingOffsets": {"0": 3, "1": -2, "2": -2}}, [(0, 3, 10), (1, 0, 5)]),
+        ({"endingOffsets": {"0": -1, "1": 2, "2": 0}}, [(0, 0, 10), (1, 0, 2)]),
+        ({"minPartitions": 6}, [(0, 0, 2), (0, 2, 5), (0, 5, 7), (0, 7, 10), (1, 0, 2), (1, 2, 5)]),
+    ],
+)
+def test_batch_ranges(kafka_source, topic, options, expected):
+    given = {name: json.dumps({topic: value}) if isinstance(value, dict) else value for name, value in options.items()}
+    assert ranges(kafka_source(subscribe=topic, **given).list_splits()) == expected
+
+
+def test_timestamp_without_a_record_is_an_error(kafka_source, topic):
+    with pytest.raises(BadConfigurationError, match=f"no record of {topic}-1 is as young as 6000"):
+        kafka_source(subscribe=topic, startingTimestamp=6000).list_splits()
+
+
+def test_ways_to_name_what_is_read(kafka, kafka_source, topic):
+    assigned = kafka_source(assign=json.dumps({topic: [1]})).list_splits()
+    assert ranges(assigned) == [(1, 0, 5)]
+    other = kafka.create_topic(f"{topic}-other")
+    kafka.produce(other, [b"x"])
+    both = kafka_source(subscribe=f"{topic},{other}").list_splits()
+    assert {split.stream for split in both} == {topic, other}
+    assert {split.stream for split in kafka_source(subscribePattern=f"{topic}.*").list_splits()} == {topic, other}
+    assert {split.stream for split in kafka_source(subscribePattern=f"{topic}").list_splits()} == {topic}
+    assert kafka_source(subscribePattern="no-topic-is-called-so.*").list_splits() == []
+
+
+def test_kafkas_own_topics_are_not_found_by_a_pattern(kafka, kafka_source, topic):
+    assert "__consumer_offsets" in KafkaAdmin({"bootstrap.servers": kafka.address}, read_committed=True).topic_names()
+    found = kafka_source(subscribePattern=f"__.*|{topic}").list_splits()
+    assert {split.stream for split in found} == {topic}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "not-there-1,not-there-2"}, "topic 'not-there-1', topic 'not-there-2' can't be read"),
+        ({"assign": '{"not-there": [0]}'}, "topic 'not-there' can't be read"),
+        ({"assign": '{"%s": [0, 7]}'}, "partition .*-7 can't be read"),
+    ],
+)
+def test_missing_topic_is_named(kafka_source, topic, options, message):
+    options = {name: text.replace("%s", topic) for name, text in options.items()}
+    with pytest.raises(BadConfigurationError, match=message):
+        kafka_source(**options).list_splits()
+
+
+def test_start_at_latest_makes_no_sense_in_a_batch(kafka_source, topic):
+    with pytest.raises(BadConfigurationError, match="startingOffsets"):
+        kafka_source(subscribe=topic, startingOffsets="latest").list_splits()
+
+
+def test_latest_is_asked_in_a_few_milliseconds(kafka, topic):
+    """It is on the path of every trigger."""
+    admin = KafkaAdmin({"bootstrap.servers": kafka.address}, read_committed=True)
+    partitions = [LogPartition(topic, number) for number in range(3)]
+    admin.latest(partitions)
+    times = []
+    for _ in range(20):
+        began = time.perf_counter()
+        assert admin.latest(partitions)[partitions[0]] == 10
+        times.append(time.perf_counter() - began)
+    assert sorted(times)[10] < 0.02
+
+
+def test_open_transaction_holds_the_latest_back(kafka, kafka_source):
+    topic = kafka.create_topic()
+    kafka.produce(topic, records(3))
+    producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": f"{topic}-open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush()
+    assert ranges(kafka_source(subscribe=topic).list_splits()) == [(0, 0, 3)]
+    uncommitted = kafka_source(subscribe=topic, **{"kafka_isolation_level": "read_uncommitted"})
+    assert ranges(uncommitted.list_splits()) == [(0, 0, 4)]
+    # A query that has read the open record under the other isolation waits; nothing is lost.
+    stored = uncommitted.source.adopt_offset({topic: {"0": 4}})
+    committed = kafka_source(subscribe=topic)
+    with committed.enumerator(stored) as enumerator:
+        assert enumerator.take_batch(ALL) == []
+        producer.abort_transaction()
+        kafka.produce(topic, [b"after"])
+        assert ranges(enumerator.take_batch(ALL)) == [(0, 4, 6)]
+    assert [row["value"] for row in committed.read(committed.list_splits())] == [b"0", b"1", b"2", b"after"]
+
+
+def test_group_offsets_are_a_start_and_are_kept_up_to_date(kafka, kafka_source):
+    topic = kafka.create_topic(partitions=2)
+    group = f"{topic}-group"
+    kafka.produce(topic, [*records(10), *records(4, partition=1)])
+    source = kafka_source(subscribe=topic, startingOffsets="earliest", commitGroupOffsets=group)
+    with source.enumerator() as enumerator:
+        first = enumerator.take_batch(ReadLimits(max_records=7))
+        enumerator.notify_checkpoint_complete(first)
+    following = kafka_source(subscribe=topic, startingOffsets="group-offsets", commitGroupOffsets=group)
+    assert ranges(following.list_splits()) == [(0, 5, 10), (1, 2, 4)]
+    unknown = kafka_source(subscribe=topic, startingOffsets="group-offsets", **{"kafka_group_id": f"{group}-unknown"})
+    with pytest.raises(BadConfigurationError, match=f"'{group}-unknown' has committed nothing for {topic}-0"):
+        unknown.list_splits()
+    fallback = kafka_source(
+        subscribe=topic, startingOffsets="group-offsets", groupOffsetsFallback="earliest", kafka_group_id=f"{group}-x"
+    )
+    assert ranges(fallback.list_splits()) == [(0, 0, 10), (1, 0, 4)]
+
+
+def test_partitions_and_topics_that_appear_are_read_from_their_beginning(kafka, kafka_source):
+    topic = kafka.create_topic()
+    kafka.produce(topic, records(3))
+    source = kafka_source(subscribePattern=f"{topic}.*", startingOffsets="latest", discoveryInterval="50ms")
+    with source.enumerator() as enumerator:
+        assert enumerator.take_batch(ALL) == []
+        kafka.add_partitions(topic, 2)
+        kafka.produce(topic, [{"value": "new", "partition": 1}])
+        other = kafka.create_topic(f"{topic}-later")
+        kafka.produce(other, [b"other"])
+        found = go_on(source, enumerator, until=2)
+        assert sorted(str(split.log_partition) for split in found) == sorted([f"{topic}-1", f"{other}-0"])
+        assert set(enumerator.snapshot_state().incarnations) == {topic, other}
+
+
+def test_topic_made_anew_is_told_by_its_id(kafka, kafka_source):
+    topic = kafka.create_topic()
+    kafka.produce(topic, records(3))
+    source = kafka_source(subscribe=topic, startingOffsets="earliest")
+    with source.enumerator() as enumerator:
+        enumerator.take_batch(ALL)
+        state = enumerator.snapshot_state()
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic)
+    kafka.produce(topic, records(10))
+    again = kafka_source(subscribe=topic)
+    with (
+        again.enumerator(state) as enumerator,
+        pytest.raises(DataLostError, match=f"'{topic}' was deleted and made anew"),
+    ):
+        enumerator.take_batch(ALL)
+    lenient = kafka_source(subscribe=topic, failOnDataLoss="false")
+    with lenient.enumerator(state) as enumerator:
+        assert ranges(enumerator.take_batch(ALL)) == [(0, 0, 10)]
+
+
+def test_topic_that_is_deleted_in_mid_query_ends_it(kafka, kafka_source):
+    topic = kafka.create_topic()
+    kafka.produce(topic, records(3))
+    source = kafka_source(subscribe=topic, startingOffsets="earliest", discoveryInterval="50ms")
+    with source.enumerator() as enumerator:
+        enumerator.take_batch(ALL)
+        kafka.delete_topic(topic)
+        with pytest.raises(DataLostError, match=f"{topic}-0 can't be found any more"):
+            go_on(source, enumerator)
+
+
+def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
+    impatient = lambda config, **_: KafkaAdmin(config, read_committed=True, patience_s=0.5)  # noqa: E731
+    monkeypatch.setattr("penstock_kafka.source.kafka_source.KafkaAdmin", impatient)
+    began = time.monotonic()
+    with pytest.raises(RetriableError, match=r"no answer from the brokers at 127\.0\.0\.1:1: "):
+        kafka_source("127.0.0.1:1", subscribe="t", fetchOffset_numRetries=1).list_splits()
+    assert time.monotonic() - began < 10

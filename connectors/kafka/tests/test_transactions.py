@@ -1,0 +1,255 @@
+"""Transactional ids, slots, prepared producers, and what coordinators answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+import pytest
+
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock_kafka.client import DeliveryError, ProducerFencedError, open_producer
+from penstock_kafka.transactions import (
+    Coordinators,
+    Ended,
+    ProducerPool,
+    Proof,
+    QueryPrefix,
+    SlotLender,
+    TransactionRef,
+)
+
+RECORDS = [{"value": b"1"}, {"value": b"2"}]
+
+
+def test_a_prefix_owns_its_own_ids_only():
+    query = QueryPrefix("a", "q1")
+    assert query.owns(query.transactional_id("0123abcd", 7))
+    others = [QueryPrefix("a", "q10"), QueryPrefix("a.q1", "0123abcd"), QueryPrefix("b", "q1"), QueryPrefix("", "a.q1")]
+    assert not [other for other in others if query.owns(other.transactional_id("0123abcd", 7))]
+    assert not query.owns("a.q1.by-hand") and not query.owns("a.q1.0123abcd.7.more")
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from penstock_kafka.transactions import QueryPrefix, SlotLender
+lender = SlotLender(QueryPrefix("p", "q"), Path(sys.argv[1]))
+print(lender.lend("plan-0").transactional_id, flush=True)
+time.sleep(60)
+"""
+
+
+def test_slots_are_lent_to_living_processes_and_used_again(tmp_path):
+    mine = SlotLender(QueryPrefix("p", "q"), tmp_path)
+    first = mine.lend("plan-0").transactional_id
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        other = holder.stdout.readline().strip()
+        assert {first, other} == {mine._prefix.transactional_id(mine._host, n) for n in (0, 1)}
+        third = mine.lend("plan-0").transactional_id
+        assert third.endswith(".2")
+    finally:
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+    assert SlotLender(QueryPrefix("p", "q"), tmp_path).lend("plan-0").transactional_id == other
+    assert SlotLender(QueryPrefix("p", "q2"), tmp_path).lend("plan-0").transactional_id.endswith(".0")
+
+
+TRANSACT = """
+import os, signal, sys
+from pathlib import Path
+from penstock_kafka.transactions import QueryPrefix, SlotLender
+slot = SlotLender(QueryPrefix("p", "q"), Path(sys.argv[1])).lend("plan-0")
+slot.use("plan-0")
+print(slot.transactional_id, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_slot_whose_process_died_is_not_lent_again_in_the_same_batch(tmp_path):
+    """Its transaction may be a part of the batch: registering the id again would abort it."""
+    died = subprocess.run([sys.executable, "-c", TRANSACT, str(tmp_path)], capture_output=True, text=True)
+    used = died.stdout.strip()
+    assert used.endswith(".0")
+    assert SlotLender(QueryPrefix("p", "q"), tmp_path).lend("plan-0").transactional_id.endswith(".1")
+    assert SlotLender(QueryPrefix("p", "q"), tmp_path).lend("plan-1").transactional_id == used
+
+
+def test_machines_with_temporary_directories_of_their_own_share_no_id(tmp_path):
+    prefix = QueryPrefix("p", "q")
+    one, two = (SlotLender(prefix, tmp_path / name).lend("plan-0").transactional_id for name in ("one", "two"))
+    assert one != two and prefix.owns(one) and prefix.owns(two)
+
+
+@pytest.fixture
+def coordinators(kafka):
+    asked = Coordinators({"bootstrap_servers": kafka.address})
+    yield asked
+    asked.close()
+
+
+@pytest.fixture
+def prefix():
+    return QueryPrefix("test", uuid.uuid4().hex)
+
+
+@pytest.fixture
+def open_transaction(kafka, prefix):
+    """Opens, writes and flushes a transaction as a task does, in a slot of the given number."""
+    opened = []
+
+    def begin(topic, slot=0, proof=None, records=2, timeout_ms=60_000):
+        transactional_id = prefix.transactional_id("0123abcd", slot)
+        settings = {"transactional.id": transactional_id, "transaction.timeout.ms": str(timeout_ms)}
+        producer = open_producer({"bootstrap.servers": kafka.address, **settings})
+        opened.append(producer)
+        identity = producer.init_transactions(30_000)
+        producer.begin_transaction()
+        producer.produce(batch_of(topic, records))
+        if proof is not None:
+            producer.send_offset(transactional_id, topic, 0, proof.offset, proof.metadata, 30_000)
+        producer.flush()
+        return producer, TransactionRef(transactional_id, identity.producer_id, identity.epoch)
+
+    yield begin
+    for producer in opened:
+        producer.close()
+
+
+def batch_of(topic, records):
+    import pyarrow as pa
+
+    values = [b"%d" % number for number in range(records)]
+    return pa.record_batch({"value": pa.array(values, pa.binary()), "topic": pa.array([topic] * records, pa.string())})
+
+
+def write_and_flush(producer, topic):
+    producer.produce(batch_of(topic, 2))
+    producer.flush()
+
+
+def test_ending_is_idempotent_and_tells_what_was_over(kafka, coordinators, open_transaction):
+    topic = kafka.create_topic()
+    refs = [open_transaction(topic, slot)[1] for slot in range(3)]
+    assert kafka.read(topic) == []
+    assert coordinators.end(refs[:2], commit=True) == [Ended.DONE, Ended.DONE]
+    assert coordinators.end(refs[:2], commit=True) == [Ended.DONE, Ended.DONE]
+    assert coordinators.end(refs[:2], commit=False) == [Ended.OVER, Ended.OVER]
+    assert coordinators.end(refs[2:], commit=False) == [Ended.DONE]
+    assert coordinators.end(refs[2:], commit=True) == [Ended.OVER]
+    assert coordinators.end([TransactionRef("never-heard-of", 999_999, 0)], commit=True) == [Ended.OVER]
+    assert len(kafka.read(topic)) == 4
+
+
+def test_a_late_request_never_ends_the_next_transaction_of_an_id(kafka, coordinators, open_transaction):
+    topic = kafka.create_topic()
+    _, first = open_transaction(topic)
+    coordinators.end([first], commit=True)
+    _, second = open_transaction(topic)
+    assert second.transactional_id == first.transactional_id and second != first
+    assert coordinators.end([first], commit=True) == [Ended.OVER]
+    assert len(kafka.read(topic)) == 2
+    assert coordinators.end([second], commit=True) == [Ended.DONE]
+
+
+def test_open_ids_are_listed_and_a_fenced_producer_can_write_no_more(kafka, coordinators, open_transaction, prefix):
+    topic = kafka.create_topic()
+    producer, ref = open_transaction(topic)
+    assert coordinators.open_ids(prefix.owns) == [ref.transactional_id]
+    assert coordinators.open_ids(QueryPrefix("test", "another").owns) == []
+    described = coordinators.describe([ref.transactional_id, "never-heard-of"])
+    assert list(described) == [ref.transactional_id]
+    one = described[ref.transactional_id]
+    assert (one.ref, one.state, one.timeout_ms) == (ref, "Ongoing", 60_000) and (topic, 0) in one.partitions
+    coordinators.fence(ref.transactional_id)
+    assert coordinators.open_ids(prefix.owns) == []
+    with pytest.raises((ProducerFencedError, DeliveryError)):
+        write_and_flush(producer, topic)
+    assert coordinators.end([ref], commit=True) == [Ended.OVER]
+    assert kafka.read(topic) == []
+
+
+def test_a_proof_is_there_only_after_a_commit(kafka, coordinators, open_transaction):
+    topic = kafka.create_topic()
+    _, committed = open_transaction(topic, 0, Proof(7, "attempt-a"))
+    _, aborted = open_transaction(topic, 1, Proof(7, "attempt-b"))
+    groups = [committed.transactional_id, aborted.transactional_id]
+    assert coordinators.proofs(groups) == {}
+    coordinators.end([committed], commit=True)
+    coordinators.end([aborted], commit=False)
+    deadline = time.monotonic() + 10
+    while not coordinators.proofs(groups) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert coordinators.proofs(groups) == {committed.transactional_id: Proof(7, "attempt-a")}
+
+
+def test_brokers_that_are_away_are_a_retriable_error(monkeypatch):
+    monkeypatch.setattr("penstock_kafka.transactions._coordinators._TRIES_FOR_S", 1.0)
+    with pytest.raises(RetriableError, match="nothing is lost"):
+        Coordinators({"bootstrap_servers": "127.0.0.1:1"}).open_ids(lambda _: True)
+
+
+def test_what_brokers_are_set_to(coordinators):
+    assert int(coordinators.broker_setting("transaction.max.timeout.ms")) > 0
+    assert coordinators.broker_setting("no.such.setting") is None
+
+
+@pytest.fixture
+def pool(kafka, prefix, tmp_path):
+    def open_one(transactional_id):
+        return open_producer({"bootstrap.servers": kafka.address, "transactional.id": transactional_id})
+
+    made = ProducerPool(SlotLender(prefix, tmp_path), open_one)
+    yield made
+    made.close()
+
+
+def test_a_pool_never_uses_a_slot_twice_in_a_batch_and_few_in_all(kafka, coordinators, pool):
+    topic = kafka.create_topic()
+    ids = set()
+    for batch in range(8):
+        refs = []
+        for _ in range(3):
+            ready = pool.take(f"plan-{batch}")
+            ready.producer.begin_transaction()
+            ready.producer.produce(batch_of(topic, 1))
+            ready.producer.flush()
+            refs.append(ready.ref)
+            pool.retire(ready)
+        assert len({ref.transactional_id for ref in refs}) == 3
+        assert coordinators.end(refs, commit=True) == [Ended.DONE] * 3
+        ids |= {ref.transactional_id for ref in refs}
+    assert len(kafka.read(topic)) == 24
+    assert len(ids) <= 7, "a batch's three, those of the batch before, and one in advance"
+
+
+def test_the_next_producer_is_ready_before_it_is_asked_for(pool):
+    first = pool.take("plan-0")
+    pool._next.result()
+    started = time.monotonic()
+    second = pool.take("plan-1")
+    assert time.monotonic() - started < 0.005
+    for ready in (first, second):
+        pool.retire(ready)
+
+
+def test_a_pool_goes_on_after_a_failure(kafka, prefix, tmp_path):
+    fails = [True]
+
+    def open_one(transactional_id):
+        if fails.pop() if fails else False:
+            raise BadConfigurationError("not yet")
+        return open_producer({"bootstrap.servers": kafka.address, "transactional.id": transactional_id})
+
+    pool = ProducerPool(SlotLender(prefix, tmp_path), open_one)
+    with pytest.raises(BadConfigurationError):
+        pool.take("plan-0")
+    ready = pool.take("plan-0")
+    assert ready.slot.transactional_id.endswith(".0")
+    pool.retire(ready)
+    pool.close()

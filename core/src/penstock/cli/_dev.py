@@ -1,0 +1,184 @@
+"""``penstock dev``: servers to try connectors with, for users without one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from penstock.cli._draw import plural
+from penstock.dev import DevServer, Found, Progress, Record, Status, Way, down, status, up
+from penstock.errors import BadConfigurationError
+from penstock.plugins import find_connector
+
+__all__ = ["show_status", "start_server", "stop_server"]
+
+_WAYS: tuple[Way, ...] = ("address", "container", "process")
+
+
+def start_server(name: str, wanted: str | None, port: int | None, *, as_json: bool) -> int:
+    """``penstock dev up``. Raises what :func:`penstock.dev.up` raises."""
+    server = _server_of(name)
+    began = time.monotonic()
+    with _progress() as progress:
+        found = up(server, way=_way(wanted), port=port, progress=progress)
+    if as_json:
+        print(json.dumps(_found_fields(server, found), indent=2))
+    else:
+        _print_found(server, found, time.monotonic() - began)
+    return 0
+
+
+def stop_server(name: str, *, keep_data: bool, as_json: bool) -> int:
+    """``penstock dev down``. Not an error if nothing runs; raises what :func:`penstock.dev.down` raises."""
+    ended = down(name, keep_data=keep_data)
+    if ended is None:
+        find_connector(name)  # a slip in the name is worth an error
+    if as_json:
+        print(
+            json.dumps({"name": name, "ended": ended is not None and ended.running, "data_kept": keep_data}, indent=2)
+        )
+    elif ended is None:
+        print(f"{name}: nothing was running" + ("" if keep_data else ", no data is left"))
+    else:
+        how = "ended" if ended.running else "had ended before, by itself or by somebody else"
+        print(f"{name}: {_what(ended.record)} {how}; its data is {'kept' if keep_data else 'deleted'}")
+    return 0
+
+
+def show_status(*, as_json: bool) -> int:
+    """``penstock dev status``. Exit code 1 if a server that was started has ended without us."""
+    found = status()
+    if as_json:
+        print(json.dumps([_status_fields(one) for one in found], indent=2))
+    elif not found:
+        print("No development server is running. Start one with: penstock dev up kafka")
+    else:
+        _print_status(found)
+    return 0 if all(one.running for one in found) else 1
+
+
+def _server_of(name: str) -> DevServer:
+    connector = find_connector(name)
+    server = connector.load().dev_server()
+    if server is None:
+        raise BadConfigurationError(f"connector '{connector.name}' has no development server")
+    return server
+
+
+def _way(text: str | None) -> Way | None:
+    if text is None:
+        return None
+    for way in _WAYS:
+        if way == text:
+            return way
+    raise BadConfigurationError(f"--with {text}: it is one of {', '.join(_WAYS)}")
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """On a terminal a spinner with the last step, else a line for each kind of step; on the standard error."""
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        with console.status("starting") as spinner:
+            yield lambda text: spinner.update(escape(text))
+        return
+    told: set[str] = set()
+
+    def tell(text: str) -> None:
+        kind = text.partition(" (")[0]
+        if kind not in told:
+            told.add(kind)
+            console.print(f"{kind} …", soft_wrap=True, markup=False)
+
+    yield tell
+
+
+def _what(record: Record) -> str:
+    if record.process is not None:
+        return f"process {record.process.pid}"
+    return f"container {(record.container or '')[:12]}"
+
+
+def _found_fields(server: DevServer, found: Found) -> dict[str, Any]:
+    record = found.record
+    return {
+        "name": server.name,
+        "address": found.address,
+        "variable": server.environment_variable,
+        "way": found.way,
+        "started": found.started,
+        "pid": record.process.pid if record and record.process else None,
+        "container": record.container if record else None,
+        "since": record.since if record else None,
+    }
+
+
+def _print_found(server: DevServer, found: Found, seconds: float) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    if found.ended is not None:
+        console.print(f"[yellow]![/] {_what(found.ended)}, started {found.ended.since}, had ended without us")
+    if found.record is None:
+        how = f"as {server.environment_variable} says; nothing was started"
+    elif found.started:
+        how = f"{_what(found.record)}, started in {seconds:.1f} s"
+    else:
+        how = f"{_what(found.record)}, running since {found.record.since}"
+    console.print(f"[green]✓[/] {server.title} answers at [bold]{escape(found.address)}[/]  [dim]({how})[/]")
+    console.print()
+    console.print(f"  export {server.environment_variable}={found.address}", markup=False)
+    if server.usage(found.address):
+        console.print(f"  {server.usage(found.address)}", markup=False)
+    if found.record is not None:
+        console.print(f"\n[dim]End it and delete its data with:[/] penstock dev down {server.name}")
+
+
+def _status_fields(one: Status) -> dict[str, Any]:
+    record = one.record
+    return {
+        "name": record.name,
+        "title": record.title,
+        "running": one.running,
+        "address": record.address,
+        "way": record.way,
+        "pid": record.process.pid if record.process else None,
+        "container": record.container,
+        "since": record.since,
+        "memory_bytes": one.memory_bytes,
+        "log": one.log,
+    }
+
+
+def _print_status(found: list[Status]) -> None:
+    console = Console(highlight=False)
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("server", "address", "as", "since", "memory"):
+        table.add_column(name, no_wrap=True)
+    for one in found:
+        mark = "[green]✓[/]" if one.running else "[red]✗[/]"
+        memory = "–" if one.memory_bytes is None else f"{one.memory_bytes / 2**20:.0f} MiB"
+        server = f"{mark} [bold cyan]{one.record.name}[/]"
+        table.add_row(server, one.record.address, _what(one.record), _ago(one.record.since), memory)
+    console.print(table)
+    ended = [one for one in found if not one.running]
+    for one in ended:
+        name = one.record.name
+        where = f"its log is {one.log}; " if one.log else ""
+        text = f"✗ {name} has ended without us: {where}'penstock dev up {name}' starts it again on its data"
+        console.print(text, soft_wrap=True, markup=False)
+
+
+def _ago(since: str) -> str:
+    seconds = (datetime.now(timezone.utc) - datetime.fromisoformat(since)).total_seconds()
+    for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return f"{plural(int(seconds // size), unit)} ago"
+    return f"{plural(max(0, int(seconds)), 'second')} ago"

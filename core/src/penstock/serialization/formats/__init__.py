@@ -1,0 +1,19 @@
+"""Record formats: binary values (of Kafka records, say) to typed columns and back, by the name of the format.
+
+Built in are ``binary``, ``string``, ``json`` and ``avro`` (with or without a Confluent-compatible schema registry).
+"""
+
+from penstock.serialization.formats._contracts import Decoded, RecordDecoder, RecordEncoder, RecordFormat
+from penstock.serialization.formats._options import FORMAT_OPTIONS
+from penstock.serialization.formats._registry import create_decoder, create_encoder, find_format
+
+__all__ = [
+    "FORMAT_OPTIONS",
+    "Decoded",
+    "RecordDecoder",
+    "RecordEncoder",
+    "RecordFormat",
+    "create_decoder",
+    "create_encoder",
+    "find_format",
+]

@@ -1,0 +1,65 @@
+"""Formats by name: the built-in ones, those of entry points, and plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError
+from penstock.options import _nearest
+from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
+from penstock.serialization.formats._function import FunctionFormat, load_object
+
+__all__ = ["create_decoder", "create_encoder", "find_format"]
+
+GROUP = "penstock.formats"
+
+#: Imported when asked for: avro needs a package that is an extra.
+_BUILT_IN = {
+    "binary": "penstock.serialization.formats._text:BinaryFormat",
+    "string": "penstock.serialization.formats._text:StringFormat",
+    "json": "penstock.serialization.formats._json:JsonFormat",
+    "avro": "penstock.serialization.formats._avro:AvroFormat",
+}
+
+
+def create_decoder(name: str, options: Mapping[str, str], type: pa.DataType | None = None) -> RecordDecoder:
+    """A decoder of the format ``name``: built in, of an entry point, or a function ``package.module:function``.
+
+    ``type`` is what the column should be: needed by json, a check (and cast) elsewhere. ``options`` are the format's,
+    without a connector's prefix. Raises BadConfigurationError for what does not fit, RetriableError where a schema
+    registry does not answer. Driver.
+    """
+    format_ = find_format(name)
+    return format_.create_decoder(format_.options.parse(options, owner=f"format {name}"), type)
+
+
+def create_encoder(name: str, options: Mapping[str, str], type: pa.DataType | None = None) -> RecordEncoder:
+    """An encoder for columns of ``type``; otherwise as :func:`create_decoder`."""
+    format_ = find_format(name)
+    return format_.create_encoder(format_.options.parse(options, owner=f"format {name}"), type)
+
+
+def find_format(name: str) -> RecordFormat:
+    """The format ``name``. Raises BadConfigurationError for an unknown one, with the nearest name."""
+    if name in _BUILT_IN:
+        return _instance(name, _BUILT_IN[name])
+    if ":" in name:
+        return _instance(name, name)
+    installed = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    if name in installed:
+        return _instance(name, installed[name])
+    names = sorted({*_BUILT_IN, *installed})
+    near = _nearest(name, names) or f"; there are {', '.join(names)}, and functions as 'package.module:function'"
+    raise BadConfigurationError(f"no record format '{name}' is installed{near}")
+
+
+def _instance(name: str, reference: str) -> RecordFormat:
+    found = load_object(f"format {name}", reference)
+    if isinstance(found, type) and issubclass(found, RecordFormat):
+        return found()
+    if callable(found):
+        return FunctionFormat(reference)
+    raise BadConfigurationError(f"format {name}: {reference} is neither a RecordFormat class nor a function")

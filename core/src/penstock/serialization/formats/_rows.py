@@ -1,0 +1,99 @@
+"""Finding the rows of a batch that do not fit, without losing the speed of whole batches for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import BadDataError
+from penstock.serialization.formats._contracts import Decoded
+
+__all__ = ["Misfit", "RowErrors", "by_parts", "described", "first_bad_row", "shown", "with_nulls"]
+
+_SHOWN = 100
+_PARTS = 8
+
+#: The array for rows ``[start, stop)``, or ``None`` if one of them does not fit.
+Attempt = Callable[[int, int], "pa.Array | None"]
+
+
+class Misfit(Exception):
+    """A record that can't be decoded, with the reason."""
+
+
+def by_parts(start: int, stop: int, attempt: Attempt, closer: Callable[[int, int], pa.Array], few: int) -> pa.Array:
+    """The array for rows ``[start, stop)``: tried whole, then in eighths; at most ``few`` rows go to ``closer``.
+
+    One bad row costs about as much again as the batch, and a closer look at the few around it.
+    """
+
+    def pieces(start: int, stop: int) -> Iterator[pa.Array]:
+        array = attempt(start, stop)
+        if array is not None:
+            yield array
+        elif stop - start <= few:
+            yield closer(start, stop)
+        else:
+            step = max(few, -(-(stop - start) // _PARTS))
+            for begin in range(start, stop, step):
+                yield from pieces(begin, min(begin + step, stop))
+
+    found = list(pieces(start, stop))
+    return found[0] if len(found) == 1 else pa.concat_arrays(found)
+
+
+class RowErrors:
+    """Reasons by row, of one batch."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[int, str] = {}
+
+    def add(self, row: int, reason: str) -> None:
+        """Notes why ``row`` can't be decoded; the first reason stays."""
+        # A text of JSON may hold half of a surrogate pair, which no string column takes.
+        self._reasons.setdefault(row, reason.encode("utf-8", "replace").decode("utf-8"))
+
+    def array(self, count: int) -> pa.Array | None:
+        """Reasons as :class:`Decoded` has them, for ``count`` rows."""
+        if not self._reasons:
+            return None
+        reasons: list[str | None] = [None] * count
+        for row, reason in self._reasons.items():
+            reasons[row] = reason
+        return pa.array(reasons, pa.string())
+
+
+def with_nulls(values: pa.Array, decode: Callable[[pa.Array], Decoded]) -> Decoded:
+    """What ``decode`` makes of the values that are not null, with the nulls back in their places."""
+    if not values.null_count:
+        return decode(values)
+    decoded = decode(values.drop_null())
+    present = values.is_valid()
+    places = pc.subtract(pc.cumulative_sum(present.cast(pa.int64())), 1)
+    places = pc.if_else(present, places, None)
+    errors = decoded.errors
+    return Decoded(decoded.column.take(places), None if errors is None else errors.take(places))
+
+
+def first_bad_row(column: pa.Array, encode: Callable[[pa.Array], pa.Array], error: Exception) -> BadDataError:
+    """The error for a batch that could not be encoded (``error`` says why): tries row by row for the one to blame."""
+    for row in range(len(column)):
+        try:
+            encode(column.slice(row, 1))
+        except Exception as found:
+            return BadDataError(f"row {row} of the batch can't be written: {described(found)}")
+    return BadDataError(f"the batch can't be written: {described(error)}")
+
+
+def described(error: BaseException) -> str:
+    """An exception as a reason; without its class where the text says enough."""
+    text = str(error)
+    return text if isinstance(error, BadDataError) else f"{type(error).__name__}: {text}" if text else repr(error)
+
+
+def shown(value: object) -> str:
+    """A value for a reason, cut to 100 characters."""
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

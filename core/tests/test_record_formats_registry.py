@@ -1,0 +1,370 @@
+"""Avro with a schema registry: a small server with the part of Confluent's HTTP interface that is used."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from urllib.parse import unquote, urlsplit
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock.serialization.formats import create_decoder, create_encoder
+
+confluent = pytest.importorskip("confluent_kafka.schema_registry")
+avro = pytest.importorskip("confluent_kafka.schema_registry.avro")
+serialization = pytest.importorskip("confluent_kafka.serialization")
+
+TYPE = pa.struct([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+ROWS = [{"id": 1, "name": "é", "at": None}, None, {"id": None, "name": None, "at": None}]
+V1 = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
+V2 = {**V1, "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "-"}]}
+V3 = {**V2, "fields": [*V2["fields"], {"name": "extra", "type": ["null", "string"], "default": None}]}
+
+
+class Registry:
+    """Subjects and schemas in memory, behind HTTP. ``failing`` is a status that every request is answered with."""
+
+    def __init__(self):
+        self.subjects: dict[str, list[int]] = {}
+        self.schemas: list[dict] = []
+        self.requests: list[str] = []
+        self.failing = 0
+        self.user_info = None
+        self.body = None
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self):
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else None
+                path = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
+                registry.requests.append(f"{self.command} {'/'.join(path)}")
+                status, value = registry.answer(self.command, path, body, self.headers.get("Authorization"))
+                data = registry.body or json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = answer
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def register(self, subject, schema, **more):
+        entry = {"schema": schema if isinstance(schema, str) else json.dumps(schema), **more}
+        if entry not in self.schemas:
+            self.schemas.append(entry)
+        schema_id = self.schemas.index(entry) + 1
+        versions = self.subjects.setdefault(subject, [])
+        if schema_id not in versions:
+            versions.append(schema_id)
+        return schema_id
+
+    def answer(self, method, path, body, authorization):
+        if self.failing:
+            return self.failing, {"error_code": self.failing, "message": "as told"}
+        if self.user_info and authorization != f"Basic {base64.b64encode(self.user_info.encode()).decode()}":
+            return 401, {"error_code": 401, "message": "Unauthorized"}
+        entry = {key: body[key] for key in ("schema", "references") if body.get(key)} if body else None
+        if path[0] == "schemas":
+            known = 0 < int(path[2]) <= len(self.schemas)
+            return (200, self.schemas[int(path[2]) - 1]) if known else (404, {"error_code": 40403, "message": "no id"})
+        subject = path[1]
+        if method == "POST" and path[-1] == "versions":
+            return 200, {"id": self.register(subject, entry.pop("schema"), **entry)}
+        versions = self.subjects.get(subject)
+        if versions is None:
+            return 404, {"error_code": 40401, "message": "no subject"}
+        if method == "POST":
+            found = [i for i in versions if self.schemas[i - 1] == entry]
+            if not found:
+                return 404, {"error_code": 40403, "message": "no schema"}
+            return 200, self.described(subject, found[0])
+        return 200, self.described(subject, versions[-1] if path[-1] == "latest" else versions[int(path[-1]) - 1])
+
+    def described(self, subject, schema_id):
+        version = self.subjects[subject].index(schema_id) + 1
+        return {"subject": subject, "id": schema_id, "version": version, **self.schemas[schema_id - 1]}
+
+
+@pytest.fixture
+def registry():
+    server = Registry()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def options(registry):
+    return {"schema.registry.url": registry.url, "topic": "orders", "max.retries": "0"}
+
+
+def binary(values):
+    return pa.array(values, pa.binary())
+
+
+def framed(schema_id, schema, *values):
+    records = []
+    for value in values:
+        stream = BytesIO(b"\0" + schema_id.to_bytes(4, "big"))
+        stream.seek(5)
+        fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+        records.append(stream.getvalue())
+    return records
+
+
+def test_round_trip_with_tasks_that_ask_nothing(registry, options):
+    encoder = pickle.loads(pickle.dumps(create_encoder("avro", options, TYPE)))
+    assert registry.subjects == {"orders-value": [1]}
+    decoder = pickle.loads(pickle.dumps(create_decoder("avro", options)))
+    registry.requests.clear()
+    records = encoder.encode(pa.array(ROWS, TYPE))
+    assert [r[:5] if r else r for r in records.to_pylist()] == [b"\0\0\0\0\x01", None, b"\0\0\0\0\x01"]
+    decoded = decoder.decode(records)
+    assert decoder.type == TYPE and decoded.errors is None and decoded.column.to_pylist() == ROWS
+    assert registry.requests == []
+
+
+@pytest.mark.parametrize("url", ["http", "mock://together"])
+def test_confluents_own_classes_read_and_write_the_same_bytes(registry, options, url, monkeypatch):
+    if url == "http":
+        client = confluent.SchemaRegistryClient({"url": registry.url})
+    else:
+        client = confluent.SchemaRegistryClient.new_client({"url": url})
+        monkeypatch.setattr(confluent.SchemaRegistryClient, "new_client", lambda config: client)
+        options = {**options, "schema.registry.url": url}
+    context = serialization.SerializationContext("orders", serialization.MessageField.VALUE)
+    records = create_encoder("avro", options, TYPE).encode(pa.array(ROWS, TYPE)).to_pylist()
+    theirs = avro.AvroDeserializer(client)
+    assert [theirs(record, context) for record in records] == ROWS
+    schema = client.get_latest_version("orders-value").schema.schema_str
+    writer = avro.AvroSerializer(client, schema)
+    written = [row and writer(row, context) for row in ROWS]
+    assert written == records
+    assert create_decoder("avro", options).decode(binary(written)).column.to_pylist() == ROWS
+
+
+def test_records_of_older_and_newer_schemas_are_read_as_one(registry, options):
+    ids = [registry.register("orders-value", schema) for schema in (V1, V2)]
+    decoder = pickle.loads(pickle.dumps(create_decoder("avro", options)))
+    assert decoder.type == pa.struct([("id", pa.int64()), ("note", pa.string())])
+    newer = registry.register("orders-value", V3)
+    records = framed(ids[0], V1, {"id": 1}) + framed(ids[1], V2, {"id": 2, "note": "n"})
+    records += framed(newer, V3, {"id": 3, "note": "m", "extra": "x"}) * 1000
+    registry.requests.clear()
+    decoded = decoder.decode(binary(records))
+    assert decoded.errors is None
+    assert decoded.column.to_pylist()[:3] == [{"id": 1, "note": "-"}, {"id": 2, "note": "n"}, {"id": 3, "note": "m"}]
+    assert sorted(registry.requests) == ["GET schemas/ids/1", "GET schemas/ids/3"]
+    decoder.decode(binary(records))
+    assert len(registry.requests) == 2
+
+
+def test_a_reader_schema_of_ones_own_needs_no_subject(registry, options):
+    schema_id = registry.register("elsewhere", V2)
+    decoder = create_decoder("avro", {**options, "schema": json.dumps(V1)})
+    assert registry.requests == []
+    narrower = {**V1, "fields": [{"name": "note", "type": "string"}]}
+    decoder = create_decoder("avro", {**options, "schema": json.dumps(narrower)})
+    assert decoder.decode(binary(framed(schema_id, V2, {"id": 1, "note": "n"}))).column.to_pylist() == [{"note": "n"}]
+
+
+def test_bad_records_do_not_harm_their_neighbours(registry, options):
+    other = {"type": "record", "name": "Other", "fields": [{"name": "x", "type": "boolean"}]}
+    own, unrelated = registry.register("orders-value", V2), registry.register("other", other)
+    foreign = registry.register("json", "{}", schemaType="JSON")
+    decoder = create_decoder("avro", options)
+    (good,) = framed(own, V2, {"id": 1, "note": "n"})
+    bad = [b"", b"\0\0", b"\x01" + good[1:], good[:5], good[:-1], good + b"x", b"plain text"]
+    bad += [
+        b"\0\0\0\xff\xff" + good[5:],
+        *framed(unrelated, other, {"x": True}),
+        b"\0\0\0\0" + bytes([foreign]) + b"\2",
+    ]
+    rows = [record for value in bad for record in (good, value, None)]
+    registry.requests.clear()
+    decoded = decoder.decode(binary(rows))
+    assert decoded.column.to_pylist() == [{"id": 1, "note": "n"}, None, None] * len(bad)
+    errors = decoded.errors.to_pylist()
+    assert [error is not None for error in errors] == [False, True, False] * len(bad)
+    assert errors[1] == "does not begin with a zero byte and a schema's id (4 bytes)"
+    assert errors[3 * 7 + 1] == "the schema registry has no Avro schema 65535"
+    assert errors[3 * 9 + 1] == f"the schema registry has no Avro schema {foreign}"
+    count = len(registry.requests)
+    decoder.decode(binary(rows))
+    assert len(registry.requests) == count  # what is unknown is not asked for again at once
+
+
+def test_an_id_that_was_unknown_is_asked_for_again_later(registry, options, monkeypatch):
+    registry.register("orders-value", V2)
+    decoder = create_decoder("avro", options)
+    record = binary(framed(2, V1, {"id": 1}))
+    assert decoder.decode(record).errors is not None
+    registry.register("orders-value", V1)
+    assert decoder.decode(record).errors is not None
+    monkeypatch.setattr("penstock.serialization.formats._schema_registry._UNKNOWN_SECONDS", 0.0)
+    assert decoder.decode(record).column.to_pylist() == [{"id": 1, "note": "-"}]
+
+
+def test_subjects_of_the_strategies(registry, options):
+    for strategy, part in [("topic", "key"), ("record", "value"), ("topic-record", "value")]:
+        more = {"subject.name.strategy": strategy, "part": part, "recordName": "Order", "recordNamespace": "shop"}
+        create_encoder("avro", {**options, **more}, TYPE)
+    create_encoder("avro", {**options, "subject": "my own/1"}, TYPE)
+    assert set(registry.subjects) == {"orders-key", "shop.Order", "orders-shop.Order", "my own/1"}
+    with pytest.raises(BadConfigurationError, match="there is no name: set 'subject'"):
+        create_decoder("avro", {**options, "subject.name.strategy": "record"})
+    without = {name: text for name, text in options.items() if name != "topic"}
+    with pytest.raises(BadConfigurationError, match="no single topic: set 'subject'"):
+        create_decoder("avro", without)
+
+
+def test_without_registering_the_schema_must_be_there(registry, options):
+    kept = {**options, "auto.register.schemas": "false", "schema": json.dumps(V1)}
+    type_ = pa.struct([("id", pa.int32())])
+    with pytest.raises(BadConfigurationError, match="does not have this schema in subject 'orders-value'"):
+        create_encoder("avro", kept, type_)
+    assert registry.subjects == {}
+    registry.register("other", V2)
+    registry.register("orders-value", V1)
+    (record,) = create_encoder("avro", kept, type_).encode(pa.array([{"id": 1}], type_)).to_pylist()
+    assert record == b"\0\0\0\0\2\2"
+
+
+def test_writing_with_the_latest_version(registry, options):
+    for schema in (V1, V2):
+        registry.register("orders-value", schema)
+    latest = {**options, "use.latest.version": "true"}
+    type_ = pa.struct([("id", pa.int64())])
+    records = create_encoder("avro", latest, type_).encode(pa.array([{"id": 1}], type_))
+    assert records.to_pylist() == [b"\0\0\0\0\2\2\2-"]
+    with pytest.raises(BadConfigurationError, match="no field 'x'"):
+        create_encoder("avro", latest, pa.struct([("id", pa.int64()), ("x", pa.int8())]))
+    with pytest.raises(BadConfigurationError, match="without 'schema'"):
+        create_encoder("avro", {**latest, "schema": json.dumps(V1)}, type_)
+
+
+def test_nothing_is_registered_for_a_column_that_does_not_fit(registry, options):
+    with pytest.raises(BadConfigurationError, match="can't hold"):
+        create_encoder("avro", {**options, "schema": json.dumps(V1)}, pa.struct([("id", pa.string())]))
+    assert registry.requests == []
+
+
+def test_schemas_that_refer_to_others(registry, options):
+    money = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "amount", "type": "long"}]}
+    line = {"type": "record", "name": "Line", "namespace": "shop", "fields": [{"name": "price", "type": "Money"}]}
+    lines = {"type": "array", "items": "shop.Line"}
+    order = {**V1, "fields": [{"name": "total", "type": "Money"}, {"name": "lines", "type": lines}]}
+    to_money = {"name": "shop.Money", "subject": "money", "version": 1}
+    to_line = {"name": "shop.Line", "subject": "line", "version": 1}
+    registry.register("money", money)
+    registry.register("line", line, references=[to_money])
+    schema_id = registry.register("orders-value", order, references=[to_line, to_money])
+    decoder = create_decoder("avro", options)
+    value = {"total": {"amount": 3}, "lines": [{"price": {"amount": 1}}, {"price": {"amount": 2}}]}
+    inlined = {**line, "fields": [{"name": "price", "type": "Money"}]}
+    whole = {
+        **V1,
+        "fields": [{"name": "total", "type": money}, {"name": "lines", "type": {"type": "array", "items": inlined}}],
+    }
+    decoded = decoder.decode(binary(framed(schema_id, whole, value)))
+    assert decoded.errors is None and decoded.column.to_pylist() == [value]
+
+
+def test_a_missing_subject_says_what_to_do(options):
+    with pytest.raises(BadConfigurationError, match=r"no subject 'orders-value': register a schema, or set 'subject'"):
+        create_decoder("avro", options)
+
+
+def test_users_and_passwords(registry, options):
+    registry.user_info = "me:se:cret"
+    for more in ({}, {"basic.auth.user.info": "me:wrong-one"}):
+        with pytest.raises(BadConfigurationError, match=r"refuses subject .* \(401\): check 'basic") as caught:
+            create_encoder("avro", {**options, **more}, TYPE)
+        assert "wrong-one" not in str(caught.value)
+    encoder = create_encoder("avro", {**options, "basic.auth.user.info": "me:se:cret"}, TYPE)
+    decoder = create_decoder("avro", {**options, "basic.auth.user.info": "me:se:cret"})
+    for thing in (encoder, decoder, decoder._registry):
+        assert "cret" not in repr(thing)
+    with pytest.raises(BadConfigurationError, match="settings of the schema registry are wrong") as caught:
+        create_decoder("avro", {**options, "basic.auth.user.info": "no-colon"})
+    assert "no-colon" not in str(caught.value)
+    with pytest.raises(BadConfigurationError, match=r"write it as 'basic.auth.user.info'") as caught:
+        create_decoder("avro", {**options, "schema.registry.url": "http://me:cret@127.0.0.1:1"})
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "message"),
+    [
+        (500, RetriableError, "can't be asked for subject"),
+        (503, RetriableError, "can't be asked for subject"),
+        (429, RetriableError, "can't be asked for subject"),
+        (403, BadConfigurationError, "refuses"),
+        (409, BadConfigurationError, "does not accept the schema"),
+        (422, BadConfigurationError, "does not accept the schema"),
+    ],
+)
+def test_what_a_status_means(registry, options, status, error, message):
+    registry.failing = status
+    with pytest.raises(error, match=message):
+        create_encoder("avro", options, TYPE)
+
+
+def test_a_registry_that_goes_away_is_not_the_records_fault(registry, options):
+    schema_id = registry.register("orders-value", V2)
+    decoder = create_decoder("avro", options)
+    newer = registry.register("orders-value", V3)
+    registry.close()
+    assert decoder.decode(binary(framed(schema_id, V2, {"id": 1, "note": ""}))).errors is None
+    with pytest.raises(RetriableError, match=rf"{registry.url} can't be asked for schema {newer}"):
+        decoder.decode(binary(framed(newer, V3, {"id": 1, "note": "", "extra": None})))
+    with pytest.raises(RetriableError, match="can't be asked for subject 'orders-value'"):
+        create_decoder("avro", options)
+
+
+def test_something_that_is_no_registry(registry, options):
+    registry.body = b"<html>hello</html>"
+    with pytest.raises(BadConfigurationError, match="is a path missing"):
+        create_decoder("avro", options)
+    registry.register("orders-value", V1)
+    with pytest.raises(BadConfigurationError, match="does not answer as one"):
+        create_decoder("avro", options)
+    for url in ("localhost:8081", "http://", "ftp://x"):
+        with pytest.raises(BadConfigurationError, match="is not an http or https address"):
+            create_decoder("avro", {**options, "schema.registry.url": url})
+
+
+def test_requests_are_tried_again(registry, options, monkeypatch):
+    registry.register("orders-value", V1)
+    answers = [503, 0]
+    answer = registry.answer
+
+    def flaky(*arguments):
+        registry.failing = answers.pop(0) if answers else 0
+        return answer(*arguments)
+
+    monkeypatch.setattr(registry, "answer", flaky)
+    assert create_decoder("avro", {**options, "max.retries": "2"}).type == pa.struct([("id", pa.int32())])
+
+
+def test_without_the_packages_the_message_names_the_extra(options, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "confluent_kafka.schema_registry", None)
+    with pytest.raises(BadConfigurationError, match=r"pip install 'penstock\[schema-registry\]'"):
+        create_decoder("avro", options)

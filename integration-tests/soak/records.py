@@ -1,0 +1,107 @@
+"""What goes in and what comes out: numbered records of a few keys, so that a few counters tell whether all is well."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from findings import Findings
+
+KEYS = [f"k{number}" for number in range(16)]
+_TICK_SECONDS = 0.1
+
+
+class Feeder(threading.Thread):
+    """Writes records ``<key>:<n>`` at an even rate, where n counts from 0 for each key.
+
+    Each is in the topic once and in order: the producer is idempotent, and waits for the broker as long as it takes.
+    """
+
+    def __init__(self, brokers: str, topic: str, rate: int) -> None:
+        super().__init__(name="feeder", daemon=True)
+        settings = {"enable.idempotence": True, "delivery.timeout.ms": 3_600_000, "linger.ms": 20, "log_level": 0}
+        self._producer = Producer({"bootstrap.servers": brokers, **settings})
+        self._topic = topic
+        self._per_key = max(1, round(rate * _TICK_SECONDS / len(KEYS)))
+        self._ended = threading.Event()
+        self.next = dict.fromkeys(KEYS, 0)
+
+    @property
+    def fed(self) -> int:
+        return sum(self.next.values())
+
+    def run(self) -> None:
+        while not self._ended.wait(_TICK_SECONDS):
+            for key in KEYS:
+                for number in range(self.next[key], self.next[key] + self._per_key):
+                    self._send(key, f"{key}:{number}")
+                self.next[key] += self._per_key
+        self._producer.flush()
+
+    def _send(self, key: str, value: str) -> None:
+        while True:
+            try:
+                return self._producer.produce(self._topic, key=key, value=value)
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def stop(self) -> None:
+        """Returns when the broker has everything."""
+        self._ended.set()
+        self.join()
+
+
+class Checker(threading.Thread):
+    """A consumer of committed records that watches all the time. Every key's numbers must come one after the other.
+
+    A number that comes early means that others were lost, one that comes late was doubled or overtaken: memory is one
+    counter for each key, however long it takes.
+    """
+
+    def __init__(self, brokers: str, topic: str, partitions: int, findings: Findings) -> None:
+        super().__init__(name="checker", daemon=True)
+        settings = {
+            "bootstrap.servers": brokers,
+            "group.id": "soak-checker",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+        self._consumer = Consumer(settings)
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self._findings = findings
+        self._ended = threading.Event()
+        self.next = dict.fromkeys(KEYS, 0)
+        self.records = self.lost = self.doubled = 0
+        self.last_seen = time.monotonic()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            messages = self._consumer.consume(10_000, 0.1)
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    self._check(message.value().decode())
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    self._findings.add(f"records that a consumer has read are gone: {error.str()}")
+            if messages:
+                self.last_seen = time.monotonic()
+        self._consumer.close()
+
+    def _check(self, value: str) -> None:
+        key, _, text = value.partition(":")
+        number, expected = int(text), self.next[key]
+        self.records += 1
+        if number > expected:
+            self.lost += number - expected
+            self._findings.add(f"lost, or overtaken: {value} came and {key}:{expected} was due")
+        elif number < expected:
+            self.doubled += 1
+            self._findings.add(f"doubled, or late: {value} came and {key}:{expected} was due")
+        self.next[key] = max(expected, number + 1)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join(10)

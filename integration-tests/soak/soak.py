@@ -1,0 +1,199 @@
+"""Kafka to Kafka, exactly once, under random kills, for as long as asked for, with a checker.
+
+A job copies numbered records from one topic to another. At random moments the driver with its JVM, one of Spark's
+Python processes, or the broker is killed with SIGKILL, and started again. Meanwhile a consumer of committed records
+must see every record once, in order within each key; while nothing is killed no transaction may stay open for longer
+than a batch; and transactional ids must be used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from findings import Findings
+from records import Checker, Feeder
+from transactions import TransactionWatch
+from victims import Supervisor, restart_broker
+
+from penstock.errors import PenstockError
+from penstock_kafka.dev import KafkaToolbox, kafka_server
+
+PARTITIONS_IN, PARTITIONS_OUT = 4, 3
+VICTIMS = {"driver": 40, "worker": 35, "broker": 25}
+#: Without a record for so long after a kill, or so long without one, nothing will come any more.
+PATIENCE_SECONDS = 180.0
+LOOK_EVERY_SECONDS = 2.0
+MOST_SECONDS_DOWN = 5.0
+
+
+class StuckError(Exception):
+    """The job does not go on."""
+
+
+class Soak:
+    """One soak, from its first record to its verdict."""
+
+    def __init__(self, folder: Path, dice: random.Random, rate: int) -> None:
+        self.findings = Findings()
+        self._dice = dice
+        self._broker = kafka_server(folder / "broker").start()
+        kafka = KafkaToolbox(self._broker.address)
+        source, target = kafka.create_topic("in", PARTITIONS_IN), kafka.create_topic("out", PARTITIONS_OUT)
+        self.feeder = Feeder(self._broker.address, source, rate)
+        self.checker = Checker(self._broker.address, target, PARTITIONS_OUT, self.findings)
+        self.transactions = TransactionWatch(self._broker.address, self.findings)
+        job = {"brokers": self._broker.address, "in": source, "out": target, "trigger": "0 seconds"}
+        # A lost task is tried again, as on a cluster: with local[2] it would end the query.
+        job |= {"master": "local[2,4]", "per_trigger": 20 * rate}
+        self.supervisor = Supervisor(folder, job, self.findings)
+        self.kills: Counter[str] = Counter()
+        self._started = self._disturbed = self._looked = time.monotonic()
+        self._minute = 0
+
+    def run(self, minutes: float) -> None:
+        """Kills until the time is over, then lets the job come to the end. Raises StuckError."""
+        self.feeder.start()
+        self.checker.start()
+        end = self._started + minutes * 60
+        while time.monotonic() < end:
+            self._attend(min(end, time.monotonic() + self._pause()))
+            if time.monotonic() < end:
+                self._kill_one()
+        self._finish()
+
+    def _pause(self) -> float:
+        """Mostly long enough for the job to recover and work, now and then so short that it is hit recovering."""
+        return self._dice.uniform(0.5, 6) if self._dice.random() < 0.3 else self._dice.uniform(8, 30)
+
+    def _kill_one(self) -> None:
+        (victim,) = self._dice.choices(list(VICTIMS), list(VICTIMS.values()))
+        down_seconds = self._dice.uniform(0, MOST_SECONDS_DOWN)
+        if victim == "driver":
+            self.supervisor.kill()
+        elif victim == "broker":
+            restart_broker(self._broker, down_seconds)
+        elif not self.supervisor.kill_worker(self._dice):
+            return
+        self.kills[victim] += 1
+        self._disturbed = time.monotonic()
+
+    # --- watching -----------------------------------------------------------------------------------------------------
+
+    def _attend(self, until: float) -> None:
+        """Watches over everything for a while."""
+        while (now := time.monotonic()) < until:
+            if self.supervisor.look():
+                self._disturbed = now
+            if self.checker.last_seen > self._disturbed:
+                self.supervisor.works()
+            elif now - self._disturbed > PATIENCE_SECONDS:
+                raise StuckError(f"no record came for {PATIENCE_SECONDS:.0f} s after the last kill")
+            if now - max(self.checker.last_seen, self._disturbed) > PATIENCE_SECONDS:
+                raise StuckError(f"no record came for {PATIENCE_SECONDS:.0f} s")
+            if now - self._looked > LOOK_EVERY_SECONDS:
+                self._looked = now
+                self.transactions.look(self._calm_seconds())
+            if now - self._started >= 60 * (self._minute + 1):
+                self._minute += 1
+                print(f"{self._minute:4d} min  {self._line()}", flush=True)
+            time.sleep(0.1)
+
+    def _calm_seconds(self) -> float:
+        """Since when nothing was disturbed any more: 0 until the first record after a kill."""
+        if self.checker.last_seen <= self._disturbed:
+            return 0.0
+        return time.monotonic() - self._disturbed
+
+    def _line(self) -> str:
+        kills = ", ".join(f"{self.kills[victim]} {victim}" for victim in VICTIMS)
+        return (
+            f"fed {self.feeder.fed:>9,} · read {self.checker.records:>9,} · killed: {kills} · "
+            f"{self.supervisor.starts} starts · {self.transactions.ids} ids, oldest open "
+            f"{self.transactions.oldest_seconds:.1f} s · violations {self.findings.count}"
+        )
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """No more kills: what was fed must come out, and nothing be left open."""
+        self.feeder.stop()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.checker.next != self.feeder.next and time.monotonic() < deadline:
+            self._disturbed = min(self._disturbed, self.checker.last_seen)
+            self._attend(time.monotonic() + 0.5)
+        time.sleep(3)  # what is doubled would come now
+        missing = sum(max(0, self.feeder.next[key] - self.checker.next[key]) for key in self.feeder.next)
+        if missing:
+            self.checker.lost += missing
+            self.findings.add(f"{missing} records did not come out within {PATIENCE_SECONDS:.0f} s")
+        self.transactions.look(0.0)
+        if self.transactions.oldest_seconds > 0:
+            self.findings.add("a transaction is open though there is nothing to write")
+
+    def close(self) -> None:
+        """Ends everything."""
+        self.supervisor.stop()
+        self.checker.stop()
+        self.transactions.close()
+        self._broker.kill()
+
+    def summary(self) -> str:
+        """The verdict, in a few lines."""
+        reasons = ", ".join(f"{count} {name}" for name, count in sorted(self.supervisor.reasons.items())) or "none"
+        kills = ", ".join(f"{self.kills[victim]} {victim}" for victim in VICTIMS)
+        return (
+            f"\n{(time.monotonic() - self._started) / 60:.1f} minutes · {self.kills.total()} kills ({kills}) · "
+            f"{self.supervisor.starts} starts of the driver; it ended by itself: {reasons}\n"
+            f"{self.transactions.ids} transactional ids; longest open while nothing was killed: "
+            f"{self.transactions.longest_calm_seconds:.1f} s\n"
+            f"records {self.checker.records:,} · lost={self.checker.lost} doubled={self.checker.doubled} · "
+            f"violations {self.findings.count}"
+        )
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("minutes", nargs="?", type=float, default=10, help="how long (default 10)")
+    parser.add_argument("--seed", type=int, help="repeats the random choices of an earlier run")
+    parser.add_argument("--rate", type=int, default=1000, help="records a second (default 1000)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """The soak. Returns the exit code: 0 if nothing went against the guarantees."""
+    arguments = parse_arguments()
+    seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10_000)
+    folder = Path(tempfile.mkdtemp(prefix="penstock-soak-"))
+    print(f"seed {seed} · logs in {folder}\nKafka starts …", flush=True)
+    failed = True
+    try:
+        soak = Soak(folder, random.Random(seed), arguments.rate)
+        try:
+            soak.run(arguments.minutes)
+        except StuckError as error:
+            soak.findings.add(str(error))
+        finally:
+            soak.close()
+        print(soak.summary())
+        failed = soak.findings.count > 0
+    except PenstockError as error:
+        print(f"soak: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if not failed:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(f"the same choices again: scripts/soak {arguments.minutes:g} --seed {seed}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

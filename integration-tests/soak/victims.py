@@ -1,0 +1,101 @@
+"""What is killed: the driver with its JVM, one of Spark's Python processes, the broker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from conftest import Driver
+from findings import Findings
+
+from penstock.dev import LocalServer
+
+_ERROR = re.compile(r"^(?:[\w.]*\.)?(\w*(?:Error|Exception)): (.*)", re.MULTILINE)
+#: The driver fails so often in a row, with the broker there and nothing killed: it does not recover.
+_MOST_FAILURES = 5
+
+
+class Supervisor:
+    """Keeps one driver running: what ends is started again, as any service manager would."""
+
+    def __init__(self, folder: Path, arguments: dict[str, object], findings: Findings) -> None:
+        self._folder = folder
+        self._arguments = arguments
+        self._findings = findings
+        self._failures = 0
+        self.starts = 0
+        self.reasons: dict[str, int] = {}
+        self._start()
+
+    def _start(self) -> None:
+        self.starts += 1
+        self.driver = Driver(self._folder, "copy_kafka", self._arguments)
+
+    def look(self) -> bool:
+        """Starts the driver again if it has ended. Whether it had."""
+        if self.driver.process.poll() is None:
+            return False
+        self._failures += 1
+        errors = _ERROR.findall(self.driver.log.read_text(errors="replace"))
+        name, text = next(
+            (e for e in reversed(errors) if e[0] not in ("Py4JJavaError", "StreamingQueryException")), ("?", "")
+        )
+        self.reasons[name] = self.reasons.get(name, 0) + 1
+        if name in ("DataLostError", "BadConfigurationError", "?") or self._failures > _MOST_FAILURES:
+            self._findings.add(f"the driver ended and should not: {name}: {text[:300]} ({self.driver.log})")
+        self.driver.kill()
+        self._start()
+        return True
+
+    def works(self) -> None:
+        """Records come."""
+        self._failures = 0
+
+    def kill(self) -> None:
+        """SIGKILL to driver and JVM; a new one is started."""
+        self.driver.kill()
+        self._start()
+
+    def kill_worker(self, dice: random.Random) -> bool:
+        """SIGKILL to one of the Python processes below the JVM, whichever. False if there is none yet."""
+        workers = python_processes_below(self.driver.process.pid)
+        if workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(dice.choice(workers), signal.SIGKILL)
+        return bool(workers)
+
+    def stop(self) -> None:
+        self.driver.kill()
+
+
+def restart_broker(broker: LocalServer, down_seconds: float) -> None:
+    """SIGKILL, and the same broker again on the same data."""
+    broker.kill()
+    time.sleep(down_seconds)
+    broker.start()
+
+
+def python_processes_below(pid: int) -> list[int]:
+    """Python processes that ``pid`` started, by whatever way, without itself; in order of their ids."""
+    parents: dict[int, int] = {}
+    pythons: list[int] = []
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            number = int(folder.name)
+            parents[number] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"python" in (folder / "cmdline").read_bytes().split(b"\0")[0]:
+                pythons.append(number)
+    return sorted(number for number in pythons if number != pid and _is_below(number, pid, parents))
+
+
+def _is_below(number: int, pid: int, parents: dict[int, int]) -> bool:
+    while number in parents and number != pid:
+        number = parents[number]
+    return number == pid

@@ -1,0 +1,56 @@
+"""Kafka to Kafka under SIGKILL before and after every step, with a reader of committed records watching."""
+
+from __future__ import annotations
+
+import pytest
+
+LOG, PROTOCOL = "penstock.sink.decision_log:DecisionLog", "penstock.sink.two_phase:TwoPhaseCommit"
+READER = "penstock.spark._read:StreamReader"
+WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
+POOL = "penstock_kafka.transactions._producers:ProducerPool"
+COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
+COORDINATORS = "penstock_kafka.transactions._coordinators:Coordinators"
+
+#: In the order in which a batch goes through them. The number says at which call of the run.
+POINTS = [
+    f"{READER}.latestOffset:after:1",
+    f"{PROTOCOL}.plan:after:1",
+    f"{COMMITTER}.abort_lingering:before:1",
+    f"{POOL}.take:after:1",
+    f"{WRITER}._prove:before:1",
+    f"{WRITER}._prove:after:2",
+    f"{WRITER}.write:after:2",
+    f"{WRITER}.prepare_commit:before:1",
+    f"{WRITER}.prepare_commit:after:1",
+    f"{WRITER}.close:after:2",
+    f"{PROTOCOL}.commit:before:2",
+    f"{LOG}.append:before:2",
+    f"{LOG}.append:after:1",
+    f"{LOG}.append:after:2",
+    f"{COMMITTER}.commit:before:1",
+    f"{COORDINATORS}.end:before:1",
+    f"{COORDINATORS}.end:after:1",
+    f"{COMMITTER}.commit:after:2",
+    f"{LOG}.mark_done:before:1",
+    f"{LOG}.mark_done:after:2",
+    f"{COORDINATORS}.open_ids:after:2",
+]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1200)
+def test_driver_killed_at_every_step(driver, kafka, feed, watch):
+    """One query with a state store, killed at each point in turn, with new records before every start."""
+    source, target = kafka.create_topic(partitions=3), kafka.create_topic(partitions=2)
+    reader, records = watch(kafka.address, target, 2), feed(source)
+    job = {"brokers": kafka.address, "in": source, "out": target, "mode": "distinct", "per_trigger": 60}
+    for number, point in enumerate(POINTS):
+        records.add(150)
+        run = driver("copy_kafka", fault=point, **job)
+        run.wait()
+        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+        assert not [value for value, n in reader.seen.items() if n > 1], f"doubled after point {number}: {point}"
+    run = driver("copy_kafka", **job)
+    assert run.wait() == 0, run.tail()
+    reader.check(records.expected, order=False)  # a state store gives rows back in any order
+    assert len(kafka.read(target, "read_uncommitted")) > len(records.expected), "nothing was ever aborted: too tame"
