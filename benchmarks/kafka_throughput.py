@@ -19,6 +19,7 @@ PLAIN = Shape(100, headers=False, partitions=4)
 #: As ours: what the client hands over at once.
 _BATCH_ROWS = 50_000
 _TASKS = 2
+_WARM_UP_ROWS = 100_000
 
 
 def shapes(bench: Bench) -> list[Shape]:
@@ -92,7 +93,7 @@ def write(bench: Bench) -> list[Measurement]:
     found = []
     warm_up = Shape(100, headers=True, partitions=2)
     for side in (OURS, THEIRS):
-        _write_rate(bench, warm_up, bench.records(warm_up, 200_000).repartition(2), 200_000, side)
+        _write_rate(bench, warm_up, bench.records(warm_up, _WARM_UP_ROWS).repartition(2), _WARM_UP_ROWS, side)
     for shape in shapes(bench):
         bench.say(f"write {shape}")
         frame, rows = bench.records(shape), bench.rows(shape)

@@ -9,7 +9,7 @@ READER = "penstock.spark._read:StreamReader"
 WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
 POOL = "penstock_kafka.transactions._producers:ProducerPool"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
-COORDINATORS = "penstock_kafka.transactions._coordinators:Coordinators"
+COORDINATORS = "penstock_kafka.transactions.coordinators:Coordinators"
 
 #: In the order in which a batch goes through them. The number says at which call of the run.
 POINTS = [

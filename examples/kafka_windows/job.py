@@ -29,8 +29,9 @@ views = (
 )
 counts = (
     views.withWatermark("at", "1 minute")
-    .groupBy(window("at", "1 minute").start.alias("minute"), "page")
+    .groupBy(window("at", "1 minute"), "page")
     .agg(count("*").alias("views"))
+    .select("page", col("window.start").alias("minute"), "views")
 )
 (
     counts.select(col("page").alias("key"), struct("page", "minute", "views").alias("value"))

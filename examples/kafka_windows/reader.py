@@ -34,6 +34,7 @@ class Reader(threading.Thread):
                 "group.id": f"views-reader-{uuid.uuid4().hex}",
                 "isolation.level": "read_committed",  # the one setting that readers of an exactly-once topic need
                 "enable.auto.commit": False,
+                "log_level": 0,
             }
         )
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])

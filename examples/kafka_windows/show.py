@@ -92,13 +92,14 @@ class Show:
             self._live.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._state.doing = "ended"
-        self.refresh()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._state.doing = "all is counted"
+            self.refresh()
         if self._live is not None:
             self._live.stop()
-        else:
-            self._console.print(*chart(self._state.expected, self._state.counts), sep="\n")
+        elif kind is None:
+            self._console.print("", *chart(self._state.expected, self._state.counts), sep="\n")
 
     def refresh(self) -> None:
         """Shows what is new."""

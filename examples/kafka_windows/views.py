@@ -63,7 +63,7 @@ class Feeder(threading.Thread):
         self._views = views
         self._pause = seconds * CHUNK_MS / (MINUTES * MINUTE_MS)
         self._hurry = threading.Event()
-        self._producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "linger.ms": 5})
+        self._producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "log_level": 0})
         self.total = len(views)
         self.fed = 0
         self.newest_ms = START_MS

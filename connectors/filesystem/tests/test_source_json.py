@@ -66,6 +66,18 @@ def test_what_spark_takes_for_a_string_or_a_timestamp(json_rows):
     assert json_rows(data, schema) == [("1", at, None), ('{"k":1}', None, None), ("true", None, None)]
 
 
+@pytest.mark.parametrize("bad", ["", "nonsense\n"])
+def test_numbers_as_text_and_decimals_that_are_too_large(json_rows, bad):
+    schema = [("s", pa.string()), ("d", pa.decimal128(5, 2)), CORRUPT]
+    rows = json_rows('{"s":1.50,"d":1.5}\n{"s":{"k":2.5},"d":12345}\n' + bad, schema, mode="PERMISSIVE")
+    assert rows[0] == ("1.50", Decimal("1.50"), None)
+    assert rows[1] == ('{"k":2.5}', None, '{"s":{"k":2.5},"d":12345}')
+
+
+def test_two_objects_on_a_line_before_a_blank_one(json_rows):
+    assert json_rows('{"a":1}{"a":2}\n  \n{"a":3}\n', [("a", pa.int64())]) == [(1,), (3,)]
+
+
 BAD = b'{"a":1,"s":"x"}\n{"a":"q","s":"y"}\nbad\n"str"\n{"a":2.5}\n{"a":3,"s":"\xff"}\n'
 BAD += b'[{"a":4},{"a":5}]\n{"a":6} rest\n{"a":7}{"a":8}\n'
 SCHEMA = [("a", pa.int64()), ("s", pa.string()), CORRUPT]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import time
 from datetime import datetime, timezone
@@ -55,38 +56,35 @@ STAMP_MS = int(STAMP.timestamp() * 1000)
 HEADERS = [[("a", b"1"), ("a", None), ("", b"")], None, [], [("ü", b"\x00")]]
 
 
-@pytest.mark.parametrize("has_headers", [False, True])
-@pytest.mark.parametrize("has_timestamp", [False, True])
-@pytest.mark.parametrize("has_partition", [False, True])
-@pytest.mark.parametrize("has_key", [False, True])
-def test_every_combination_of_columns(kafka, opened, has_key, has_partition, has_timestamp, has_headers):
+def test_every_combination_of_columns(kafka, opened):
     topic = kafka.create_topic(partitions=2)
-    columns = {}
-    if has_key:
-        columns["key"] = pa.array([b"k", None, b"", b"k"], pa.binary())
-    if has_partition:
-        columns["partition"] = pa.array([1, None, -1, 0], pa.int32())
-    if has_timestamp:
-        columns["timestamp"] = pa.array([STAMP, None, STAMP, STAMP], pa.timestamp("ms", tz="UTC"))
-    if has_headers:
-        pairs = [one and [{"key": k, "value": v} for k, v in one] for one in HEADERS]
-        columns["headers"] = pa.array(pairs, HEADERS_TYPE)
+    pairs = [one and [{"key": k, "value": v} for k, v in one] for one in HEADERS]
+    optional = {
+        "key": pa.array([b"k", None, b"", b"k"], pa.binary()),
+        "partition": pa.array([1, None, -1, 0], pa.int32()),
+        "timestamp": pa.array([STAMP, None, STAMP, STAMP], pa.timestamp("ms", tz="UTC")),
+        "headers": pa.array(pairs, HEADERS_TYPE),
+    }
+    combinations = [names for count in range(5) for names in itertools.combinations(optional, count)]
     producer = opened()
     started = time.time() * 1000
-    producer.produce(records(topic, [b"0", b"1", b"2", b"3"], **columns))
+    for names in combinations:
+        values = ["/".join([*names, str(i)]).encode() for i in range(4)]
+        producer.produce(records(topic, values, **{name: optional[name] for name in names}))
     producer.flush()
+    assert producer.failed == 0
     found = {record.value: record for record in kafka.read(topic)}
-    assert sorted(found) == [b"0", b"1", b"2", b"3"] and producer.failed == 0
-    for i, value in enumerate(sorted(found)):
-        record = found[value]
-        assert record.key == ([b"k", None, b"", b"k"][i] if has_key else None)
-        if has_partition and i in (0, 3):
+    assert len(found) == 4 * len(combinations)
+    for names, i in itertools.product(combinations, range(4)):
+        record = found["/".join([*names, str(i)]).encode()]
+        assert record.key == ([b"k", None, b"", b"k"][i] if "key" in names else None)
+        if "partition" in names and i in (0, 3):
             assert record.partition == (1 if i == 0 else 0)
-        if has_timestamp and i != 1:
+        if "timestamp" in names and i != 1:
             assert record.timestamp == STAMP_MS
         else:
             assert started - 60_000 < record.timestamp < started + 60_000
-        assert list(record.headers or []) == ((HEADERS[i] or []) if has_headers else [])
+        assert list(record.headers or []) == ((HEADERS[i] or []) if "headers" in names else [])
 
 
 def test_null_and_empty_values(kafka, opened):
@@ -241,7 +239,7 @@ def test_closing_drops_what_is_unsent_at_once(implementation):
 
 
 def test_a_bad_setting_is_named_and_its_value_is_not(implementation):
-    with pytest.raises(BadConfigurationError, match=r"compression\.type") as raised:
+    with pytest.raises(BadConfigurationError, match=r"compression\.") as raised:
         open_producer({"bootstrap.servers": "127.0.0.1:1", "compression.type": "hush"}, implementation)
     assert "hush" not in str(raised.value)
 

@@ -16,7 +16,8 @@ from penstock_kafka.client import open_producer
 from penstock_kafka.dev import KafkaToolbox, kafka_server
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.transactions import Coordinators, QueryPrefix, TransactionRef
+from penstock_kafka.transactions import QueryPrefix, TransactionRef
+from penstock_kafka.transactions.coordinators import Coordinators
 
 COMMITTED, ALREADY, LOST = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST
 
@@ -73,7 +74,7 @@ def test_a_batch_appears_as_a_whole_and_a_second_commit_changes_nothing(query):
 
 
 def test_a_batch_of_more_transactions_than_travel_at_once(query, monkeypatch):
-    monkeypatch.setattr("penstock_kafka.transactions._coordinators._IN_FLIGHT", 4)
+    monkeypatch.setattr("penstock_kafka.transactions.coordinators._IN_FLIGHT", 4)
     batch = [query.prepare(slot, values=[b"x"]) for slot in range(11)]
     assert query.committer.commit(batch) == [COMMITTED] * 11
     assert query.values() == [b"x"] * 11

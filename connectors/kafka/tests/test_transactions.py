@@ -14,7 +14,6 @@ import pytest
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock_kafka.client import DeliveryError, ProducerFencedError, open_producer
 from penstock_kafka.transactions import (
-    Coordinators,
     Ended,
     ProducerPool,
     Proof,
@@ -22,6 +21,7 @@ from penstock_kafka.transactions import (
     SlotLender,
     TransactionRef,
 )
+from penstock_kafka.transactions.coordinators import Coordinators
 
 RECORDS = [{"value": b"1"}, {"value": b"2"}]
 
@@ -189,7 +189,7 @@ def test_a_proof_is_there_only_after_a_commit(kafka, coordinators, open_transact
 
 
 def test_brokers_that_are_away_are_a_retriable_error(monkeypatch):
-    monkeypatch.setattr("penstock_kafka.transactions._coordinators._TRIES_FOR_S", 1.0)
+    monkeypatch.setattr("penstock_kafka.transactions.coordinators._TRIES_FOR_S", 1.0)
     with pytest.raises(RetriableError, match="nothing is lost"):
         Coordinators({"bootstrap_servers": "127.0.0.1:1"}).open_ids(lambda _: True)
 

@@ -18,7 +18,8 @@ from penstock.errors import BadConfigurationError
 from penstock.finishing import open_stored_query
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.sink import ExactlyOnceKafkaSink
-from penstock_kafka.transactions import Coordinators, Ended, OpenTransaction, TransactionRef
+from penstock_kafka.transactions import Ended, OpenTransaction, TransactionRef
+from penstock_kafka.transactions.coordinators import Coordinators
 
 __all__ = ["app"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -43,6 +45,8 @@ class PublishingListener(StreamingQueryListener):
             listener = cls(spark)
             spark.streams.addListener(listener)
             spark._penstock_listener = listener
+            # A script that just ends would leave the JVM calling a Python that is gone, and saying so at length.
+            atexit.register(_detach, spark, listener)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Notes where the query's checkpoint is and whether its trigger ends by itself."""
@@ -79,3 +83,8 @@ class PublishingListener(StreamingQueryListener):
             _log.warning(
                 "could not publish what is open of %s (%s); run: penstock finish %s", checkpoint, error, checkpoint
             )
+
+
+def _detach(spark: SparkSession, listener: PublishingListener) -> None:
+    with contextlib.suppress(Exception):  # the JVM may have gone before us
+        spark.streams.removeListener(listener)

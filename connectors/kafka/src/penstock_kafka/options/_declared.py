@@ -196,8 +196,8 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "transactionalIdPrefix",
-            "exactly-once: begins every transactional id, and must be no other query's; default: made from the "
-            "query's id",
+            "exactly-once: begins every transactional id, before the query's id, for access rules by prefix; default: "
+            "penstock",
         ),
         Option(
             "transactionTimeout",

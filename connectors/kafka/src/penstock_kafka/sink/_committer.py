@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import CommitOutcome, Committer
 from penstock_kafka.sink._committable import KafkaCommittable
-from penstock_kafka.transactions import Coordinators, Ended, OpenTransaction, QueryPrefix
+from penstock_kafka.transactions import Ended, OpenTransaction, QueryPrefix
+
+if TYPE_CHECKING:
+    from penstock_kafka.transactions.coordinators import Coordinators
 
 __all__ = ["KafkaCommitter"]
 

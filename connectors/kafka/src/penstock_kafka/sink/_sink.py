@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,7 +20,10 @@ from penstock_kafka.sink._encoders import create_encoders
 from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, PartitionCounts, Partitions, create_partitioner
 from penstock_kafka.sink._rows import RecordColumns, check_schema
 from penstock_kafka.sink._writers import DeliveringWriter, RecordBatches, TransactionalWriter, plain_producer
-from penstock_kafka.transactions import DEFAULT_PREFIX, Coordinators, QueryPrefix, coordinators, producer_pool
+from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, producer_pool
+
+if TYPE_CHECKING:
+    from penstock_kafka.transactions.coordinators import Coordinators
 
 __all__ = ["ExactlyOnceKafkaSink", "KafkaSink", "create_sink"]
 
@@ -145,7 +148,9 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
 
 
 def coordinators_of(settings: ClientSettings) -> Coordinators:
-    """This process's connections with ``settings``."""
+    """This process's connections with ``settings``. Driver: imported when asked for, since tasks do without."""
+    from penstock_kafka.transactions.coordinators import coordinators
+
     return coordinators(repr(sorted(settings.settings)), settings.kafka_python)
 
 

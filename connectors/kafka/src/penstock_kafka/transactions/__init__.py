@@ -1,20 +1,16 @@
-"""Kafka transactions that one process writes and another one ends."""
+"""Kafka transactions that one process writes and another one ends.
 
-from penstock_kafka.transactions._coordinators import (
-    Coordinators,
-    Ended,
-    OpenTransaction,
-    Proof,
-    TransactionRef,
-    coordinators,
-)
+:mod:`penstock_kafka.transactions.coordinators`, which ends them, is imported by the driver alone: tasks do without
+kafka-python.
+"""
+
 from penstock_kafka.transactions._names import DEFAULT_PREFIX, QueryPrefix
 from penstock_kafka.transactions._producers import ProducerPool, ReadyProducer, producer_pool
+from penstock_kafka.transactions._refs import Ended, OpenTransaction, Proof, TransactionRef
 from penstock_kafka.transactions._slots import Slot, SlotLender
 
 __all__ = [
     "DEFAULT_PREFIX",
-    "Coordinators",
     "Ended",
     "OpenTransaction",
     "ProducerPool",
@@ -24,6 +20,5 @@ __all__ = [
     "Slot",
     "SlotLender",
     "TransactionRef",
-    "coordinators",
     "producer_pool",
 ]

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from penstock.errors import PenstockError
 from penstock_kafka.client import BatchProducer, ProducerIdentity
-from penstock_kafka.transactions._coordinators import TransactionRef
 from penstock_kafka.transactions._names import QueryPrefix
+from penstock_kafka.transactions._refs import TransactionRef
 from penstock_kafka.transactions._slots import Slot, SlotLender
 
 __all__ = ["ProducerPool", "ReadyProducer", "producer_pool"]

@@ -70,12 +70,21 @@ class JsonBlockParser:
             )
             if table.num_rows != expected:
                 return None
-            return {
+            columns = {
                 field.name: _finish(table.column(field.name).combine_chunks(), field.type, self._temporal)
                 for field in self._schema
             }
+            for column in columns.values():
+                if _holds_decimals(column.type):
+                    column.validate(full=True)  # the parser looks at a number's digits before it scales it
+            return columns
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
             return None
+
+
+def _holds_decimals(type_: pa.DataType) -> bool:
+    nested = [type_.field(i).type for i in range(type_.num_fields)]
+    return pa.types.is_decimal(type_) or any(_holds_decimals(one) for one in nested)
 
 
 #: A parsed value to what ``pa.array`` takes. Raises ValueError; ``None`` in, ``None`` out.
@@ -152,6 +161,6 @@ def _as_float(value: Any) -> float:
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if isinstance(value, str | Decimal):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -24,6 +25,7 @@ from penstock_filesystem.source.opened import OpenedFile
 
 __all__ = ["JsonFormat"]
 
+_BLANK_LINE = re.compile(rb"(?:\A|\n)[ \t]*\n|\n[ \t]+\Z")
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=str)
 
 
@@ -98,7 +100,7 @@ class JsonDecoder(BlockDecoder):
         data = None if self.format.settings.multi_line else self.format.to_utf8_lines(block.data)
         if data is None:
             return None
-        if data.startswith(b"\n") or b"\n\n" in data:
+        if _BLANK_LINE.search(data):
             data = b"\n".join(line for line in data.split(b"\n") if line.strip())
         return self._parser.parse(data) if data else None
 

@@ -34,6 +34,7 @@ enum {
     RD_INVALID_ARGUMENT = -186,
     RD_OUT_OF_MEMORY = -194,
     RD_INVALID_TOPIC = 17,
+    RD_TOO_LARGE = 10,
 };
 
 enum { RD_PRODUCER = 0, RD_CONSUMER = 1 };

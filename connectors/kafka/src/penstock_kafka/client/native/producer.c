@@ -33,12 +33,15 @@ static int is_purge(int code) { return code == RD_PURGE_QUEUE || code == RD_PURG
 /* Whether nothing can be delivered after event. */
 static int ends_all(const struct problem *event) { return event->fatal || event->code == RD_AUTHENTICATION; }
 
-/* Keeps the first failure; one that only follows from another (the queue was purged) gives way to a cause. */
+/* Keeps the first failure; one that only follows from another gives way to its cause. */
 static void count_failure(struct producer *producer, int code, const char *topic, int32_t partition, size_t size) {
     pthread_mutex_lock(&producer->lock);
     producer->failed++;
     struct problem *first = &producer->first_failure;
-    if (!first->code || (is_purge(first->code) && !is_purge(code))) {
+    int purged = is_purge(first->code) && !is_purge(code);
+    /* The broker refuses a whole batch for the one record that is too large. */
+    int larger = first->code == RD_TOO_LARGE && code == RD_TOO_LARGE && (int64_t)size > first->size;
+    if (!first->code || purged || larger) {
         problem_set(first, code, NULL);
         snprintf(first->topic, sizeof first->topic, "%s", topic);
         first->partition = partition;

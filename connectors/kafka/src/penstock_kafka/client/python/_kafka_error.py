@@ -33,5 +33,7 @@ def problem_of(
 
 def setting_problem(error: KafkaError, config: Mapping[str, object]) -> Problem:
     """A client could not be made: names the setting rather than quoting librdkafka, which may quote a secret value."""
-    named = [name for name in _NAMED.findall(error.str()) if name in config]
+    found = _NAMED.findall(error.str())
+    # As the user wrote it, if that can be told: librdkafka names some by another name.
+    named = [name for name in found if name in config] or found
     return Problem(code=error.name(), text=error.str(), topic=named[-1] if named else "")

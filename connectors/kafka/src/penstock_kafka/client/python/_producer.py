@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -50,7 +51,22 @@ class PythonProducer(CheckedProducer):
     def _serve(self) -> None:
         # Statistics and errors pile up in an idle producer that nobody polls.
         while not self._closed.wait(SERVE_SECONDS):
-            self._open.poll(0)
+            self._call(self._open.poll, 0)
+
+    def _call(self, call: Callable[[float], int], seconds: float) -> int:
+        """Calls what runs callbacks."""
+        try:
+            return call(seconds)
+        except KafkaException as error:
+            raised = error
+        except SystemError as error:
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            raised = error.__cause__
+        # A fatal error is raised out of whichever call comes upon it, after error_cb was called with that exception
+        # pending, which makes it fail.
+        self._event = problem_of(raised.args[0])
+        return 0
 
     @property
     def _open(self) -> Producer:
@@ -72,9 +88,13 @@ class PythonProducer(CheckedProducer):
             self._statistics_text = text
 
     def _count(self, error: KafkaError, topic: str, partition: int | None, size: int) -> None:
-        """Keeps the first failure; one that only follows from another (a purge) gives way to a cause."""
+        """Keeps the first failure; one that only follows from another gives way to its cause."""
         self._failed += 1
-        if self._first is None or (self._first.code in _PURGED and error.name() not in _PURGED):
+        first, code = self._first, error.name()
+        purged = first is not None and first.code in _PURGED and code not in _PURGED
+        # The broker refuses a whole batch for the one record that is too large.
+        larger = first is not None and first.code == code == "MSG_SIZE_TOO_LARGE" and size > first.size
+        if first is None or purged or larger:
             self._first = problem_of(error, topic=topic, partition=-1 if partition is None else partition, size=size)
 
     def _is_lost(self) -> bool:
@@ -85,33 +105,30 @@ class PythonProducer(CheckedProducer):
             if self._is_lost():
                 return
             self._send_some(batch.slice(start, RUN))
-            self._open.poll(0)
+            self._call(self._open.poll, 0)
 
     def _send_some(self, batch: pa.RecordBatch) -> None:
-        # A Python loop over the rows: confluent-kafka takes one object per record.
-        names = batch.schema.names
-        columns: dict[str, list[Any]] = {"value": byte_values(batch.column("value"))}
-        if "key" in names:
-            columns["key"] = byte_values(batch.column("key"))
-        if "partition" in names:
-            columns["partition"] = int_values(batch.column("partition"), -1)
-        if "timestamp" in names and batch.column("timestamp").null_count < batch.num_rows:
-            columns["timestamp"] = int_values(batch.column("timestamp").cast(pa.int64()), 0)
-        if "headers" in names and batch.column("headers").null_count < batch.num_rows:
-            columns["headers"] = header_values(batch.column("headers"))
-        keys = tuple(columns)
-        records = [dict(zip(keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         topics = batch.column("topic").cast(pa.string()).dictionary_encode()
+        records = _records(batch)
         end = 0
         for index, same in groupby(topics.indices.to_pylist()):
             start, end = end, end + len(list(same))
-            send = self._send_one_by_one if keys[-1] in ("timestamp", "headers") else self._send_run
-            send(topics.dictionary[index].as_py(), records[start:end])
+            self._send_to(topics.dictionary[index].as_py(), records[start:end])
 
-    def _send_run(self, topic: str, records: list[dict[str, Any]]) -> None:
-        client = self._open
+    def _send_to(self, topic: str, records: list[dict[str, Any]]) -> None:
+        # produce_batch takes one partition for all; a partitioner's choice must not overtake an explicit one.
+        partitions = {record.get("partition", -1) for record in records}
+        if records[0].keys() & {"timestamp", "headers"} or (len(partitions) > 1 and -1 in partitions):
+            self._send_one_by_one(topic, records)
+        elif len(partitions) == 1:
+            self._send_run(topic, partitions.pop(), records)
+        else:
+            for partition in partitions:
+                self._send_run(topic, partition, [record for record in records if record["partition"] == partition])
+
+    def _send_run(self, topic: str, partition: int, records: list[dict[str, Any]]) -> None:
         while records:
-            if client.produce_batch(topic, records) == len(records):
+            if self._open.produce_batch(topic, records, partition) == len(records):
                 return
             full = []
             for record in records:
@@ -125,7 +142,7 @@ class PythonProducer(CheckedProducer):
             if records and self._is_lost():
                 return
             if records:
-                client.poll(QUEUE_FULL_WAIT_SECONDS)
+                self._call(self._open.poll, QUEUE_FULL_WAIT_SECONDS)
 
     def _send_one_by_one(self, topic: str, records: list[dict[str, Any]]) -> None:
         produce = self._open.produce
@@ -136,7 +153,7 @@ class PythonProducer(CheckedProducer):
                 except BufferError:
                     if self._is_lost():
                         return
-                    self._open.poll(QUEUE_FULL_WAIT_SECONDS)
+                    self._call(self._open.poll, QUEUE_FULL_WAIT_SECONDS)
                     continue
                 except KafkaException as error:
                     self._count_refused(error.args[0], topic, record)
@@ -147,7 +164,7 @@ class PythonProducer(CheckedProducer):
         self._count(error, topic, record.get("partition", -1), size)
 
     def _flush_for(self, timeout_ms: int) -> int:
-        return self._open.flush(timeout_ms / 1000)
+        return self._call(self._open.flush, timeout_ms / 1000)
 
     def _failures(self) -> tuple[int, Problem | None, Problem | None]:
         event = self._event
@@ -167,7 +184,7 @@ class PythonProducer(CheckedProducer):
         return None
 
     def _statistics(self) -> str:
-        self._open.poll(0)
+        self._call(self._open.poll, 0)
         text, self._statistics_text = self._statistics_text, ""
         return text
 
@@ -211,3 +228,19 @@ class PythonProducer(CheckedProducer):
             self._client.purge(blocking=False)
             # Freed with its last reference. It does not end a transaction.
             self._client = None
+
+
+def _records(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The arguments of ``Producer.produce`` for each row: a Python loop, since it takes one object per record."""
+    names = batch.schema.names
+    columns: dict[str, list[Any]] = {"value": byte_values(batch.column("value"))}
+    if "key" in names:
+        columns["key"] = byte_values(batch.column("key"))
+    if "partition" in names:
+        columns["partition"] = int_values(batch.column("partition"), -1)
+    if "timestamp" in names and batch.column("timestamp").null_count < batch.num_rows:
+        columns["timestamp"] = int_values(batch.column("timestamp").cast(pa.int64()), 0)
+    if "headers" in names and batch.column("headers").null_count < batch.num_rows:
+        columns["headers"] = header_values(batch.column("headers"))
+    keys = tuple(columns)
+    return [dict(zip(keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, TypeVar
 
 import kafka.errors
@@ -22,8 +20,9 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
 
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock_kafka.transactions._refs import Ended, OpenTransaction, Proof, TransactionRef
 
-__all__ = ["Coordinators", "Ended", "OpenTransaction", "Proof", "TransactionRef", "coordinators"]
+__all__ = ["Coordinators", "coordinators"]
 
 AnswerT = TypeVar("AnswerT")
 
@@ -52,41 +51,6 @@ _OVER = (
     "InvalidProducerIdMappingError",
     "TransactionalIdNotFoundError",
 )
-
-
-@dataclass(frozen=True)
-class TransactionRef:
-    """One transaction for ever: an id's producer id and epoch are those of a single transaction of ours."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-
-
-@dataclass(frozen=True)
-class OpenTransaction:
-    """An open transaction as its coordinator describes it. ``started_ms`` and ``timeout_ms`` are milliseconds."""
-
-    ref: TransactionRef
-    state: str
-    started_ms: int
-    timeout_ms: int
-    partitions: tuple[tuple[str, int], ...]
-
-
-class Ended(Enum):
-    """The answer to a request to end a transaction."""
-
-    DONE = "done"  #: ended as asked for, now or by an earlier request
-    OVER = "over"  #: it had ended before, in whatever way
-
-
-@dataclass(frozen=True)
-class Proof:
-    """An offset committed as a part of a transaction: it is there if, and only if, the transaction was committed."""
-
-    offset: int
-    metadata: str
 
 
 class Coordinators:
