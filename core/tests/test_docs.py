@@ -17,19 +17,44 @@ OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 OPTIONS = re.compile(r"<!-- options -->\n(.*?)<!-- /options -->", re.DOTALL)
 BLOCKS = [(page, name, code) for page in PAGES for name, code in RUN.findall(page.read_text())]
-CONNECTOR_PAGES = {"filesystem": ROOT / "docs" / "filesystem.md"}
+CONNECTOR_PAGES = {"filesystem": ROOT / "docs" / "filesystem.md", "kafka": ROOT / "docs" / "kafka.md"}
+KAFKA_VARIABLE = "PENSTOCK_KAFKA_ADDRESS"
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    from penstock.dev import open_server
+    from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
+
+    with open_server(KafkaDevServer(), tmp_path_factory.mktemp("kafka")) as address:
+        yield KafkaToolbox(address)
+
+
+def on_topics_of_its_own(code, kafka):
+    """The broker may be anybody's: ``in``, with two records, and ``out`` get other names."""
+    records = [
+        {"key": "a", "value": '{"id": 1, "at": "2026-01-01T10:00:00Z", "note": "one"}'},
+        {"key": "b", "value": '{"id": 2, "at": "2026-01-01T10:00:05Z"}'},
+    ]
+    source, target = kafka.create_topic(partitions=2), kafka.create_topic()
+    kafka.produce(source, records)
+    return code.replace('"in"', f'"{source}"').replace('"out"', f'"{target}"')
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("page", "name", "code"), BLOCKS, ids=[name for _, name, _ in BLOCKS])
-def test_code_runs_and_prints_what_it_says(page, name, code, tmp_path):
+def test_code_runs_and_prints_what_it_says(page, name, code, tmp_path, request):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")}
+    environment.update(SPARK_LOCAL_IP="127.0.0.1", TZ="UTC")
+    if KAFKA_VARIABLE in code:
+        kafka = request.getfixturevalue("kafka")
+        environment[KAFKA_VARIABLE] = kafka.address
+        code = on_topics_of_its_own(code, kafka)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "notes.csv").write_text(
         "id,at,note\n1,2026-01-01T10:00:00,first\n2,2026-01-01T10:05:00,\n", "utf-8"
     )
     (tmp_path / "job.py").write_text(code)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")}
-    environment.update(SPARK_LOCAL_IP="127.0.0.1", TZ="UTC")
     done = subprocess.run(
         [sys.executable, "job.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
@@ -39,7 +64,7 @@ def test_code_runs_and_prints_what_it_says(page, name, code, tmp_path):
 
 
 def test_there_are_blocks_to_run():
-    assert {"files", "source"} <= {name for _, name, _ in BLOCKS}
+    assert {"files", "source", "kafka", "decoding"} <= {name for _, name, _ in BLOCKS}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])

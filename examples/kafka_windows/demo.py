@@ -108,10 +108,9 @@ class Demo:
         self._reader.start()
         try:
             with Show(self.state, self._look) as show:
-                for moment in moments:
+                for number, moment in enumerate([*moments, None], 1):
+                    self._feeder.allow(number / (len(moments) + 1))
                     self._run_until(show, moment)
-                self._feeder.hurry()
-                self._run_until(show, None)
         finally:
             self._reader.stop()
 

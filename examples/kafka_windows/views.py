@@ -6,6 +6,7 @@ import json
 import math
 import random
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -20,8 +21,6 @@ PAGES = {"/": 40, "/search": 30, "/product": 20, "/cart": 8, "/checkout": 2}
 LATEST_REPORT_MS = 20_000
 #: Event time that is fed at once.
 CHUNK_MS = 10_000
-#: Held back until :meth:`Feeder.hurry`, so that views still come after the last kill, however slow the machine is.
-HELD_BACK_MINUTES = 4
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def count_views(views: list[View]) -> Counter[tuple[str, int]]:
 
 
 class Feeder(threading.Thread):
-    """Writes the views into a topic in the order in which they are reported, at an even pace.
+    """Writes the views into a topic in the order in which they are reported, at an even pace, as far as allowed.
 
     The last record is a heartbeat. A minute is counted out only when the watermark has passed its end, and the
     watermark follows what was read, so the last minutes would wait for news that never comes. The heartbeat is dated
@@ -62,29 +61,37 @@ class Feeder(threading.Thread):
         self._topic = topic
         self._views = views
         self._pause = seconds * CHUNK_MS / (MINUTES * MINUTE_MS)
-        self._hurry = threading.Event()
+        self._allowed_ms = START_MS
+        self._allowed_more = threading.Condition()
         self._producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "log_level": 0})
         self.total = len(views)
         self.fed = 0
         self.newest_ms = START_MS
 
-    def hurry(self) -> None:
-        """Everything that is left, without pauses."""
-        self._hurry.set()
+    def allow(self, share: float) -> None:
+        """Feeds on, until ``share`` of the time is fed: so that every run of the job finds something new to count."""
+        with self._allowed_more:
+            self._allowed_ms = START_MS + math.ceil(share * MINUTES * MINUTE_MS) + LATEST_REPORT_MS * (share >= 1)
+            self._allowed_more.notify()
 
     def run(self) -> None:
         """See the class."""
-        held_back_ms = START_MS + (MINUTES - HELD_BACK_MINUTES) * MINUTE_MS
         chunk_end = START_MS + CHUNK_MS
+        self._await_permission(chunk_end)
         for view in self._views:
             while view.reported_ms >= chunk_end:
                 self._producer.flush()
-                self._hurry.wait(self._pause if chunk_end < held_back_ms else None)
+                time.sleep(self._pause)
                 chunk_end += CHUNK_MS
+                self._await_permission(chunk_end)
             self._send(view)
             self.fed, self.newest_ms = self.fed + 1, view.reported_ms
         self._send(View("(heartbeat)", START_MS + (MINUTES + 10) * MINUTE_MS, 0))
         self._producer.flush()
+
+    def _await_permission(self, until_ms: int) -> None:
+        with self._allowed_more:
+            self._allowed_more.wait_for(lambda: until_ms <= self._allowed_ms)
 
     def _send(self, view: View) -> None:
         at = datetime.fromtimestamp(view.at_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import Future
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
-from penstock import BadConfigurationError, DataLostError, RetriableError
+from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.source import ReadLimits
 from penstock.source.log import LogPartition
 from penstock_kafka.source.admin import KafkaAdmin
@@ -39,7 +40,7 @@ def go_on(source, enumerator, until=1):
 @pytest.fixture(scope="module")
 def topic(kafka):
     """Ten records at times 1000 to 10000 ms in partition 0, five in partition 1, none in partition 2."""
-    topic = kafka.create_topic(partitions=3)
+    topic = kafka.create_topic(partitions=3, retention_ms=-1)
     stamped = [
         {"value": str(n), "partition": p, "timestamp": (n + 1) * 1000} for p, k in ((0, 10), (1, 5)) for n in range(k)
     ]
@@ -214,3 +215,37 @@ def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
     with pytest.raises(RetriableError, match=r"no answer from the brokers at 127\.0\.0\.1:1: "):
         kafka_source("127.0.0.1:1", subscribe="t", fetchOffset_numRetries=1).list_splits()
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            BadConfigurationError,
+            "not authorized, it needs Describe and Read on the",
+        ),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, BadConfigurationError, "needs Describe and Read on the consumer group"),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, BadConfigurationError, "here:9092 refuses the connection"),
+        (KafkaError.UNKNOWN_MEMBER_ID, FatalError, "it has members"),
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, RetriableError, "no answer from the brokers at here:9092"),
+        (KafkaError._ALL_BROKERS_DOWN, RetriableError, "no answer from the brokers at here:9092"),
+        (KafkaError.UNKNOWN, FatalError, "UNKNOWN"),
+    ],
+)
+def test_what_brokers_refuse_says_what_to_do(code, kind, message):
+    admin = KafkaAdmin({"bootstrap.servers": "here:9092"}, read_committed=True)
+    answer: Future = Future()
+    answer.set_exception(KafkaException(KafkaError(code, retriable=code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS)))
+    with pytest.raises(kind, match=message) as raised:
+        admin._answer(answer, "asking")
+    assert type(raised.value) is kind
+
+
+def test_refused_credentials_are_told_where_the_client_only_times_out():
+    admin = KafkaAdmin({"bootstrap.servers": "here:9092"}, read_committed=True)
+    admin._on_error(KafkaError(KafkaError._AUTHENTICATION, "bad password"))
+    answer: Future = Future()
+    answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    with pytest.raises(BadConfigurationError, match="here:9092 refuses the connection: bad password"):
+        admin._answer(answer, "asking")

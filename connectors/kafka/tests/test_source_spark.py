@@ -99,7 +99,7 @@ def put(kafka, topic, first, last, partitions=2):
 @pytest.fixture(scope="module")
 def mixed(kafka):
     """Records of all kinds in three partitions, one of them empty."""
-    topic = kafka.create_topic(partitions=3)
+    topic = kafka.create_topic(partitions=3, retention_ms=-1)
     records = [
         {
             "key": None if n % 3 == 0 else f"k{n % 5}",

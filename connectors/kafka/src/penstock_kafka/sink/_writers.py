@@ -125,6 +125,7 @@ class DeliveringWriter(SinkWriter[Any, Any]):
         self._log_failures_only = log_failures_only
         self._failed_before = producer.failed
         self._records = 0
+        self._logged = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See the contract."""
@@ -145,6 +146,7 @@ class DeliveringWriter(SinkWriter[Any, Any]):
         self._context.metrics.add("rows_written", self._records - failed)
         if failed:
             self._context.metrics.add("failed_records", failed)
+            _forget(self._producer)  # it would tell the next task of this one's failures
         return Prepared()
 
     @contextlib.contextmanager
@@ -154,15 +156,21 @@ class DeliveringWriter(SinkWriter[Any, Any]):
         except DeliveryError as error:
             if not self._log_failures_only:
                 raise
-            _log.warning("a record was not delivered (logFailuresOnly): %s", error)
+            if not self._logged:
+                _log.warning("records are not delivered (logFailuresOnly), the first: %s", error)
+            self._logged = True
 
     def abort(self) -> None:
         """See the contract. Records under way can't be called back; the producer is not used again."""
-        _plain.pop(os.getpid(), None)
-        self._producer.close()
+        _forget(self._producer)
 
 
 _plain: dict[int, tuple[str, BatchProducer]] = {}
+
+
+def _forget(producer: BatchProducer) -> None:
+    _plain.pop(os.getpid(), None)
+    producer.close()
 
 
 def plain_producer(settings_key: str, open_producer: Callable[[], BatchProducer]) -> BatchProducer:
