@@ -130,6 +130,56 @@ def test_abort_throws_away_what_was_not_decided(new_query):
     assert query.visible() == [1]
 
 
+@pytest.fixture
+def lingering(monkeypatch, new_query):
+    """What the log's head was each time that lingering work was thrown away."""
+    query, heads = new_query(), []
+    committer = type(query.sink.create_committer(None))
+    monkeypatch.setattr(committer, "abort_lingering", lambda _: heads.append(query.log.head()) or 0)
+    return query, heads
+
+
+def test_lingering_work_is_thrown_away_before_and_after_each_batch(lingering):
+    query, heads = lingering
+    query.run(0, [[1], [2]])
+    assert [head.last_batch for head in heads] == [-1, 0]
+    results = query.tasks(1, [[3], [4]])
+    query.protocol.abort(1, [*results, None])
+    assert [head.last_batch for head in heads] == [-1, 0, 0, 0], "tasks that did not report may have left some, too"
+    query.run(1, [[3], [4]])
+    query.protocol.abort(0, results)
+    assert len(heads) == 6, "a batch that is decided has nothing to throw away"
+    assert all(head.done for head in heads)
+
+
+def test_lingering_work_is_let_alone_while_a_decision_is_pending(lingering, fuse_type, crash_type):
+    """It may be what was decided."""
+    query, heads = lingering
+    results = query.tasks(0, [[1], [2]])
+    query.fuse.at = len(query.fuse.steps) + 2  # after the decision, before publishing
+    with pytest.raises(crash_type):
+        query.protocol.commit(0, results)
+    query.protocol.abort(0, results)
+    assert len(heads) == 1 and not query.log.head().done
+    query.fuse.at = None
+    query.plan()
+    assert len(heads) == 2 and heads[1].last_batch == 0 and heads[1].done
+
+
+def test_what_fails_behind_a_batch_does_not_fail_the_batch(lingering, monkeypatch):
+    query, _ = lingering
+    results = query.tasks(0, [[1], [2]])
+
+    def fail(_):
+        raise RetriableError("the broker is away")
+
+    monkeypatch.setattr(type(query.sink.create_committer(None)), "abort_lingering", fail)
+    query.protocol.commit(0, results)
+    assert query.visible() == [1] and query.log.head().done
+    with pytest.raises(RetriableError):
+        query.plan()
+
+
 def test_zombie_attempt_never_becomes_visible(new_query):
     query = new_query()
     plan = query.plan()

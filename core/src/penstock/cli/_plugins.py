@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -18,15 +18,16 @@ GROUP = "penstock.commands"
 class PluginCommands(TyperGroup):
     """The core's commands, and those of entry points; a plugin is imported only when its command is called for.
 
-    An entry point's value is a ``typer.Typer``; its name is the command's.
+    An entry point's value is a ``typer.Typer``; its name is the command's. (Typer has brought along a click of its own,
+    or used that of others: its types have no one name.)
     """
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """See click."""
         own = super().list_commands(ctx)
         return own + sorted(name for name in _plugins() if name not in own)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """See click. Raises BadConfigurationError if the plugin fails on import."""
         command = super().get_command(ctx, cmd_name)
         if command is not None or cmd_name not in (plugins := _plugins()):
@@ -38,7 +39,7 @@ def _plugins() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def _load(entry: EntryPoint) -> click.Command:
+def _load(entry: EntryPoint) -> Any:
     try:
         plugin = entry.load()
     except Exception as error:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import uuid
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -214,7 +214,9 @@ class TwoPhaseCommit:
                 f"batch {batch_id} was lost before it could be published (see the log). Its decision is withdrawn and "
                 "nothing of it counts: restart the query, and the batch is written again"
             )
-        self._tidy_up(decision)
+        self._tidy_up(batch_id, self._abort_lingering)
+        if batch_id % _CLEAN_UP_EVERY == 0:
+            self._tidy_up(batch_id, self.clean_up)
         return decision
 
     def _decide(self, batch_id: int, results: Sequence[TaskResult]) -> Decision:
@@ -317,17 +319,18 @@ class TwoPhaseCommit:
 
     def abort(self, batch_id: int, results: Sequence[TaskResult | None]) -> None:
         """Throws away what the given attempts left, unless a decision (of any driver) may count on it."""
-        attempts = {result.attempt: result for result in results if result is not None and result.outputs}
-        if not attempts:
-            return
         entries = self._log.entries()
-        if entries and entries[-1].last_batch >= batch_id and all(entry.last_batch != batch_id for entry in entries):
-            return  # decided so long ago that the decision is gone; clean-up finds what is superfluous
+        attempts = {result.attempt: result for result in results if result is not None and result.outputs}
+        is_decided = bool(entries) and entries[-1].last_batch >= batch_id
+        if is_decided and all(entry.last_batch != batch_id for entry in entries):
+            return  # so long ago that the decision is gone; clean-up finds what is superfluous
         for entry in entries:
             for output in entry.outputs:
                 if entry.kind != "withdrawal":
                     attempts.pop(output.attempt, None)
         self._throw_away([output for result in attempts.values() for output in result.outputs])
+        if not is_decided and (not entries or entries[-1].done):
+            self._tidy_up(batch_id, self._abort_lingering)  # what tasks left that did not live to report it
 
     # 5. Between batches: nothing but carried state.
 
@@ -390,14 +393,12 @@ class TwoPhaseCommit:
         finally:
             committer.close()
 
-    def _tidy_up(self, decision: Decision) -> None:
-        """After a batch that is done. What fails here is made up for before the next one."""
+    def _tidy_up(self, batch_id: int, work: Callable[[], object]) -> None:
+        """What fails here is made up for before the next batch, or by a later clean-up."""
         try:
-            self._abort_lingering()
-            if decision.last_batch % _CLEAN_UP_EVERY == 0:
-                self.clean_up()
+            work()
         except (OSError, RetriableError) as error:
-            _log.warning("could not clean up behind batch %d (%s); the next batch will", decision.last_batch, error)
+            _log.warning("could not clean up behind batch %d (%s); a later one will", batch_id, error)
 
     def _throw_away(self, outputs: Sequence[Output]) -> None:
         if not outputs:

@@ -36,11 +36,17 @@ def int_values(column: pa.Array, if_null: int) -> list[int]:
 
 def header_values(column: pa.ListArray) -> list[list[tuple[str, bytes | None]] | None]:
     """The values of a column of headers: null for none."""
-    pairs = column.values
+    if len(column) == 0:
+        return []
+    ends = int_values(column.offsets, 0)
+    first = ends[0]
+    # Of a slice, the values are those of the whole.
+    pairs = column.values.slice(first, ends[-1] - first)
     keys = [key.decode() if key is not None else "" for key in byte_values(pairs.field(0))]
     items = list(zip(keys, byte_values(pairs.field(1)), strict=True))
-    ends = int_values(column.offsets, 0)
-    values: list[list[tuple[str, bytes | None]] | None] = [items[start:end] or None for start, end in pairwise(ends)]
+    values: list[list[tuple[str, bytes | None]] | None] = [
+        items[start - first : end - first] or None for start, end in pairwise(ends)
+    ]
     if column.null_count:
         values = [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist(), strict=True)]
     return values
