@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,8 @@ __all__ = ["CheckpointView", "DecisionView", "SourceView", "read_checkpoint"]
 class SourceView:
     """One source's offset in the last planned batch. ``kind`` is ``penstock`` or ``other``, whose text is not decoded.
 
-    ``splits``, ``bytes`` and ``last`` (nothing more comes in that run) are known of penstock sources only.
+    ``splits``, ``bytes`` and ``last`` (nothing more comes in that run) are known of penstock sources only, ``positions``
+    (stream → partition → the next position to read) of logs.
     """
 
     kind: str
@@ -28,6 +30,7 @@ class SourceView:
     bytes: int | None = None
     last: bool = False
     text: str = ""
+    positions: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,18 @@ def _source_view(line: str) -> SourceView:
         splits=splits.get("count", 0),
         bytes=splits.get("bytes", 0),
         last=bool(offset.get("end")),
+        positions=_positions(offset.get("enumerator") or {}),
     )
+
+
+def _positions(enumerator: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """What the log template stores as JSON; other sources store something else."""
+    try:
+        stored = _json_object(base64.b64decode(enumerator.get("data", "")).decode())
+    except ValueError:
+        return {}
+    positions = stored.get("positions")
+    return positions if isinstance(positions, dict) else {}
 
 
 def _json_object(text: str) -> dict[str, Any]:

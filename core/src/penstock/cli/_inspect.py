@@ -107,10 +107,22 @@ def _source_words(source: SourceView) -> str:
     if source.kind != "penstock":
         text = source.text if len(source.text) <= 120 else source.text[:119] + "…"
         return f"offset {escape(text)}" if text != "-" else "no offset in this batch"
+    if source.positions:
+        return f"{plural(source.splits or 0, 'range')} in the last batch, read up to {_position_words(source.positions)}"
     if not source.splits:
         return f"offset {source.sequence}, nothing in the last batch"
     end = ", the last of its run" if source.last else ""
     return f"offset {source.sequence}: {plural(source.splits, 'split')}, {human_bytes(source.bytes or 0)} in it{end}"
+
+
+def _position_words(streams: Mapping[str, Mapping[str, int]]) -> str:
+    """``orders 0→12 1→7, returns 0→3``: the next position to read of each partition."""
+    words = []
+    for stream, positions in streams.items():
+        numbers = [f"{partition}→{position:,}" for partition, position in positions.items()]
+        more = [f"and {len(numbers) - _PIECES_SHOWN} more"] if len(numbers) > _PIECES_SHOWN else []
+        words.append(" ".join([f"[cyan]{escape(stream)}[/]", *numbers[:_PIECES_SHOWN], *more]))
+    return ", ".join(words)
 
 
 def _time(milliseconds: int | None) -> str:
