@@ -20,8 +20,8 @@ __all__ = ["CheckpointView", "DecisionView", "SourceView", "read_checkpoint"]
 class SourceView:
     """One source's offset in the last planned batch. ``kind`` is ``penstock`` or ``other``, whose text is not decoded.
 
-    ``splits``, ``bytes`` and ``last`` (nothing more comes in that run) are known of penstock sources only, ``positions``
-    (stream → partition → the next position to read) of logs.
+    ``splits``, ``bytes`` and ``last`` (nothing more comes in that run) are known of penstock sources only, and
+    ``positions`` (stream → partition → the next position to read) of logs.
     """
 
     kind: str

@@ -108,7 +108,8 @@ def _source_words(source: SourceView) -> str:
         text = source.text if len(source.text) <= 120 else source.text[:119] + "…"
         return f"offset {escape(text)}" if text != "-" else "no offset in this batch"
     if source.positions:
-        return f"{plural(source.splits or 0, 'range')} in the last batch, read up to {_position_words(source.positions)}"
+        ranges = plural(source.splits or 0, "range")
+        return f"{ranges} in the last batch, read up to {_position_words(source.positions)}"
     if not source.splits:
         return f"offset {source.sequence}, nothing in the last batch"
     end = ", the last of its run" if source.last else ""
