@@ -20,7 +20,7 @@ from pathlib import Path
 import kafka_latency
 import kafka_streams
 import kafka_throughput
-from kafka_setup import BROKER_PROPERTIES, Bench, Scale, start_spark
+from kafka_setup import BROKER_PROPERTIES, Bench, Scale, start_spark, stop_spark
 from measuring import Measurement, Results, as_table
 
 from penstock_kafka.dev import KafkaToolbox, kafka_server
@@ -62,7 +62,7 @@ def main() -> int:
                     print(as_table(found), flush=True)
                     results.put(case.__name__, found)
         finally:
-            spark.stop()
+            stop_spark(spark)
         bench.say("done")
     if not arguments.quick:
         results.write_page(ROOT / "docs" / "performance.md", "kafka")

@@ -117,6 +117,7 @@ def _watch(bench: Bench, name: str) -> tuple[list[float], list[float]]:
             ended = time.time_ns()
             spent = [float(one["durationMs"]["triggerExecution"]) for one in batches_of(query)[ran:]]
             trickle.stop()
+            query.processAllAvailable()
             _await(lambda: len(arrivals.seen) >= trickle.sent, _LAST_SECONDS)
         finally:
             query.stop()

@@ -23,8 +23,8 @@ from penstock_kafka.dev import KafkaToolbox
 
 FILES = 8
 FORMATS = {OURS: "penstock.kafka", THEIRS: "kafka"}
-#: A topic that is deleted frees its space at once; 60 s by default.
-BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}
+#: A topic that is deleted frees its space at once (60 s by default), and no producer's look for it makes it anew.
+BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000", "auto.create.topics.enable": "false"}
 _HEADERS = (
     "array(named_struct('key', 'source', 'value', cast('bench' as binary)), "
     "named_struct('key', 'trace', 'value', substring(value, 1, 16))) as headers"
@@ -77,6 +77,15 @@ def start_spark() -> SparkSession:
     penstock.register(spark)
     register_bound(spark)
     return spark
+
+
+def stop_spark(spark: SparkSession) -> None:
+    """Returns when the JVM and its Python workers are gone: they would complain about a broker that ends."""
+    gateway = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30)
 
 
 @dataclass

@@ -9,6 +9,7 @@ than a batch; and transactional ids must be used again.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import shutil
 import sys
@@ -63,14 +64,14 @@ class Soak:
         self.checker.start()
         end = self._started + minutes * 60
         while time.monotonic() < end:
-            self._attend(min(end, time.monotonic() + self._pause()))
+            # Mostly when the job has recovered and works, now and then so soon that it is hit recovering.
+            if self._dice.random() < 0.7:
+                self._attend(end, calm_seconds=self._dice.uniform(0.5, 15))
+            else:
+                self._attend(min(end, time.monotonic() + self._dice.uniform(0.5, 8)))
             if time.monotonic() < end:
                 self._kill_one()
         self._finish()
-
-    def _pause(self) -> float:
-        """Mostly long enough for the job to recover and work, now and then so short that it is hit recovering."""
-        return self._dice.uniform(0.5, 6) if self._dice.random() < 0.3 else self._dice.uniform(8, 30)
 
     def _kill_one(self) -> None:
         (victim,) = self._dice.choices(list(VICTIMS), list(VICTIMS.values()))
@@ -86,9 +87,9 @@ class Soak:
 
     # --- watching -----------------------------------------------------------------------------------------------------
 
-    def _attend(self, until: float) -> None:
-        """Watches over everything for a while."""
-        while (now := time.monotonic()) < until:
+    def _attend(self, until: float, calm_seconds: float = math.inf) -> None:
+        """Watches over everything for a while, or until the job has worked undisturbed for so long."""
+        while (now := time.monotonic()) < until and self._calm_seconds() < calm_seconds:
             if self.supervisor.look():
                 self._disturbed = now
             if self.checker.last_seen > self._disturbed:

@@ -26,16 +26,21 @@ def implementation(request):
 
 @pytest.fixture
 def consumer(kafka, implementation):
-    opened = open_consumer({"bootstrap.servers": kafka.address}, implementation)
+    # How long a topic is looked for before it counts as missing.
+    patience = {"topic.metadata.propagation.max.ms": "500", "topic.metadata.refresh.fast.interval.ms": "100"}
+    opened = open_consumer({"bootstrap.servers": kafka.address, **patience}, implementation)
     yield opened
     opened.close()
 
 
 def poll_until(consumer, error, seconds=20):
-    deadline = time.monotonic() + seconds
-    with pytest.raises(error) as raised:
+    def poll():
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             consumer.poll(200)
+
+    with pytest.raises(error) as raised:
+        poll()
     return raised.value
 
 

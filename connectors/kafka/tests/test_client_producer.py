@@ -51,6 +51,11 @@ def records(topic, values, **columns):
     )
 
 
+def send(producer, batch):
+    producer.produce(batch)
+    producer.flush()
+
+
 STAMP = datetime(2024, 2, 29, 12, 30, 15, 250_000, tzinfo=timezone.utc)
 STAMP_MS = int(STAMP.timestamp() * 1000)
 HEADERS = [[("a", b"1"), ("a", None), ("", b"")], None, [], [("ü", b"\x00")]]
@@ -70,8 +75,7 @@ def test_every_combination_of_columns(kafka, opened):
     started = time.time() * 1000
     for names in combinations:
         values = ["/".join([*names, str(i)]).encode() for i in range(4)]
-        producer.produce(records(topic, values, **{name: optional[name] for name in names}))
-    producer.flush()
+        send(producer, records(topic, values, **{name: optional[name] for name in names}))
     assert producer.failed == 0
     found = {record.value: record for record in kafka.read(topic)}
     assert len(found) == 4 * len(combinations)
@@ -93,8 +97,7 @@ def test_null_and_empty_values(kafka, opened):
     producer = opened()
     producer.produce(records(topic, values))
     producer.produce(records(topic, [b"", b""]))
-    producer.produce(records(topic, [None, None]))
-    producer.flush()
+    send(producer, records(topic, [None, None]))
     assert [record.value for record in kafka.read(topic)] == [*values, b"", b"", None, None]
 
 
@@ -116,8 +119,7 @@ def test_slices_and_types_of_bytes(kafka, opened, kind):
     producer = opened()
     producer.produce(batch.slice(50, 20))
     producer.produce(batch.slice(50, 0))
-    producer.produce(batch.slice(90, 10))
-    producer.flush()
+    send(producer, batch.slice(90, 10))
     found = kafka.read(topic)
     expected = [*range(50, 70), *range(90, 100)]
     assert [record.value for record in found] == [texts[i] and texts[i].encode() for i in expected]
@@ -131,8 +133,7 @@ def test_a_topic_per_row_keeps_the_order_within_each(kafka, opened):
     chosen = [topics[(i * i) % 3 if i < 5_000 else i // 2_000 % 3] for i in range(12_000)]
     batch = pa.record_batch({"value": [b"%d" % i for i in range(12_000)], "topic": chosen})
     producer = opened()
-    producer.produce(batch)
-    producer.flush()
+    send(producer, batch)
     for topic in topics:
         expected = [b"%d" % i for i, one in enumerate(chosen) if one == topic]
         assert [record.value for record in kafka.read(topic)] == expected
@@ -149,8 +150,7 @@ def test_murmur2_agrees_with_the_java_client(kafka, opened):
     }
     topic = kafka.create_topic(partitions=7)
     producer = opened(partitioner="murmur2_random")
-    producer.produce(records(topic, [b"v"] * len(hashes), key=pa.array(list(hashes), pa.string())))
-    producer.flush()
+    send(producer, records(topic, [b"v"] * len(hashes), key=pa.array(list(hashes), pa.string())))
     found = {record.key.decode(): record.partition for record in kafka.read(topic)}
     assert found == {key: (hashed & 0x7FFFFFFF) % 7 for key, hashed in hashes.items()}
 
@@ -171,8 +171,7 @@ def test_a_record_that_is_too_large_is_named_and_counted(kafka, opened, refused_
     columns = {"headers": pa.array([[{"key": "h", "value": b"v"}]] * 3, HEADERS_TYPE)} if with_headers else {}
     producer = opened()
     with pytest.raises(DeliveryError, match=f"{size} bytes.*{topic}") as raised:
-        producer.produce(records(topic, [b"first", b"x" * size, b"last"], **columns))
-        producer.flush()
+        send(producer, records(topic, [b"first", b"x" * size, b"last"], **columns))
     assert raised.value.code == "MSG_SIZE_TOO_LARGE"
     # It is told again, so that it can't be overlooked; the others are not lost.
     with pytest.raises(DeliveryError, match=topic):
@@ -187,8 +186,7 @@ def test_a_missing_partition_and_an_impossible_topic_are_refused(kafka, opened):
     for target, columns in [(topic, {"partition": pa.array([9], pa.int32())}), ("no spaces!", {})]:
         producer = opened()
         with pytest.raises(DeliveryError, match=target):
-            producer.produce(records(target, [b"v"], **columns))
-            producer.flush()
+            send(producer, records(target, [b"v"], **columns))
         assert producer.failed == 1
 
 
@@ -198,8 +196,7 @@ def test_a_queue_smaller_than_the_batch_loses_nothing_and_keeps_order(kafka, ope
     count = 3_000
     columns = {"timestamp": pa.array([STAMP_MS] * count, pa.timestamp("ms", tz="UTC"))} if with_timestamps else {}
     producer = opened(queue_buffering_max_messages=100, linger_ms=0)
-    producer.produce(records(topic, [b"%d" % i for i in range(count)], **columns))
-    producer.flush()
+    send(producer, records(topic, [b"%d" % i for i in range(count)], **columns))
     assert [record.value for record in kafka.read(topic)] == [b"%d" % i for i in range(count)]
 
 
@@ -207,8 +204,7 @@ def test_a_queue_smaller_than_the_batch_loses_nothing_and_keeps_order(kafka, ope
 def test_acks_are_the_users_choice(kafka, opened, acks):
     topic = kafka.create_topic()
     producer = opened(acks=acks)
-    producer.produce(records(topic, [b"v"]))
-    producer.flush()
+    send(producer, records(topic, [b"v"]))
     deadline = time.monotonic() + 5
     while not kafka.read(topic):
         assert time.monotonic() < deadline
@@ -222,8 +218,7 @@ def test_unreachable_brokers_are_a_transient_error(implementation):
     started = time.monotonic()
     with pytest.raises(TransientClientError, match=r"delivery\.timeout\.ms"):
         # Far more than the queue holds: waiting for room must end, too.
-        producer.produce(records("t", [b"v"] * 5_000))
-        producer.flush()
+        send(producer, records("t", [b"v"] * 5_000))
     assert time.monotonic() - started < 15
     started = time.monotonic()
     producer.close()

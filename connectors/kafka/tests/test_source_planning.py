@@ -223,7 +223,7 @@ def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
         (
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             BadConfigurationError,
-            "not authorized, it needs Describe and Read on the",
+            "it needs Describe and Read on the topic",
         ),
         (KafkaError.GROUP_AUTHORIZATION_FAILED, BadConfigurationError, "needs Describe and Read on the consumer group"),
         (KafkaError.SASL_AUTHENTICATION_FAILED, BadConfigurationError, "here:9092 refuses the connection"),

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock import BadConfigurationError, BadDataError, DataLostError, RetriableError
-from penstock.source import ReaderContext, SourceReader
+from penstock.source import ReaderContext, ReadLimits, SourceReader
 from penstock.source.log import LogSplit
 from penstock_kafka.client import open_consumer
-from penstock_kafka.dev import KafkaToolbox, kafka_server
+from penstock_kafka.dev import KafkaCluster, KafkaToolbox, kafka_server
 from penstock_kafka.source.consumers import ConsumerCache
 
 NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
@@ -173,17 +173,40 @@ def test_broker_that_restarts_is_waited_for(kafka_source, tmp_path):
         toolbox = KafkaToolbox(broker.address)
         topic = toolbox.create_topic()
         toolbox.produce(topic, [b"x" * 100] * 1000)
-        broker.kill()
-        source = kafka_source(broker.address, subscribe=topic)
-        later = threading.Timer(1.5, broker.start)
-        later.start()
-        rows = source.read([LogSplit(topic, 0, 0, 1000)])
-        later.join()
-        assert [row["offset"] for row in rows] == list(range(1000))
+        source = kafka_source(broker.address, subscribe=topic, startingOffsets="earliest")
+        with source.enumerator() as enumerator:
+            first = enumerator.take_batch(ReadLimits(max_records=400))
+            broker.kill()
+            later = threading.Timer(1.0, broker.start)
+            later.start()
+            rows = source.read(first)
+            rest = enumerator.take_batch(ReadLimits())
+            later.join()
+        assert [row["offset"] for row in [*rows, *source.read(rest)]] == list(range(1000))
         broker.kill()
         impatient = kafka_source(broker.address, subscribe=topic, **{"kafkaConsumer_pollTimeoutMs": 1500})
         with pytest.raises(RetriableError, match=f"of {topic}-0 from offset 0 to 999"):
             impatient.read([LogSplit(topic, 0, 0, 1000)])
+
+
+def test_leader_that_moves_is_followed(kafka_source, tmp_path):
+    with KafkaCluster(tmp_path) as cluster:
+        toolbox = KafkaToolbox(cluster.address)
+        topic = toolbox.create_topic()
+        toolbox.produce(topic, [b"x" * 1000] * 40_000)
+        small = {"kafka_queued_max_messages_kbytes": 1000, "kafka_max_partition_fetch_bytes": 500_000}
+        source = kafka_source(cluster.address, subscribe=topic, startingOffsets="earliest", **small)
+        source.source.validate_schema(source.schema())
+        with source.enumerator() as enumerator:
+            splits = enumerator.take_batch(ReadLimits())
+            batches = SourceReader(source.source, ReaderContext(source.schema(), source.metrics)).read(splits)
+            offsets = next(batches)["offset"].to_pylist()
+            cluster.servers[toolbox.leaders(topic)[0]].kill()
+            offsets += [offset for batch in batches for offset in batch["offset"].to_pylist()]
+            assert offsets == list(range(40_000))
+            toolbox.produce(topic, [b"after"])
+            (last,) = enumerator.take_batch(ReadLimits())
+        assert [row["value"] for row in source.read([last])] == [b"after"]
 
 
 def test_consumers_are_kept_for_the_next_task(kafka, monkeypatch):

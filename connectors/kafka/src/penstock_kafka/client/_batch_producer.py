@@ -90,7 +90,9 @@ class CheckedProducer(BatchProducer):
         event = self._failures()[2]
         if event is not None and isinstance(error, TransientClientError):
             behind = producer_error(event, doing)
-            return behind if isinstance(behind, BadConfigurationError) else TransientClientError(f"{error}: {event.text}")
+            return (
+                behind if isinstance(behind, BadConfigurationError) else TransientClientError(f"{error}: {event.text}")
+            )
         return error
 
     def _raise_event(self) -> None:

@@ -35,8 +35,8 @@ HEADERS_TYPE = pa.list_(
 )
 
 #: What a consumer returns. ``timestamp`` is null where a record has none; ``timestampType`` is Spark's: 0 create time,
-#: 1 log append time, -1 none. ``headers`` is there only if asked for: null for a record without headers; duplicates, order and null
-#: values are kept.
+#: 1 log append time, -1 none. ``headers`` is there only if asked for: null for a record without headers; duplicates,
+#: order and null values are kept.
 RECORD_SCHEMA = pa.schema(
     [
         pa.field("key", pa.binary()),
@@ -49,7 +49,8 @@ RECORD_SCHEMA = pa.schema(
 )
 
 #: What a producer takes: ``topic`` never null; ``partition`` null or -1 leaves the choice to the client's partitioner;
-#: ``timestamp`` null means now. Columns ``key``, ``partition``, ``timestamp`` and ``headers`` may be left out.
+#: ``timestamp`` null (or exactly the epoch) means now. Columns ``key``, ``partition``, ``timestamp`` and ``headers``
+#: may be left out.
 DELIVERY_SCHEMA = pa.schema(
     [
         pa.field("key", pa.binary()),
@@ -77,7 +78,9 @@ class PartitionRange:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Records of one range, in offset order, all within the range. ``range_index`` counts from the start of ``assign``'s list.
+    """Records of one range, in offset order, all within the range.
+
+    ``range_index`` counts from the start of ``assign``'s list.
 
     ``finished``: nothing of this range will follow. It is so when a record at or behind its end was seen, or the
     client came to the end of the partition (of its committed part, for read_committed) at or behind the range's end:
@@ -94,7 +97,7 @@ class TransientClientError(RetriableError):
 
 
 class OffsetOutOfRangeError(DataLostError):
-    """The partition does not hold ``offset`` any more, or not yet: it was read past retention, truncated or made anew."""
+    """The partition does not hold ``offset`` any more, or not yet: read past retention, truncated or made anew."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         super().__init__(f"topic '{topic}' partition {partition} does not hold offset {offset}")
@@ -108,7 +111,7 @@ class ProducerFencedError(FatalError):
 
 
 class DeliveryError(FatalError):
-    """A record was refused for good (too large, unknown topic, not authorized …). ``code`` is librdkafka's name for it."""
+    """A record was refused for good (too large, unknown topic, not authorized …). ``code`` is librdkafka's name."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -132,7 +135,8 @@ class RangeConsumer(ABC):
         """What is there, or arrives within ``timeout_ms``; empty if nothing did or it was woken up.
 
         Raises :class:`OffsetOutOfRangeError`, :class:`TransientClientError` (all brokers down, as reported by the
-        client; calling again goes on where it stopped), :class:`penstock.errors.BadConfigurationError` (not authorized, authentication failed),
+        client; calling again goes on where it stopped), :class:`penstock.errors.BadConfigurationError` (not authorized,
+        authentication failed),
         :class:`penstock.errors.DataLostError` for a topic or partition that does not exist (any more).
         """
 
@@ -163,9 +167,9 @@ class BatchProducer(ABC):
     def produce(self, batch: pa.RecordBatch) -> None:
         """Queues every row of ``batch`` (columns of :data:`DELIVERY_SCHEMA`, in row order for each partition).
 
-        Raises :class:`DeliveryError` for the first record refused so far (also of earlier batches; the message names topic,
-        partition, size and cause), :class:`TransientClientError` after ``delivery.timeout.ms`` without success,
-        :class:`ProducerFencedError`.
+        Raises :class:`DeliveryError` for the first record refused so far (also of earlier batches, again each time;
+        the message names topic, partition, size and cause; the other rows are queued all the same),
+        :class:`TransientClientError` after ``delivery.timeout.ms`` without success, :class:`ProducerFencedError`.
         """
 
     @abstractmethod
@@ -186,7 +190,7 @@ class BatchProducer(ABC):
 
     @abstractmethod
     def begin_transaction(self) -> None:
-        """Begins. After :meth:`init_transactions`; at most once in a producer's life (its transaction is ended from outside)."""
+        """Begins. After :meth:`init_transactions`; at most once in a producer's life: it is ended from outside."""
 
     @abstractmethod
     def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
@@ -198,5 +202,7 @@ class BatchProducer(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the client at once; an open transaction stays open, unsent records are dropped. Idempotent. May take long: any thread."""
+        """Ends the client at once; an open transaction stays open, unsent records are dropped.
 
+        Idempotent. May take long: any thread.
+        """

@@ -18,7 +18,7 @@ __all__ = ["Problem", "bad_setting", "consumer_error", "delivery_error", "produc
 
 @dataclass(frozen=True)
 class Problem:
-    """An error of librdkafka: ``code`` is its name (``_ALL_BROKERS_DOWN``), ``text`` its words. The rest where known."""
+    """An error of librdkafka: ``code`` is its name (``_TRANSPORT``), ``text`` its words; the rest where known."""
 
     code: str
     text: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import TopicCollection as Topics
@@ -24,7 +24,9 @@ _client_log = logging.getLogger("penstock.kafka.client")
 
 #: For one answer. A broker that restarts is waited for; what still fails is asked again by the caller.
 PATIENCE_SECONDS = 10.0
-#: Between two requests for offsets, if a broker says that it will know later.
+#: For the first try of it.
+FIRST_TRY_SECONDS = 1.0
+#: Between two tries.
 PAUSE_SECONDS = 0.1
 
 _MISSING = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"}
@@ -37,6 +39,8 @@ _REFUSED = {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_M
 _PASSING = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD", "_TIMED_OUT_QUEUE"}
 _NO_LEADER = "_NOENT"
 _NO_OFFSET = -1
+
+AnswerT = TypeVar("AnswerT")
 
 
 class _NoLeaderError(RetriableError):
@@ -74,13 +78,13 @@ class KafkaAdmin:
 
     def describe(self, topics: Collection[str]) -> dict[str, tuple[str, int]]:
         """Topic → (its id, number of its partitions)."""
-        if not topics:
-            return {}
-        asked = self._client.describe_topics(Topics(list(topics)), request_timeout=self._patience)
+        names = list(topics)
+        return self._persist(lambda seconds: self._ask_topics(names, seconds)) if names else {}
+
+    def _ask_topics(self, topics: list[str], seconds: float) -> dict[str, tuple[str, int]]:
+        asked = self._client.describe_topics(Topics(topics), request_timeout=seconds)
         found = {name: self._answer(future, f"describing topic '{name}'") for name, future in asked.items()}
-        return {
-            name: (str(topic.topic_id), len(topic.partitions)) for name, topic in found.items() if topic is not None
-        }
+        return {name: (str(one.topic_id), len(one.partitions)) for name, one in found.items() if one is not None}
 
     def earliest(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
         """The first offset that is there, or would be."""
@@ -102,34 +106,52 @@ class KafkaAdmin:
     def _offsets(
         self, specs: Mapping[LogPartition, Any], isolation: IsolationLevel | None = None
     ) -> dict[LogPartition, int | None]:
-        if not specs:
-            return {}
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                return self._ask_offsets(specs, isolation or self._isolation)
-            except RetriableError as error:  # a leader that moves answers after a moment
-                if time.monotonic() > deadline:
-                    raise
-                if isinstance(error, _NoLeaderError):  # nor has a topic that was deleted
-                    there = self.describe({partition.stream for partition in specs})
-                    specs = {partition: spec for partition, spec in specs.items() if partition.stream in there}
-                    if not specs:
-                        return {}
-                time.sleep(PAUSE_SECONDS)
+        return self._persist(lambda seconds: self._ask_offsets(specs, isolation or self._isolation, seconds))
 
     def _ask_offsets(
-        self, specs: Mapping[LogPartition, Any], isolation: IsolationLevel
+        self, specs: Mapping[LogPartition, Any], isolation: IsolationLevel, seconds: float
     ) -> dict[LogPartition, int | None]:
+        if not specs:
+            return {}
         wanted = {TopicPartition(p.stream, p.partition): spec for p, spec in specs.items()}
-        asked = self._client.list_offsets(wanted, isolation_level=isolation, request_timeout=self._patience)
-        offsets: dict[LogPartition, int | None] = {}
-        for partition, future in asked.items():
-            answer = self._answer(future, f"asking for offsets of {partition.topic}-{partition.partition}")
-            if answer is not None:
-                offset = answer.offset if answer.offset != _NO_OFFSET else None
-                offsets[LogPartition(partition.topic, partition.partition)] = offset
-        return offsets
+        asked = self._client.list_offsets(wanted, isolation_level=isolation, request_timeout=seconds)
+        try:
+            answers = {
+                LogPartition(p.topic, p.partition): self._answer(f, "asking for offsets") for p, f in asked.items()
+            }
+        except _NoLeaderError:  # nor has a topic that was deleted
+            topics = {partition.stream for partition in specs}
+            there = self._ask_topics(list(topics), seconds)
+            if len(there) == len(topics):
+                raise
+            return self._ask_offsets({p: spec for p, spec in specs.items() if p.stream in there}, isolation, seconds)
+        return {p: self._offset(p, answer.offset) for p, answer in answers.items() if answer is not None}
+
+    def _offset(self, partition: LogPartition, answer: int) -> int | None:
+        if answer < _NO_OFFSET:  # what the client says, without an error, for a leader that did not answer
+            raise RetriableError(f"asking for offsets: no answer from the leader of {partition} ({self._servers})")
+        return None if answer == _NO_OFFSET else answer
+
+    def _persist(self, question: Callable[[float], AnswerT]) -> AnswerT:
+        """Asks with growing time-outs until an answer comes or patience ends.
+
+        The client goes on asking leaders and controllers that it remembers, also when they are gone, so it is made to
+        look anew before the next try: at all topics, since asking for one by name may create it.
+        """
+        deadline = time.monotonic() + self._patience
+        seconds = min(FIRST_TRY_SECONDS, self._patience)
+        while True:
+            try:
+                return question(seconds)
+            except RetriableError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(PAUSE_SECONDS)
+            try:
+                self._client.list_topics(timeout=seconds)
+            except KafkaException as error:
+                _client_log.debug("no broker answers: %s", error)
+            seconds = min(2 * seconds, self._patience)
 
     def committed(self, group: str, partitions: Collection[LogPartition]) -> dict[LogPartition, int | None]:
         """What ``group`` committed for each of ``partitions``; ``None`` for nothing."""

@@ -48,9 +48,7 @@ def compile_library() -> str:
     with tempfile.TemporaryDirectory(dir=HERE) as scratch:
         built = Path(scratch) / LIBRARY.name
         try:
-            done = subprocess.run(
-                _command(built), capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
-            )
+            done = subprocess.run(_command(built), capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"the C compiler did not run: {error}"
         if done.returncode != 0:

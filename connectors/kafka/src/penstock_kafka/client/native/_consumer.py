@@ -36,12 +36,18 @@ class NativeConsumer(WavedConsumer):
         # Between wake_up from another thread and close, which frees what wake_up touches.
         self._closing = threading.Lock()
 
+    @property
+    def _open(self) -> int:
+        if self._handle is None:
+            raise RuntimeError("the consumer is closed")
+        return self._handle
+
     def _start(self, ranges: list[PartitionRange], headers: bool) -> None:
         count = len(ranges)
         self._schema = RECORD_SCHEMA if headers else _SCHEMA_WITHOUT_HEADERS
         problem = NativeProblem()
         failed = self._library.penstock_consumer_assign(
-            self._handle,
+            self._open,
             (ct.c_char_p * count)(*(one.topic.encode() for one in ranges)),
             (ct.c_int32 * count)(*(one.partition for one in ranges)),
             (ct.c_int64 * count)(*(one.start for one in ranges)),
@@ -58,7 +64,7 @@ class NativeConsumer(WavedConsumer):
         results = ct.POINTER(_Fetched)()
         problem = NativeProblem()
         count = self._library.penstock_consumer_poll(
-            self._handle, timeout_ms, max_rows, MAX_BATCH_BYTES, ct.byref(results), ct.byref(problem)
+            self._open, timeout_ms, max_rows, MAX_BATCH_BYTES, ct.byref(results), ct.byref(problem)
         )
         if count < 0:
             return problem.read()

@@ -29,9 +29,8 @@ def int_values(column: pa.Array, if_null: int) -> list[int]:
     """The values of a column of int32 or int64."""
     if column.null_count:
         column = column.fill_null(if_null)
-    code = "i" if pa.types.is_int32(column.type) else "q"
-    values: list[int] = memoryview(column.buffers()[1]).cast(code)[column.offset : column.offset + len(column)].tolist()
-    return values
+    numbers = memoryview(column.buffers()[1]).cast("i" if pa.types.is_int32(column.type) else "q")
+    return numbers[column.offset : column.offset + len(column)].tolist()
 
 
 def header_values(column: pa.ListArray) -> list[list[tuple[str, bytes | None]] | None]:

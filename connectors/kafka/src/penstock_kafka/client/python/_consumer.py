@@ -59,7 +59,9 @@ def _batch(records: list[Message], offsets: array[int], headers: bool) -> pa.Rec
     # Pairs of type and time.
     stamps = pa.FixedSizeListArray.from_arrays(
         pa.Array.from_buffers(
-            pa.int64(), 2 * count, [None, pa.py_buffer(array("q", chain.from_iterable(map(Message.timestamp, records))))]
+            pa.int64(),
+            2 * count,
+            [None, pa.py_buffer(array("q", chain.from_iterable(map(Message.timestamp, records))))],
         ),
         2,
     )

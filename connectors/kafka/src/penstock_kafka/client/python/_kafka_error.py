@@ -14,9 +14,7 @@ __all__ = ["problem_of", "setting_problem"]
 _NAMED = re.compile(r'property:? "([^"]+)"')
 
 
-def problem_of(
-    error: KafkaError, *, topic: str = "", partition: int = -1, offset: int = -1, size: int = 0
-) -> Problem:
+def problem_of(error: KafkaError, *, topic: str = "", partition: int = -1, offset: int = -1, size: int = 0) -> Problem:
     """The same as a value of ours, with where it happened."""
     return Problem(
         code=error.name(),

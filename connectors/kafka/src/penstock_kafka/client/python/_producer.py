@@ -1,4 +1,4 @@
-"""Producer on confluent-kafka's class: whole runs by ``produce_batch``; that takes no headers and no times of records."""
+"""Producer on confluent-kafka's class: whole runs by ``produce_batch``, which takes neither headers nor times."""
 
 from __future__ import annotations
 
