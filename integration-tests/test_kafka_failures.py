@@ -48,11 +48,11 @@ def test_transactions_expire_between_decision_and_commit(driver, own_broker, fee
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
     reader, records = watch(kafka.address, target, 2), feed(source, to=kafka)
     records.add(200)
-    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100, "transactionTimeout": "5s"}
+    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100, "transactionTimeout": "8s"}
     run = driver("copy_kafka", fault=f"{COMMITTER}.commit:before:1", **job)
     run.wait()
     assert run.was_hit(), run.tail()
-    assert len(open_transactions(kafka.address)) == 2
+    assert open_transactions(kafka.address), "they should be open, waiting for the commit"
     deadline = time.monotonic() + 30
     while open_transactions(kafka.address):
         assert time.monotonic() < deadline, "the broker never timed them out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -247,6 +248,7 @@ class MemoryLog(LogClient):
         self.broken: Exception | None = None
         self.broken_commit: Exception | None = None
         self.fail_next = self.asked_latest = 0
+        self.slow_commit_s = 0.0
         self.on_latest: Callable[[], None] = lambda: None
         self.context = Coordinator()
 
@@ -314,6 +316,7 @@ class MemoryLog(LogClient):
         return {p: self.groups.get(group, {}).get(p) for p in partitions}
 
     def commit(self, group: str, positions: dict[LogPartition, int]) -> None:
+        time.sleep(self.slow_commit_s)
         if self.broken_commit is not None:
             raise self.broken_commit
         self.groups.setdefault(group, {}).update(positions)

@@ -458,12 +458,24 @@ def test_finished_batches_are_committed_to_the_group_in_order(log):
     assert sorted(log.commits, key=lambda commit: commit[A0]) == log.commits
 
 
+def test_last_commit_of_a_run_is_there_when_the_run_ends(log):
+    log.make("a", 10)
+    log.slow_commit_s = 0.2
+    enumerator = log.enumerate(start=Earliest(), commit_group="g")
+    enumerator.prepare_for_available_now()
+    first = enumerator.take_batch(ReadLimits(max_records=4))
+    enumerator.notify_checkpoint_complete(first)
+    assert not log.groups  # off the trigger's path
+    enumerator.notify_checkpoint_complete(enumerator.take_batch(ALL))
+    assert log.groups["g"] == {A0: 10}
+
+
 def test_group_commit_that_fails_is_made_up_for_and_no_error(log, caplog):
     log.make("a", 10)
     enumerator = log.enumerate(start=Earliest(), commit_group="g")
     log.broken_commit = RetriableError("no coordinator")
     enumerator.notify_checkpoint_complete(enumerator.take_batch(ALL))
-    enumerator._group_commits.close()
+    enumerator._group_commits.finish()
     assert "no coordinator" in caplog.text and not log.groups
     log.broken_commit = None
     log.grow("a", 2, records=1)

@@ -11,15 +11,17 @@ from kafka.errors import KafkaError
 
 #: Longer than any batch of this job, on a slow machine.
 LONGEST_BATCH_SECONDS = 20.0
-#: Two tasks at a time, four in a batch, each process with those of two batches and one prepared.
-MOST_IDS = 48
+#: A batch has two tasks, in one or two processes, and each prepares another producer; processes of a killed driver may
+#: live a little beside those of the next. What is not used again would be more after a few kills.
+MOST_IDS = 24
 
 
 class TransactionWatch:
-    """Looks now and then: how long the oldest transaction has been open, and how many ids there are."""
+    """Looks now and then at the ids with ``prefix``: how many there are, how long the oldest transaction is open."""
 
-    def __init__(self, brokers: str, findings: Findings) -> None:
+    def __init__(self, brokers: str, findings: Findings, prefix: str = "penstock.") -> None:
         self._brokers = brokers
+        self._prefix = prefix
         self._findings = findings
         self._admin: Any = None
         self._too_many = False
@@ -31,8 +33,9 @@ class TransactionWatch:
         try:
             if self._admin is None:
                 self._admin = KafkaAdminClient(bootstrap_servers=self._brokers)
-            listed = [one for some in self._admin.list_transactions().values() for one in some]
-            open_now = self._open([one.transactional_id for one in listed if str(one.state).endswith("Ongoing")])
+            found = [one for some in self._admin.list_transactions().values() for one in some]
+            listed = [one for one in found if one.transactional_id.startswith(self._prefix)]
+            open_now = self._open([one.transactional_id for one in listed if one.state.value == "Ongoing"])
         except (KafkaError, OSError, AssertionError):
             self.close()
             return
@@ -50,7 +53,7 @@ class TransactionWatch:
         return {
             key: now - one.transaction_start_time_ms / 1000
             for key, one in described.items()
-            if str(getattr(one.state, "value", one.state)).endswith("Ongoing")
+            if one.state.value == "Ongoing"
         }
 
     def _judge(self, transactional_id: str, seconds: float) -> None:

@@ -228,7 +228,7 @@ def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
         (KafkaError.GROUP_AUTHORIZATION_FAILED, BadConfigurationError, "needs Describe and Read on the consumer group"),
         (KafkaError.SASL_AUTHENTICATION_FAILED, BadConfigurationError, "here:9092 refuses the connection"),
         (KafkaError.UNKNOWN_MEMBER_ID, FatalError, "it has members"),
-        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, RetriableError, "no answer from the brokers at here:9092"),
+        (KafkaError.OFFSET_NOT_AVAILABLE, RetriableError, "no answer from the brokers at here:9092"),
         (KafkaError._ALL_BROKERS_DOWN, RetriableError, "no answer from the brokers at here:9092"),
         (KafkaError.UNKNOWN, FatalError, "UNKNOWN"),
     ],
@@ -236,7 +236,7 @@ def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
 def test_what_brokers_refuse_says_what_to_do(code, kind, message):
     admin = KafkaAdmin({"bootstrap.servers": "here:9092"}, read_committed=True)
     answer: Future = Future()
-    answer.set_exception(KafkaException(KafkaError(code, retriable=code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS)))
+    answer.set_exception(KafkaException(KafkaError(code)))
     with pytest.raises(kind, match=message) as raised:
         admin._answer(answer, "asking")
     assert type(raised.value) is kind

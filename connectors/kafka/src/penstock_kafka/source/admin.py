@@ -36,7 +36,13 @@ _ACL_NEEDED = {
     "CLUSTER_AUTHORIZATION_FAILED": "Describe on the cluster",
 }
 _REFUSED = {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "_SSL"}
-_PASSING = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD", "_TIMED_OUT_QUEUE"}
+_PASSING = {
+    *("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD", "_WAIT_CACHE", "_TIMED_OUT_QUEUE"),
+    *("OFFSET_NOT_AVAILABLE", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "REPLICA_NOT_AVAILABLE"),
+    *("BROKER_NOT_AVAILABLE", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT", "KAFKA_STORAGE_ERROR", "NOT_CONTROLLER"),
+    *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "UNSTABLE_OFFSET_COMMIT"),
+    *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+}
 _NO_LEADER = "_NOENT"
 _NO_OFFSET = -1
 
@@ -115,10 +121,9 @@ class KafkaAdmin:
             return {}
         wanted = {TopicPartition(p.stream, p.partition): spec for p, spec in specs.items()}
         asked = self._client.list_offsets(wanted, isolation_level=isolation, request_timeout=seconds)
+        doing = f"asking for offsets of {', '.join(sorted({p.stream for p in specs})[:5])}"
         try:
-            answers = {
-                LogPartition(p.topic, p.partition): self._answer(f, "asking for offsets") for p, f in asked.items()
-            }
+            answers = {LogPartition(p.topic, p.partition): self._answer(future, doing) for p, future in asked.items()}
         except _NoLeaderError:  # nor has a topic that was deleted
             topics = {partition.stream for partition in specs}
             there = self._ask_topics(list(topics), seconds)

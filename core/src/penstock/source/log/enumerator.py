@@ -73,7 +73,7 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
     def close(self) -> None:
         """See the contract."""
         if self._group_commits is not None:
-            self._group_commits.close()
+            self._group_commits.finish()
         self._client.close()
 
     def snapshot_state(self) -> LogState:
@@ -269,6 +269,8 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
             done[split.log_partition] = max(split.end, done.get(split.log_partition, 0))
         if self._group_commits is not None and done:
             self._group_commits.add(done)
+            if self.is_exhausted():  # the run ends now, and the engine may end this process without a word
+                self._group_commits.finish()
 
     def describe_backlog(self) -> dict[str, int]:
         """``records`` waiting in all, and by partition, as of the last micro-batch."""

@@ -14,7 +14,7 @@ from penstock.source.log.positions import LogPartition
 __all__ = ["GroupCommits"]
 
 _log = logging.getLogger("penstock.source")
-_CLOSE_SECONDS = 10.0
+_FINISH_SECONDS = 10.0
 
 
 class GroupCommits:
@@ -63,7 +63,7 @@ class GroupCommits:
         self._running = False
         self._changed.notify_all()
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """Waits for a commit that is under way, for at most 10 s."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._running, _CLOSE_SECONDS)
+            self._changed.wait_for(lambda: not self._running, _FINISH_SECONDS)

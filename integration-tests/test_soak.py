@@ -1,0 +1,86 @@
+"""The soak's checker finds what it is there for. The soak itself is ``scripts/soak``."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+sys.path.insert(0, str(Path(__file__).parent / "soak"))
+
+import transactions
+from findings import Findings
+from records import KEYS, Checker, Feeder
+from transactions import TransactionWatch
+
+
+@pytest.fixture
+def check(kafka):
+    """Runs the checker over values in a topic; gives what it found."""
+
+    def run(values):
+        topic, findings = kafka.create_topic(), Findings()
+        kafka.produce(topic, [{"key": value.partition(":")[0], "value": value} for value in values])
+        checker = Checker(kafka.address, topic, 1, findings)
+        checker.start()
+        deadline = time.monotonic() + 20
+        while checker.records < len(values) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        checker.stop()
+        return checker.records, checker.lost, checker.doubled, findings.count
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("values", "lost", "doubled"),
+    [
+        (["k0:0", "k1:0", "k0:1", "k1:1"], 0, 0),
+        (["k0:0", "k0:2", "k0:3"], 1, 0),
+        (["k0:0", "k0:0", "k0:1"], 0, 1),
+        (["k0:1", "k0:0"], 1, 1),
+    ],
+    ids=["fine", "lost", "doubled", "order"],
+)
+def test_checker_finds(check, values, lost, doubled):
+    assert check(values) == (len(values), lost, doubled, lost + doubled)
+
+
+def test_feeder_numbers_each_key(kafka, check):
+    topic = kafka.create_topic()
+    feeder = Feeder(kafka.address, topic, 1000)
+    feeder.start()
+    time.sleep(0.5)
+    feeder.stop()
+    written = [record.value.decode() for record in kafka.read(topic)]
+    assert len(written) == feeder.fed > 0 and set(feeder.next) == set(KEYS)
+    assert check(written) == (len(written), 0, 0, 0)
+
+
+def test_open_transaction_is_found(kafka, monkeypatch):
+    topic, prefix = kafka.create_topic(), f"soak-{uuid.uuid4().hex}"
+    producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": f"{prefix}.0"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"x")
+    producer.flush()
+    findings = Findings()
+    watch = TransactionWatch(kafka.address, findings, prefix)
+    try:
+        watch.look(1000.0)
+        assert (watch.oldest_seconds > 0, watch.ids, findings.count) == (True, 1, 0)
+        monkeypatch.setattr(transactions, "LONGEST_BATCH_SECONDS", 0.0)
+        watch.look(0.0)
+        assert findings.count == 0, "something had just been killed"
+        watch.look(1000.0)
+        assert findings.count == 1
+        monkeypatch.setattr(transactions, "MOST_IDS", 0)
+        watch.look(0.0)
+        assert findings.count == 2
+    finally:
+        watch.close()
+        producer.abort_transaction(30)
