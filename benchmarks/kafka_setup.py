@@ -40,7 +40,6 @@ class Scale:
     copies: int
     micro_batches: int
     seconds: int
-    partitions: tuple[int, ...] = (1, 4)
 
 
 @dataclass(frozen=True)

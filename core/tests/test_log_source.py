@@ -123,7 +123,9 @@ def test_stop_that_the_options_no_longer_hold_is_forgotten(log):
     log.make("a", 20)
     enumerator = log.enumerate(start=Earliest(), stop=SpecificOffsets({A0: 5}))
     assert ranges(enumerator.take_batch(ALL)) == [("a-0", 0, 5)] and enumerator.is_exhausted()
+    assert enumerator.has_ended()
     enumerator = log.enumerate(enumerator.snapshot_state())
+    assert enumerator.wants_checkpoint() and not enumerator.has_ended()
     assert ranges(enumerator.take_batch(ALL)) == [("a-0", 5, 20)] and not enumerator.is_exhausted()
 
 

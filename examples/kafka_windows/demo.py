@@ -37,7 +37,7 @@ OUTPUT = HERE.parents[1] / "demo-output" / "kafka_windows"
 JOB_LOG = OUTPUT / "job.log"
 PARTITIONS_IN, PARTITIONS_OUT = 3, 2
 #: Without a sign of life from the job for so long, something is wrong.
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 180
 
 
 class DemoError(Exception):
@@ -186,7 +186,9 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    print(f"\nIt took {time.monotonic() - started:.0f} s. The same moments again: --seed {seed}\n")
+    shutil.rmtree(OUTPUT / "broker", ignore_errors=True)
+    print("\nLook at what it left: penstock inspect demo-output/kafka_windows/checkpoint")
+    print(f"It took {time.monotonic() - started:.0f} s. The same moments again: --seed {seed}\n")
     print(demo.outcome())
     return 0
 

@@ -42,7 +42,8 @@ class Feeder(threading.Thread):
     def _send(self, key: str, value: str) -> None:
         while True:
             try:
-                return self._producer.produce(self._topic, key=key, value=value)
+                self._producer.produce(self._topic, key=key, value=value)
+                break
             except BufferError:
                 self._producer.poll(0.1)
 

@@ -34,6 +34,7 @@ def spark():
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.jars", ",".join(spark_kafka_jars()))
+    builder = builder.config("spark.sql.streaming.noDataProgressEventInterval", "1000")
     session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     penstock.register(session)
     yield session
@@ -189,6 +190,25 @@ def test_bounded_stream_reads_to_its_stop_and_no_further(kafka, job):
     stop = json.dumps({topic: {"0": 7}})
     query = job(subscribe=topic, startingOffsets="earliest", endingOffsets=stop, maxOffsetsPerTrigger="5")
     assert query.run() == [values(0, 5), values(5, 7)] and query.run() == []
+
+
+def test_a_bounded_stream_ends_by_itself_also_when_it_is_started_again(kafka, job):
+    topic = kafka.create_topic()
+    put(kafka, topic, 0, 10, partitions=1)
+    stop = json.dumps({topic: {"0": 7}})
+    query = job(subscribe=topic, startingOffsets="earliest", endingOffsets=stop, maxOffsetsPerTrigger="5")
+    assert query.start(available_now=False).awaitTermination(90)
+    assert [batch for batch in query.batches if batch] == [values(0, 5), values(5, 7)]
+    assert query.start(available_now=False).awaitTermination(90)
+    query.run()
+    unbounded = job(subscribe=topic, startingOffsets="earliest")
+    unbounded.checkpoint = query.checkpoint.parent / "unbounded"
+    unbounded.run()  # an availableNow run ends too, but not for good
+    running = unbounded.start(available_now=False)
+    assert not running.awaitTermination(5)
+    put(kafka, topic, 10, 12, partitions=1)
+    assert unbounded.await_rows(12) == values(0, 12)
+    running.stop()
 
 
 def test_latest_holds_while_the_query_is_down_and_partitions_are_found(kafka, job):

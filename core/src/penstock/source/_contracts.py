@@ -155,6 +155,10 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
         """Whether :meth:`handle_split_request` will never return a split again (a bounded source, or available-now)."""
         return False
 
+    def has_ended(self) -> bool:
+        """Whether a bounded stream is at its end: not for this run only, but for good. Its query is then stopped."""
+        return False
+
     def notify_checkpoint_complete(self, splits: Sequence[SplitT]) -> None:
         """The batch that read ``splits`` is committed everywhere: they may be archived or removed at the source."""
 

@@ -1,4 +1,4 @@
-"""Publishes carried state while a query is idle, when Spark runs no batch that could."""
+"""What is done while a query is idle: carried state is published, and a query at its end is stopped."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from pyspark.sql.streaming.listener import (
 
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.finishing import open_stored_query
+from penstock.spark._offsets import is_final_batch
+from penstock.storage import open_storage
 
 __all__ = ["PublishingListener"]
 
@@ -28,6 +30,8 @@ _ENDING_TRIGGERS = ("AvailableNowTrigger", "OneTimeTrigger")
 
 class PublishingListener(StreamingQueryListener):
     """Hears that a query is idle and closes what is due by age or inactivity; after an ending trigger, everything.
+
+    A query whose sources have all ended for good (bounded streams) is stopped: no batch runs any more that could.
 
     Events come on Spark's listener thread (an idle one about every 10 s,
     ``spark.sql.streaming.noDataProgressEventInterval``); the work is done in one thread of its own.
@@ -61,15 +65,25 @@ class PublishingListener(StreamingQueryListener):
         """Nothing: a running batch looks after the state itself."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Closes what is due."""
+        """Closes what is due, or stops the query at its end."""
         if str(event.runId) in self._queries:
-            self._worker.submit(self._roll, self._queries[str(event.runId)][0], finish=False)
+            self._worker.submit(self._look_after, str(event.id), self._queries[str(event.runId)][0])
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """After an ending trigger and without an error, closes everything."""
         checkpoint, ends = self._queries.pop(str(event.runId), ("", False))
         if ends and event.exception is None:
             self._worker.submit(self._roll, checkpoint, finish=True)
+
+    def _look_after(self, query_id: str, checkpoint: str) -> None:
+        if not _has_ended(checkpoint):
+            self._roll(checkpoint, finish=False)
+            return
+        query = self._spark.streams.get(query_id)
+        if query is not None:
+            _log.info("query %s has read its sources to their ends", query_id)
+            query.stop()
+        self._roll(checkpoint, finish=True)
 
     @staticmethod
     def _roll(checkpoint: str, *, finish: bool) -> None:
@@ -83,6 +97,19 @@ class PublishingListener(StreamingQueryListener):
             _log.warning(
                 "could not publish what is open of %s (%s); run: penstock finish %s", checkpoint, error, checkpoint
             )
+
+
+def _has_ended(checkpoint: str) -> bool:
+    try:
+        storage, path = open_storage(checkpoint)
+        planned = max((int(name) for name in storage.list_names(f"{path}/offsets") if name.isdigit()), default=None)
+        committed = storage.list_names(f"{path}/commits")
+        if planned is None or str(planned) not in committed:
+            return False
+        return is_final_batch(storage.read(f"{path}/offsets/{planned}"))
+    except (PenstockError, OSError) as error:
+        _log.debug("%s can't be looked into: %s", checkpoint, error)
+        return False
 
 
 def _detach(spark: SparkSession, listener: PublishingListener) -> None:

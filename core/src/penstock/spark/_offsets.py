@@ -6,7 +6,7 @@
      "splits": {"v": 1, "count": 12, "bytes": 81920, "data": "<base64, deflated>"}, "end": true}
 
 ``seq`` counts the offsets of a stream. ``end`` says that the enumerator will hand out nothing more in this run; a sink
-of the same query then publishes everything with that batch.
+of the same query then publishes everything with that batch. ``final`` says so of every later run as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from penstock.errors import FatalError
 from penstock.serialization import SimpleVersionedSerializer, Versioned
 
-__all__ = ["StreamOffset", "is_last_batch"]
+__all__ = ["StreamOffset", "is_final_batch", "is_last_batch"]
 
 FORMAT = 1
 
@@ -36,6 +36,7 @@ class StreamOffset:
     count: int = 0
     size_bytes: int = 0
     end: bool = False
+    final: bool = False
     adopted: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -47,6 +48,8 @@ class StreamOffset:
             value["splits"] = {"count": self.count, "bytes": self.size_bytes, **self.splits.to_json()}
         if self.end:
             value["end"] = True
+        if self.final:
+            value["final"] = True
         return value
 
     @classmethod
@@ -62,6 +65,7 @@ class StreamOffset:
             count=splits["count"] if splits else 0,
             size_bytes=splits["bytes"] if splits else 0,
             end=bool(value.get("end")),
+            final=bool(value.get("final")),
         )
 
     def unpack_splits(self, serializer: SimpleVersionedSerializer[Any]) -> list[Any]:
@@ -86,17 +90,24 @@ def pack_splits(splits: Sequence[Any], serializer: SimpleVersionedSerializer[Any
 
 
 def is_last_batch(offsets_file: bytes) -> bool:
-    """Whether every source in Spark's offset file of a batch says that it has reached its end.
+    """Whether every source in Spark's offset file of a batch says that it has reached its end, for this run at least."""
+    return _all_say(offsets_file, "end")
 
-    The file is a version line, a line of metadata, then a line for each source (``-`` for one without an offset).
-    """
+
+def is_final_batch(offsets_file: bytes) -> bool:
+    """The same for good: no later run will find more either."""
+    return _all_say(offsets_file, "final")
+
+
+def _all_say(offsets_file: bytes, what: str) -> bool:
+    # A version line, a line of metadata, then a line for each source ("-" for one without an offset).
     lines = [line for line in offsets_file.decode("utf-8").splitlines()[2:] if line and line != "-"]
-    return bool(lines) and all(_is_end(line) for line in lines)
+    return bool(lines) and all(_says(line, what) for line in lines)
 
 
-def _is_end(line: str) -> bool:
+def _says(line: str, what: str) -> bool:
     try:
         value = json.loads(line)
     except ValueError:
         return False
-    return isinstance(value, dict) and "penstock" in value and bool(value.get("end"))
+    return isinstance(value, dict) and "penstock" in value and bool(value.get(what))

@@ -109,6 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             count=len(splits),
             size_bytes=sum(split.size_bytes for split in splits),
             end=enumerator.is_exhausted(),
+            final=enumerator.has_ended(),
         )
         self._before_assigned, self._assigned, self._position = position, splits, end
         return end.to_json()

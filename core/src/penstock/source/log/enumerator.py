@@ -57,7 +57,8 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         self._fixed_ends: Mapping[LogPartition, int] | None = None
         self._applied_at: float | None = None
         self._failure: BaseException | None = None
-        self._changed = False
+        # An end that is no more must not go on standing in the last offset.
+        self._changed = state.stops is not None and options.stop is None
         self._last_batch = float("-inf")
         group = options.commit_group
         self._group_commits = None if group is None else GroupCommits(context, client, group)
@@ -96,6 +97,10 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         """See the contract."""
         ends = self._stops if self._fixed_ends is None else self._fixed_ends
         return ends is not None and self._reaches(ends, {})
+
+    def has_ended(self) -> bool:
+        """See the contract."""
+        return self._stops is not None and self._reaches(self._stops, {})
 
     @property
     def _positions(self) -> dict[LogPartition, int]:
