@@ -33,7 +33,10 @@ _HEADERS = (
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything. ``rows``: by bytes of a value; ``seconds``: how long latency is watched."""
+    """How much of everything. ``rows``: by bytes of a value; ``seconds``: how long latency is watched.
+
+    The ``micro_batches`` and some to warm up, 100,000 rows each, must be no more than the rows of 100 bytes.
+    """
 
     rows: Mapping[int, int]
     repetitions: int

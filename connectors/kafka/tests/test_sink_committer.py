@@ -56,8 +56,9 @@ class Query:
             producer.close()
 
 
-@pytest.fixture
-def query(kafka):
+@pytest.fixture(params=["native", "python"])
+def query(kafka, request, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", request.param)
     made = Query(kafka)
     yield made
     made.close()
@@ -182,7 +183,8 @@ def test_a_broker_that_restarts_in_the_middle_of_a_commit(tmp_path, monkeypatch)
             query.close()
 
 
-def test_epochs_run_out_and_the_producer_id_rolls_over(query, monkeypatch):
+@pytest.mark.parametrize("query", ["native"], indirect=True)
+def test_epochs_run_out_and_the_producer_id_rolls_over(query):
     """An id's epoch is a 16-bit number: near its end the coordinator hands out another producer id."""
     transactional_id = query.prefix.transactional_id("0123abcd", 0)
     first = query.prepare(0, batch_id=0)

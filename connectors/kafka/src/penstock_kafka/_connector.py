@@ -64,4 +64,4 @@ class KafkaConnector(Connector):
 
     def describe_guarantee(self) -> str:
         """See the base class."""
-        return "source: every record once; sink: exactly once on request (transactions, two-phase commit), else at least once"
+        return "source: every record once; sink: exactly once on request (transactions), else at least once"

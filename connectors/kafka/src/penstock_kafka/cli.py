@@ -23,7 +23,7 @@ from penstock_kafka.transactions.coordinators import Coordinators
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Looks after Kafka: transactions left open.", no_args_is_help=True)
+app = typer.Typer(help="Looks after Kafka: transactions left open.", no_args_is_help=True, add_completion=False)
 _transactions = typer.Typer(help="Open transactions: list them, commit or abort them by hand.", no_args_is_help=True)
 app.add_typer(_transactions, name="transactions")
 

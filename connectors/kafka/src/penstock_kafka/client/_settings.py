@@ -42,6 +42,8 @@ _PRODUCER = {
     "queue.buffering.max.messages": "1000000",
     "queue.buffering.max.kbytes": "262144",
     "enable.idempotence": "true",
+    # How long a missing topic may still be on its way, such as one that the broker makes when it is first asked for.
+    "topic.metadata.propagation.max.ms": "10000",
 }
 
 #: Registering a transactional id is a chain of requests, each tried first before its connection is there.

@@ -49,6 +49,7 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         self._batches = batches
         self._pool = pool
         self._ready: ReadyProducer | None = None
+        self._topic = ""
         self._records = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -59,19 +60,11 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         if self._ready is None:
             self._ready = self._pool.take(self._context.plan_id)
             self._ready.producer.begin_transaction()
-            self._ready.producer.produce(records)
-            # While the first records are under way.
-            self._prove(self._ready, records.column("topic")[0].as_py())
-        else:
-            self._ready.producer.produce(records)
+            self._context.metrics.add("transactions_opened")
+            self._topic = records.column("topic")[0].as_py()
+        self._ready.producer.produce(records)
         self._records += batch.num_rows
         self._context.metrics.add("bytes_written", records.nbytes)
-
-    def _prove(self, ready: ReadyProducer, topic: str) -> None:
-        """Puts the proof into the transaction: an offset of a group of its own, committed if and only if it is."""
-        offset, attempt = self._context.batch_id, self._context.attempt_id
-        ready.producer.send_offset(ready.slot.transactional_id, topic, 0, offset, attempt, _REQUEST_TIMEOUT_MS)
-        self._context.metrics.add("transactions_opened")
 
     def prepare_commit(self) -> Prepared[KafkaCommittable, Any]:
         """See the contract: every record is acknowledged by the brokers, and visible to nobody who reads committed."""
@@ -79,6 +72,7 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         if ready is None:
             return Prepared()
         ready.producer.flush()
+        self._prove(ready)
         self._context.metrics.add("rows_written", self._records)
         committable = KafkaCommittable(
             ref=ready.ref,
@@ -88,6 +82,11 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
             prepared_ms=time.time_ns() // 1_000_000,
         )
         return Prepared([committable])
+
+    def _prove(self, ready: ReadyProducer) -> None:
+        """Puts the proof into the transaction: an offset of a group of its own, committed if and only if it is."""
+        offset, attempt = self._context.batch_id, self._context.attempt_id
+        ready.producer.send_offset(ready.slot.transactional_id, self._topic, 0, offset, attempt, _REQUEST_TIMEOUT_MS)
 
     def abort(self) -> None:
         """See the contract. What can't be aborted here is found open, and aborted, before the next batch."""

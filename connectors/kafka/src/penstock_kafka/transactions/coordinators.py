@@ -184,7 +184,8 @@ class Coordinators:
             for group in groups:  # one by one: brokers before 3.0 take no more
                 for offset in self._admin.list_group_offsets(group).get(group, {}).values():
                     if group not in found or found[group].offset < offset.offset:
-                        found[group] = Proof(offset.offset, offset.metadata or "")
+                        # confluent-kafka ends the text as C does, with a zero.
+                        found[group] = Proof(offset.offset, (offset.metadata or "").rstrip("\0"))
             return found
 
         return self._persist(attempt, "read consumer group offsets")
@@ -234,8 +235,8 @@ class Coordinators:
                 if time.monotonic() + pause > deadline:
                     self.close()
                     raise RetriableError(
-                        f"could not {what} within {_TRIES_FOR_S:.0f} s ({_words(error)}); nothing is lost, it is done "
-                        "when the query starts again"
+                        f"could not {what} within {_TRIES_FOR_S:.0f} s: {_words(error)}. Nothing is lost: try again "
+                        "(a query does so when it is restarted)"
                     ) from error
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)

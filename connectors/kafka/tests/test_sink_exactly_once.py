@@ -1,0 +1,203 @@
+"""The whole protocol on a real broker without Spark: a crash before and after every step, zombies, refused records."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import penstock_kafka.transactions._producers as producers
+from penstock.errors import BadConfigurationError, PenstockError, RetriableError
+from penstock.sink import SinkContext, WriterContext
+from penstock.sink.decision_log import DecisionLog
+from penstock.sink.two_phase import TwoPhaseCommit, run_task
+from penstock.storage import LocalStorage
+from penstock_kafka import KafkaConnector
+from penstock_kafka.client import DeliveryError
+from penstock_kafka.sink._committer import KafkaCommitter
+from penstock_kafka.sink._writers import TransactionalWriter
+from penstock_kafka.transactions.coordinators import Coordinators
+
+SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
+
+
+class Crash(BaseException):
+    """Stands for a driver that ends on the spot: nothing below catches it."""
+
+
+class Fuse:
+    """Blows at the ``at``-th step; counts the steps otherwise."""
+
+    def __init__(self, monkeypatch):
+        self.at, self.steps = None, []
+        for owner, name in (
+            (DecisionLog, "append"),
+            (DecisionLog, "mark_done"),
+            (Coordinators, "end"),
+            (Coordinators, "describe"),
+            (Coordinators, "open_ids"),
+            (KafkaCommitter, "commit"),
+            (TransactionalWriter, "prepare_commit"),
+        ):
+            monkeypatch.setattr(owner, name, self._fused(getattr(owner, name), name))
+
+    def _fused(self, call, name):
+        def fused(*args, **kwargs):
+            self._step(f"before {name}")
+            result = call(*args, **kwargs)
+            self._step(f"after {name}")
+            return result
+
+        return fused
+
+    def _step(self, what):
+        self.steps.append(what)
+        if self.at is not None and len(self.steps) == self.at + 1:
+            self.at = None
+            raise Crash(what)
+
+
+class Query:
+    """A driver with its tasks, as Spark would run them; a new one on the same folder is a restart."""
+
+    def __init__(self, kafka, folder, topic, query_id, **options):
+        connector = KafkaConnector()
+        texts = {"kafka.bootstrap.servers": kafka.address, "topic": topic, "delivery": "exactly-once", **options}
+        parsed = connector.sink_options.parse(texts, owner="sink penstock.kafka")
+        self.context = SinkContext(query_id, SCHEMA)
+        self.sink = connector.create_sink(parsed, SCHEMA).start(self.context)
+        self.protocol = TwoPhaseCommit(self.sink, self.context, DecisionLog(LocalStorage(), str(folder / "ck")))
+
+    def attempt(self, plan, batch_id, writer, values):
+        context = WriterContext(self.context.query_id, SCHEMA, batch_id=batch_id, writer_index=writer)
+        context = replace(context, attempt_id=uuid.uuid4().hex, plan_id=plan.plan_id)
+        keys = [value.split(":")[0] for value in values]
+        return run_task(self.sink, plan, context, iter([pa.record_batch([keys, values], schema=SCHEMA)]))
+
+    def run(self, batch_id, shares):
+        plan = self.protocol.plan()
+        results = [self.attempt(plan, batch_id, writer, values) for writer, values in enumerate(shares)]
+        self.protocol.commit(batch_id, results)
+
+
+BATCHES = [[[f"k{w}:{b}-{i}" for i in range(3)] for w in range(2)] for b in range(3)]
+EVERYTHING = Counter(value for shares in BATCHES for values in shares for value in values)
+
+
+@pytest.fixture(autouse=True)
+def pools():
+    yield
+    for pool in producers._pools.pop(os.getpid(), {}).values():
+        pool.close()
+
+
+@pytest.fixture
+def fuse(monkeypatch):
+    return Fuse(monkeypatch)
+
+
+def run_all(query, done=()):
+    for batch_id, shares in enumerate(BATCHES):
+        if batch_id not in done:
+            query.run(batch_id, shares)
+            done.append(batch_id)
+
+
+def committed(kafka, topic):
+    return Counter(record.value.decode() for record in kafka.read(topic))
+
+
+def test_a_crash_at_every_step_loses_and_doubles_nothing(kafka, tmp_path, fuse):
+    """Spark runs the batch again that it has not noted as done; all others are not run again."""
+    whole = Query(kafka, tmp_path / "whole", kafka.create_topic(), uuid.uuid4().hex)
+    run_all(whole, [])
+    steps = list(fuse.steps)
+    assert len(steps) > 40
+    for at in range(len(steps)):
+        topic, query_id, done = kafka.create_topic(partitions=2), uuid.uuid4().hex, []
+        fuse.at, fuse.steps = at, []
+        with pytest.raises(Crash):
+            run_all(Query(kafka, tmp_path / f"{at}", topic, query_id), done)
+        query = Query(kafka, tmp_path / f"{at}", topic, query_id)
+        run_all(query, done)
+        assert committed(kafka, topic) == EVERYTHING, f"after a crash {steps[at]} ({at})"
+        assert not query.sink.create_committer(query.context).abort_lingering()
+
+
+def test_a_zombie_is_fenced_and_never_seen(kafka, tmp_path):
+    """Two attempts of a task; the one that lost goes on writing after the batch was committed."""
+    topic, query_id = kafka.create_topic(), uuid.uuid4().hex
+    query = Query(kafka, tmp_path, topic, query_id)
+    plan = query.protocol.plan()
+    context = WriterContext(query_id, SCHEMA, attempt_id=uuid.uuid4().hex, plan_id=plan.plan_id)
+    zombie = query.sink.create_writer(context)
+    zombie.write(pa.record_batch([["k"], ["zombie:1"]], schema=SCHEMA))
+    query.protocol.commit(0, [query.attempt(plan, 0, 0, ["k0:1", "k0:2"])])
+    assert committed(kafka, topic) == Counter(["k0:1", "k0:2"]), "readers wait for nobody"
+    with pytest.raises(PenstockError):
+        write_on(zombie)
+    zombie.abort()
+    zombie.close()
+    assert committed(kafka, topic) == Counter(["k0:1", "k0:2"])
+
+
+def write_on(writer):
+    writer.write(pa.record_batch([["k"], ["zombie:2"]], schema=SCHEMA))
+    writer.prepare_commit()
+
+
+def test_transactions_lost_before_the_commit_are_written_again(kafka, tmp_path):
+    topic, query_id = kafka.create_topic(), uuid.uuid4().hex
+    query = Query(kafka, tmp_path, topic, query_id)
+    plan = query.protocol.plan()
+    results = [query.attempt(plan, 0, writer, values) for writer, values in enumerate(BATCHES[0])]
+    query.sink.create_committer(query.context).abort_lingering()  # as a broker does that times them out
+    with pytest.raises(RetriableError, match="is written again"):
+        query.protocol.commit(0, results)
+    assert committed(kafka, topic) == Counter()
+    Query(kafka, tmp_path, topic, query_id).run(0, BATCHES[0])
+    assert committed(kafka, topic) == Counter(value for values in BATCHES[0] for value in values)
+
+
+def test_a_record_that_is_refused_leaves_nothing_of_its_batch(kafka, tmp_path):
+    topic = kafka.create_topic(max_message_bytes=1000)
+    query = Query(kafka, tmp_path, topic, uuid.uuid4().hex)
+    plan = query.protocol.plan()
+    good = query.attempt(plan, 0, 0, ["k0:1"])
+    with pytest.raises(DeliveryError, match=topic):
+        query.attempt(plan, 0, 1, ["k1:" + "x" * 5000])
+    query.protocol.abort(0, [good, None])
+    assert committed(kafka, topic) == Counter()
+    assert not query.sink.create_committer(query.context).abort_lingering(), "nothing holds readers back"
+
+
+def test_a_timeout_above_what_brokers_allow_is_refused_at_the_start(kafka, tmp_path):
+    with pytest.raises(BadConfigurationError, match=r"more than the brokers allow, \d+ ms.*transaction\.max\.timeout"):
+        Query(kafka, tmp_path, "out", "q", transactionTimeout="20 days")
+
+
+def test_a_topic_that_is_not_there(kafka, tmp_path):
+    query = Query(
+        kafka,
+        tmp_path,
+        f"missing-{uuid.uuid4().hex}",
+        uuid.uuid4().hex,
+        **{"kafka.allow.auto.create.topics": "false", "kafka.topic.metadata.propagation.max.ms": "1000"},
+    )
+    plan = query.protocol.plan()
+    with pytest.raises(DeliveryError, match=r"missing-.*[Uu]nknown topic"):
+        query.attempt(plan, 0, 0, ["k0:1"])
+
+
+def test_tasks_without_rows_open_no_transaction(kafka, tmp_path):
+    topic = kafka.create_topic()
+    query = Query(kafka, tmp_path, topic, uuid.uuid4().hex)
+    plan = query.protocol.plan()
+    result = query.attempt(plan, 0, 0, [])
+    assert result.outputs == ()
+    assert not query.sink.create_committer(query.context).abort_lingering()
+    query.protocol.commit(0, [result])

@@ -1,0 +1,180 @@
+"""From a query's rows to records: columns, types, topics, partitions, and deliveries that commit nothing."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import datetime, timezone
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.metrics import Metrics
+from penstock.sink import WriterContext
+from penstock_kafka import KafkaConnector
+from penstock_kafka.client import HEADERS_TYPE, DeliveryError
+from penstock_kafka.sink._partitioners import Partitions, create_partitioner
+from penstock_kafka.sink._rows import RecordColumns, check_schema
+
+VALUE = pa.schema([("value", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"key": pa.string()}, "a column 'value' is needed"),
+        ({"value": pa.int64()}, r"column 'value' is of type int64.*value\.format"),
+        ({"value": pa.string(), "key": pa.list_(pa.string())}, "column 'key'"),
+        ({"value": pa.string(), "partition": pa.int64()}, "column 'partition' is of type int64: it must be int"),
+        ({"value": pa.string(), "topic": pa.binary()}, "column 'topic'"),
+        ({"value": pa.string(), "timestamp": pa.int64()}, "column 'timestamp'"),
+        ({"value": pa.string(), "headers": pa.list_(pa.string())}, "column 'headers'"),
+    ],
+)
+def test_schemas_that_can_not_be_written(schema, message):
+    with pytest.raises(BadConfigurationError, match=message):
+        check_schema(pa.schema(list(schema.items())), "out", frozenset())
+
+
+def test_a_topic_is_needed_from_somewhere():
+    with pytest.raises(BadConfigurationError, match="option 'topic', or add a column"):
+        check_schema(VALUE, None, frozenset())
+    check_schema(VALUE, "out", frozenset())
+    check_schema(pa.schema([*VALUE, ("topic", pa.string())]), None, frozenset())
+    check_schema(pa.schema([("value", pa.struct([("a", pa.int64())]))]), "out", frozenset({"value"}))
+
+
+def test_columns_by_name_without_regard_to_case_and_the_rest_dropped():
+    at = datetime(2026, 1, 2, 3, 4, 5, 678_912, tzinfo=timezone.utc)
+    batch = pa.record_batch(
+        {
+            "note": pa.array(["dropped"]),
+            "VALUE": pa.array(["v"]),
+            "Topic": pa.array(["theirs"]),
+            "timestamp": pa.array([at], pa.timestamp("us", "UTC")),
+            "headers": pa.array([[{"key": "h", "value": None}]], HEADERS_TYPE),
+        }
+    )
+    row = RecordColumns(None, {}).convert(batch).to_pylist()[0]
+    cut = at.replace(microsecond=678_000)
+    headers = [{"key": "h", "value": None}]
+    assert row == {"topic": "theirs", "value": "v", "timestamp": cut, "headers": headers}
+    assert RecordColumns("ours", {}).convert(batch).column("topic").to_pylist() == ["ours"]
+
+
+def test_a_row_without_a_topic_is_bad_data():
+    batch = pa.record_batch({"value": ["a", "b"], "topic": pa.array(["t", None])})
+    with pytest.raises(BadDataError, match="row 1 of a batch has no topic"):
+        RecordColumns(None, {}).convert(batch)
+
+
+class Counts:
+    def __init__(self, **counts):
+        self.of = counts.__getitem__
+
+
+def records(topics, partitions=None):
+    columns = {"value": pa.array(["v"] * len(topics)), "topic": pa.array(topics)}
+    if partitions is not None:
+        columns["partition"] = pa.array(partitions, pa.int32())
+    return pa.record_batch(columns)
+
+
+def fill(name, batch, writer_index=1, **counts):
+    return (
+        Partitions(create_partitioner(name, writer_index), Counts(**counts)).fill(batch).column("partition").to_pylist()
+    )
+
+
+def test_partitioners():
+    assert fill("round-robin", records(["a"] * 5), a=3) == [1, 2, 0, 1, 2]
+    assert fill("task", records(["a"] * 3), writer_index=5, a=3) == [2, 2, 2]
+    assert fill("task", records(["a", "b", "a"]), writer_index=5, a=3, b=2) == [2, 1, 2]
+    assert fill("round-robin", records(["a"] * 3, [0, None, 0]), a=3) == [0, 2, 0], "a row's own goes before"
+    assert create_partitioner("murmur2", 0) is None and create_partitioner("default", 0) is None
+
+
+def by_length(batch, topic, count):
+    return [len(topic) % count] * batch.num_rows
+
+
+def too_far(batch, topic, count):
+    return [count] * batch.num_rows
+
+
+def too_few(batch, topic, count):
+    return []
+
+
+def test_own_partitioners():
+    here = f"{__name__}"
+    import sys
+
+    sys.modules.setdefault(here, sys.modules[__name__])
+    assert fill(f"{here}:by_length", records(["abc"] * 2), abc=2) == [1, 1]
+    with pytest.raises(BadConfigurationError, match="chose partitions 3 to 3 of 'a', which has 3"):
+        fill(f"{here}:too_far", records(["a"]), a=3)
+    with pytest.raises(BadConfigurationError, match="returned 0 values"):
+        fill(f"{here}:too_few", records(["a"]), a=3)
+    with pytest.raises(BadConfigurationError, match="can't be loaded"):
+        create_partitioner("no.such.module:function", 0)
+
+
+@pytest.fixture
+def write(kafka):
+    def run(schema, *batches, **options):
+        connector = KafkaConnector()
+        parsed = connector.sink_options.parse({"kafka.bootstrap.servers": kafka.address, **options}, owner="sink")
+        sink = connector.create_sink(parsed, schema)
+        sink.validate_schema(schema)
+        context = WriterContext("q", schema, Metrics(), attempt_id=uuid.uuid4().hex)
+        writer = sink.create_writer(context)
+        try:
+            for batch in batches:
+                writer.write(batch)
+            writer.prepare_commit()
+        except BaseException:
+            writer.abort()
+            raise
+        finally:
+            writer.close()
+        return context.metrics.snapshot()
+
+    return run
+
+
+def test_at_least_once_writes_and_counts(kafka, write):
+    topic = kafka.create_topic()
+    counts = write(
+        VALUE, pa.record_batch([["a", "b"]], schema=VALUE), pa.record_batch([["c"]], schema=VALUE), topic=topic
+    )
+    assert [record.value for record in kafka.read(topic)] == [b"a", b"b", b"c"]
+    assert counts["rows_written"] == 3 and counts["bytes_written"] > 0
+
+
+def test_structs_as_json(kafka, write):
+    topic, kind = kafka.create_topic(), pa.struct([("id", pa.int64()), ("note", pa.string())])
+    schema = pa.schema([("key", pa.string()), ("value", kind)])
+    batch = pa.record_batch([["k"], pa.array([{"id": 1, "note": None}], kind)], schema=schema)
+    write(schema, batch, topic=topic, **{"value.format": "json"})
+    assert [(record.key, record.value) for record in kafka.read(topic)] == [(b"k", b'{"id":1}')]
+
+
+def test_a_refused_record_is_an_error_and_the_next_task_starts_afresh(kafka, write):
+    small, topic = kafka.create_topic(max_message_bytes=500), kafka.create_topic()
+    large = pa.record_batch([["x" * 3000]], schema=VALUE)
+    with pytest.raises(DeliveryError, match=small):
+        write(VALUE, large, topic=small)
+    assert write(VALUE, pa.record_batch([["a"]], schema=VALUE), topic=topic)["rows_written"] == 1
+
+
+def test_failures_are_only_logged_where_nothing_is_promised(kafka, write, caplog):
+    topic = kafka.create_topic(max_message_bytes=500)
+    schema = pa.schema([("value", pa.string()), ("topic", pa.string())])
+    other = kafka.create_topic()
+    batch = pa.record_batch([["x" * 3000, "small"], [topic, other]], schema=schema)
+    with caplog.at_level(logging.WARNING):
+        write(schema, batch, delivery="none", logFailuresOnly="true")
+    with pytest.raises(BadConfigurationError, match="logFailuresOnly"):
+        write(schema, batch, logFailuresOnly="true")
