@@ -2,13 +2,14 @@
 
 import os
 import sys
+import time
 
 if os.environ.get("FAULT_POINT"):
     # Set before the JVM starts, so that every worker process inherits it.
     os.environ["FAULT_GROUP"] = str(os.getpgid(0))
 
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col, udf
+from pyspark.sql.functions import udf
 
 import penstock
 
@@ -32,15 +33,22 @@ if mode == "distinct":  # every row goes through a state store
     rows = rows.dropDuplicates(["value"])
 if mode == "shuffle":
     rows = rows.repartition(int(arguments.pop("partitions", "4")), "key")
-if mode == "failing":  # a row that no task survives while the file is there
+if mode == "straggler":  # the first attempt of a task in each batch sleeps, so that Spark starts another
 
-    def trip(value):
-        if value == b"poison" and os.path.exists(poison):
-            raise ValueError("poison")
+    def linger(value):
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        if not getattr(task, "seen", False):  # the first row of a task
+            task.seen = True
+            with open(attempts_file, "a") as file:
+                file.write(f"{task.stageId()} {task.partitionId()} {task.attemptNumber()}\n")
+            if task.partitionId() == 0 and task.attemptNumber() == 0:
+                time.sleep(45)
         return value
 
-    poison = os.path.abspath("poison")
-    rows = rows.withColumn("value", udf(trip, "binary", useArrow=False)(col("value")))
+    attempts_file = os.path.abspath("attempts")
+    rows = rows.repartition(4, "key").withColumn("value", udf(linger, "binary", useArrow=False)("value"))
 writer = rows.writeStream.format("penstock.kafka").option("kafka.bootstrap.servers", brokers)
 writer = writer.option("topic", arguments.pop("out")).option("checkpointLocation", arguments.pop("checkpoint", "ck/"))
 trigger = arguments.pop("trigger", "")

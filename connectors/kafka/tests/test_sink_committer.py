@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-import penstock_kafka.sink._committer as committing
 from penstock.errors import FatalError
 from penstock.metrics import Metrics
+from penstock.serialization import Versioned
 from penstock.sink import CommitOutcome
 from penstock_kafka.client import open_producer
 from penstock_kafka.dev import KafkaToolbox, kafka_server
@@ -219,4 +221,5 @@ def test_committables_are_stored_field_by_field():
     prepared = KafkaCommittable(TransactionRef("t.q.0123abcd.0", 7, 3), 12, "ab" * 16, 1000, 1_700_000_000_000)
     stored = COMMITTABLE_SERIALIZER.pack(prepared)
     assert COMMITTABLE_SERIALIZER.unpack(stored) == prepared and stored.version == 1
-    assert committing.FORGETTING_SETTINGS
+    golden = json.loads((Path(__file__).parent / "golden" / "committable-v1.json").read_text())
+    assert COMMITTABLE_SERIALIZER.unpack(Versioned.from_json(golden)) == prepared

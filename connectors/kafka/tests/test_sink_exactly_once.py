@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 import penstock_kafka.transactions._producers as producers
-from penstock.errors import BadConfigurationError, PenstockError, RetriableError
+from penstock.errors import BadConfigurationError, DataLostError, PenstockError, RetriableError
 from penstock.sink import SinkContext, WriterContext
 from penstock.sink.decision_log import DecisionLog
 from penstock.sink.two_phase import TwoPhaseCommit, run_task
 from penstock.storage import LocalStorage
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import DeliveryError
+from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.sink._writers import TransactionalWriter
 from penstock_kafka.transactions.coordinators import Coordinators
@@ -160,6 +161,28 @@ def test_transactions_lost_before_the_commit_are_written_again(kafka, tmp_path):
         query.protocol.commit(0, results)
     assert committed(kafka, topic) == Counter()
     Query(kafka, tmp_path, topic, query_id).run(0, BATCHES[0])
+    assert committed(kafka, topic) == Counter(value for values in BATCHES[0] for value in values)
+
+
+@pytest.mark.parametrize("deterministic", ["false", "true"])
+def test_a_part_committed_and_the_rest_lost(kafka, tmp_path, deterministic):
+    """Only where tasks get the same rows again can the lost share be written again; else the query stops."""
+    topic, query_id = kafka.create_topic(), uuid.uuid4().hex
+    query = Query(kafka, tmp_path, topic, query_id, deterministicPlan=deterministic)
+    plan = query.protocol.plan()
+    results = [query.attempt(plan, 0, writer, values) for writer, values in enumerate(BATCHES[0])]
+    refs = [COMMITTABLE_SERIALIZER.unpack(one.outputs[0].committables[0]).ref for one in results]
+    asked = Coordinators({"bootstrap_servers": kafka.address})
+    asked.end(refs[:1], commit=True)  # as if the driver had been killed between two requests,
+    asked.fence(refs[1].transactional_id)  # and stayed away until the other had timed out
+    asked.close()
+    if deterministic == "false":
+        with pytest.raises(DataLostError, match="can't be published any more"):
+            query.protocol.commit(0, results)
+        return
+    with pytest.raises(RetriableError):
+        query.protocol.commit(0, results)
+    Query(kafka, tmp_path, topic, query_id, deterministicPlan=deterministic).run(0, BATCHES[0])
     assert committed(kafka, topic) == Counter(value for values in BATCHES[0] for value in values)
 
 

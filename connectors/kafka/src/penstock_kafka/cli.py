@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from penstock.cli._draw import human_duration
 from penstock.errors import BadConfigurationError
 from penstock.finishing import open_stored_query
 from penstock_kafka.config import ClientSettings
@@ -22,6 +21,8 @@ from penstock_kafka.transactions import Ended, OpenTransaction, TransactionRef
 from penstock_kafka.transactions.coordinators import Coordinators
 
 __all__ = ["app"]
+
+_PARTITIONS_SHOWN = 6
 
 app = typer.Typer(help="Looks after Kafka: transactions left open.", no_args_is_help=True, add_completion=False)
 _transactions = typer.Typer(help="Open transactions: list them, commit or abort them by hand.", no_args_is_help=True)
@@ -177,16 +178,15 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _print(listed: list[ListedTransaction]) -> None:
-    table = Table(box=SIMPLE_HEAD)
-    for name in ("transactional id", "open for", "aborted in", "producer", "partitions"):
-        table.add_column(name, overflow="fold")
+    console = Console(highlight=False)
+    decided = {
+        None: "",
+        True: ", [green]decided: restart the query, or penstock finish[/]",
+        False: ", [yellow]not decided[/]",
+    }
     for one in listed:
-        decided = {None: "", True: "\n[green]decided: restart the query[/]", False: "\n[yellow]not decided[/]"}
-        table.add_row(
-            escape(one.transactional_id) + decided[one.decided],
-            f"{one.open_for_s} s",
-            f"{one.aborted_in_s} s",
-            one.producer,
-            escape(", ".join(one.partitions[:4])) + (" …" if len(one.partitions) > 4 else ""),
-        )
-    Console(highlight=False).print(table)
+        console.print(f"[bold cyan]{escape(one.transactional_id)}[/]{decided[one.decided]}", soft_wrap=True)
+        partitions = ", ".join(one.partitions[:_PARTITIONS_SHOWN])
+        more = f" and {len(one.partitions) - _PARTITIONS_SHOWN} more" if len(one.partitions) > _PARTITIONS_SHOWN else ""
+        times = f"open for {human_duration(one.open_for_s)}, aborted in {human_duration(one.aborted_in_s)}"
+        console.print(f"  {times}, producer {one.producer}\n  [dim]{escape(partitions)}{more}[/]", soft_wrap=True)

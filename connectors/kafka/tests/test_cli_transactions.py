@@ -1,0 +1,101 @@
+"""``penstock kafka transactions``: what it lists, and what it refuses to do by hand."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import app
+from penstock.errors import BadConfigurationError
+from penstock.finishing import open_stored_query, remember_sink
+from penstock.sink import WriterContext
+from penstock.sink.decision_log import DecisionLog
+from penstock.sink.two_phase import run_task
+from penstock.storage import LocalStorage
+from penstock_kafka import KafkaConnector
+from penstock_kafka.sink._committer import KafkaCommitter
+
+SCHEMA = pa.schema([("value", pa.string())])
+runner = CliRunner()
+
+
+def call(*arguments):
+    result = runner.invoke(app, ["kafka", "transactions", *arguments])
+    if isinstance(result.exception, BadConfigurationError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture
+def checkpoint(kafka, tmp_path):
+    """A query's checkpoint as Spark and the sink leave it, and what a task of the next batch left open."""
+    folder, topic = tmp_path / "ck", kafka.create_topic()
+    folder.mkdir()
+    (folder / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    connector = KafkaConnector()
+    texts = {"kafka.bootstrap.servers": kafka.address, "topic": topic, "delivery": "exactly-once"}
+    options = connector.sink_options.parse(texts, owner="sink penstock.kafka")
+    remember_sink(LocalStorage(), str(folder), "kafka", options, SCHEMA)
+    query = open_stored_query(str(folder))
+    protocol = query.protocol
+    plan = protocol.plan()
+    context = WriterContext(query.query_id, SCHEMA, attempt_id=uuid.uuid4().hex, plan_id=plan.plan_id)
+    sink = query.sink.start(context)
+    result = run_task(sink, plan, context, iter([pa.record_batch([["a", "b"]], schema=SCHEMA)]))
+    return folder, topic, protocol, result
+
+
+def test_an_undecided_transaction_is_listed_and_aborted_but_never_committed(kafka, checkpoint):
+    folder, topic, _, _ = checkpoint
+    listed = json.loads(call("list", "-c", str(folder), "--json"))
+    assert len(listed) == 1 and listed[0]["decided"] is False and f"{topic}-0" in listed[0]["partitions"]
+    name = listed[0]["transactional_id"]
+    text = call("list", "-b", kafka.address)
+    assert name in text and "open for 0:0" in text and "not decided" not in text
+    assert "not decided" in call("list", "-c", str(folder))
+    with pytest.raises(BadConfigurationError, match="has not decided to commit"):
+        call("commit", name, "-c", str(folder), "--yes")
+    assert "aborted" in call("abort", name, "-c", str(folder), "--yes")
+    assert "no transaction is open" in call("list", "-c", str(folder))
+    with pytest.raises(BadConfigurationError, match="has no open transaction"):
+        call("abort", name, "-c", str(folder), "--yes")
+    assert kafka.read(topic) == []
+
+
+def test_a_decided_transaction_is_committed_but_never_aborted(kafka, checkpoint, monkeypatch):
+    folder, topic, protocol, result = checkpoint
+
+    def stop(*_):
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KafkaCommitter, "commit", stop)
+        with pytest.raises(Stopped):
+            protocol.commit(0, [result])
+    assert not DecisionLog(LocalStorage(), str(folder)).head().done
+    listed = json.loads(call("list", "-c", str(folder), "--json"))
+    assert [one["decided"] for one in listed] == [True]
+    name = listed[0]["transactional_id"]
+    with pytest.raises(BadConfigurationError, match="has decided to commit"):
+        call("abort", name, "-c", str(folder), "--yes")
+    assert "committed" in call("commit", name, "-c", str(folder), "--yes")
+    assert [record.value for record in kafka.read(topic)] == [b"a", b"b"]
+    protocol.plan()  # the query's next start finds it committed
+    assert DecisionLog(LocalStorage(), str(folder)).head().done
+    assert len(kafka.read(topic)) == 2
+
+
+def test_what_is_missing_is_said(tmp_path):
+    with pytest.raises(BadConfigurationError, match="name the brokers"):
+        call("list")
+    with pytest.raises(BadConfigurationError, match="is not the checkpoint of a streaming query"):
+        call("list", "-c", str(tmp_path))

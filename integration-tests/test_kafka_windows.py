@@ -1,0 +1,23 @@
+"""The example of windowed counts from Kafka to Kafka, killed on the way, as its page says to run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEMO = Path(__file__).parents[1] / "examples" / "kafka_windows" / "demo.py"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_windowed_counts_killed_and_resumed(kafka):
+    environment = dict(os.environ, PENSTOCK_KAFKA_ADDRESS=kafka.address, SPARK_LOCAL_IP="127.0.0.1")
+    done = subprocess.run(
+        [sys.executable, str(DEMO), "--plain"], env=environment, capture_output=True, text=True, timeout=800
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "lost=0 doubled=0" in done.stdout
