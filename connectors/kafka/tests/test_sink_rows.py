@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from datetime import datetime, timezone
 
 import pyarrow as pa
 import pytest
 
+import penstock_kafka.sink._kept_producer as keeping
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
 from penstock.sink import WriterContext
@@ -178,3 +180,20 @@ def test_failures_are_only_logged_where_nothing_is_promised(kafka, write, caplog
         write(schema, batch, delivery="none", logFailuresOnly="true")
     with pytest.raises(BadConfigurationError, match="logFailuresOnly"):
         write(schema, batch, logFailuresOnly="true")
+
+
+def test_an_idle_producer_leaves_and_brings_no_deleted_topic_back(kafka, write, monkeypatch):
+
+    monkeypatch.setattr(keeping, "_KEPT_S", 0.2)
+    topic, batch = kafka.create_topic(), pa.record_batch([["a"]], schema=VALUE)
+    options = {"topic": topic, "kafka.topic.metadata.refresh.interval.ms": "100"}
+    write(VALUE, batch, **options)
+    write(VALUE, batch, **options)
+    deadline = time.monotonic() + 10
+    while keeping._kept and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not keeping._kept
+    kafka.delete_topic(topic)
+    time.sleep(0.5)
+    assert topic not in kafka._admin().list_topics(timeout=10).topics
+    write(VALUE, batch, topic=kafka.create_topic())

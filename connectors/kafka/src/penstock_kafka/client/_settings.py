@@ -53,7 +53,15 @@ _TRANSACTIONAL = {"retry.backoff.ms": "1", "reconnect.backoff.ms": "1"}
 IDENTITY_INTERVAL_MS = 100
 
 
+#: While brokers are away librdkafka writes some twenty lines a second to the standard error. What matters of it comes
+#: as an error as well.
+_QUIET = {"log_level": "2"}
+
+
 def _merge(config: ClientConfig, defaults: dict[str, str]) -> dict[str, str]:
+    if "debug" not in config:
+        defaults = {**_QUIET, **defaults}
+
     def is_set(name: str) -> bool:
         return name in config or any(alias in config for alias in _ALIASES.get(name, ()))
 

@@ -17,9 +17,10 @@ from penstock_kafka.options import SinkOptions
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.sink._encoders import create_encoders
+from penstock_kafka.sink._kept_producer import kept_producer
 from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, PartitionCounts, Partitions, create_partitioner
 from penstock_kafka.sink._rows import RecordColumns, check_schema
-from penstock_kafka.sink._writers import DeliveringWriter, RecordBatches, TransactionalWriter, plain_producer
+from penstock_kafka.sink._writers import DeliveringWriter, RecordBatches, TransactionalWriter
 from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, producer_pool
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class KafkaSink(Sink[Any, Any]):
         waits = options.delivery != "none"
         if not waits and "acks" not in config:
             config["acks"] = "1"
-        producer = plain_producer(repr(sorted(config.items())), lambda: self.delivery.open(config))
+        producer = kept_producer(repr(sorted(config.items())), lambda: self.delivery.open(config))
         return DeliveringWriter(
             context,
             self.delivery.batches(context.writer_index),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +14,12 @@ from penstock.errors import PenstockError
 from penstock.sink import Prepared, SinkWriter, WriterContext
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
+from penstock_kafka.sink._kept_producer import forget_producer, keep_for_a_while
 from penstock_kafka.sink._partitioners import Partitions
 from penstock_kafka.sink._rows import RecordColumns
 from penstock_kafka.transactions import ProducerPool, ReadyProducer
 
-__all__ = ["DeliveringWriter", "RecordBatches", "TransactionalWriter", "plain_producer"]
+__all__ = ["DeliveringWriter", "RecordBatches", "TransactionalWriter"]
 
 _log = logging.getLogger("penstock.kafka")
 _REQUEST_TIMEOUT_MS = 60_000
@@ -145,7 +145,7 @@ class DeliveringWriter(SinkWriter[Any, Any]):
         self._context.metrics.add("rows_written", self._records - failed)
         if failed:
             self._context.metrics.add("failed_records", failed)
-            _forget(self._producer)  # it would tell the next task of this one's failures
+            forget_producer(self._producer)  # it would tell the next task of this one's failures
         return Prepared()
 
     @contextlib.contextmanager
@@ -161,24 +161,8 @@ class DeliveringWriter(SinkWriter[Any, Any]):
 
     def abort(self) -> None:
         """See the contract. Records under way can't be called back; the producer is not used again."""
-        _forget(self._producer)
+        forget_producer(self._producer)
 
-
-_plain: dict[int, tuple[str, BatchProducer]] = {}
-
-
-def _forget(producer: BatchProducer) -> None:
-    _plain.pop(os.getpid(), None)
-    producer.close()
-
-
-def plain_producer(settings_key: str, open_producer: Callable[[], BatchProducer]) -> BatchProducer:
-    """This process's producer without transactions, kept from batch to batch: connecting takes a while."""
-    kept = _plain.get(os.getpid())
-    if kept is None or kept[0] != settings_key:
-        if kept is not None:
-            kept[1].flush()
-            kept[1].close()
-        kept = (settings_key, open_producer())
-        _plain[os.getpid()] = kept
-    return kept[1]
+    def close(self) -> None:
+        """Leaves the producer to the next task, for a while."""
+        keep_for_a_while(self._producer)
