@@ -36,11 +36,13 @@ _CONSUMER_FIXED = {
 }
 
 _PRODUCER = {
-    "linger.ms": "20",
+    # A queue that is filled and emptied within the processor's cache costs half as much as a long one that is always
+    # full (0.55 against 1.1 µs a record of 100 bytes). Rows come faster than they are sent: no need to linger.
+    "linger.ms": "1",
     "batch.size": "1000000",
     "batch.num.messages": "100000",
-    "queue.buffering.max.messages": "1000000",
-    "queue.buffering.max.kbytes": "262144",
+    "queue.buffering.max.messages": "20000",
+    "queue.buffering.max.kbytes": "65536",
     "enable.idempotence": "true",
     # How long a missing topic may still be on its way, such as one that the broker makes when it is first asked for.
     "topic.metadata.propagation.max.ms": "10000",

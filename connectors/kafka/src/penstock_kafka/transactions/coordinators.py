@@ -16,6 +16,7 @@ import kafka.errors
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource
 from kafka.errors import KafkaError
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
 
@@ -159,22 +160,25 @@ class Coordinators:
         return self._persist(attempt, "list transactions")
 
     def describe(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
-        """The state of each id; ids that the coordinator does not know are left out."""
+        """The state of each id, one request for each coordinator; ids that it does not know are left out."""
+        wanted = sorted(set(transactional_ids))
+        return self._persist(lambda: self._run(self._describe_all, wanted), "describe transactions") if wanted else {}
 
-        def attempt() -> dict[str, OpenTransaction]:
-            return {key: found for key in transactional_ids if (found := self._describe(key)) is not None}
-
-        return self._persist(attempt, "describe transactions")
-
-    def _describe(self, transactional_id: str) -> OpenTransaction | None:
-        try:
-            one = self._admin.describe_transactions([transactional_id])[transactional_id]
-        except kafka.errors.TransactionalIdNotFoundError:
-            return None
-        ref = TransactionRef(transactional_id, one.producer_id, one.producer_epoch)
-        partitions = tuple(sorted((p.topic, p.partition) for p in one.topic_partitions))
-        state = str(getattr(one.state, "value", one.state))
-        return OpenTransaction(ref, state, one.transaction_start_time_ms, one.transaction_timeout_ms, partitions)
+    async def _describe_all(self, transactional_ids: Sequence[str]) -> dict[str, OpenTransaction]:
+        by_node: dict[int, list[str]] = {}
+        for transactional_id, node in (await self._find(transactional_ids)).items():
+            by_node.setdefault(node, []).append(transactional_id)
+        send = self._admin._manager.send
+        sent = [send(DescribeTransactionsRequest(transactional_ids=ids), node_id=node) for node, ids in by_node.items()]
+        found: dict[str, OpenTransaction] = {}
+        for answer in sent:
+            for one in (await answer).transaction_states:
+                error = kafka.errors.for_code(one.error_code)
+                if one.error_code == 0:
+                    found[one.transactional_id] = _open_transaction(one)
+                elif error is not kafka.errors.TransactionalIdNotFoundError:
+                    raise error(f"while describing '{one.transactional_id}'")
+        return found
 
     def proofs(self, groups: Collection[str]) -> dict[str, Proof]:
         """What the transactions of each consumer group last committed to it; groups without anything are left out."""
@@ -246,6 +250,13 @@ class Coordinators:
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
+
+
+def _open_transaction(one: Any) -> OpenTransaction:
+    ref = TransactionRef(one.transactional_id, one.producer_id, one.producer_epoch)
+    partitions = tuple(sorted((topic.topic, number) for topic in one.topics for number in topic.partitions))
+    started_ms, timeout_ms = one.transaction_start_time_ms, one.transaction_timeout_ms
+    return OpenTransaction(ref, one.transaction_state, started_ms, timeout_ms, partitions)
 
 
 def _is_refusal(error: BaseException) -> bool:
