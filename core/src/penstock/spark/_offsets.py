@@ -90,7 +90,7 @@ def pack_splits(splits: Sequence[Any], serializer: SimpleVersionedSerializer[Any
 
 
 def is_last_batch(offsets_file: bytes) -> bool:
-    """Whether every source in Spark's offset file of a batch says that it has reached its end, for this run at least."""
+    """Whether every source in Spark's offset file of a batch says that it is at its end, for this run at least."""
     return _all_say(offsets_file, "end")
 
 
