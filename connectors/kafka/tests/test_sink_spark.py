@@ -2,35 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-from pathlib import Path
-
 import pytest
 
 pytestmark = pytest.mark.spark
-
-JARS = Path(__file__).parents[3] / "benchmarks" / "spark_kafka_jars.py"
-
-
-@pytest.fixture(scope="module")
-def spark():
-    from pyspark.sql import SparkSession
-
-    import penstock
-
-    spec = importlib.util.spec_from_file_location("spark_kafka_jars", JARS)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.jars", ",".join(module.spark_kafka_jars()))
-    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    penstock.register(session)
-    yield session
-    session.stop()
-
 
 ROWS = """
     select cast(id as string) as key, concat('value ', id) as value,

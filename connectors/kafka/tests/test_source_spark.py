@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import time
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 pytestmark = pytest.mark.spark
-
-JARS = Path(__file__).parents[3] / "benchmarks" / "spark_kafka_jars.py"
-
-
-def spark_kafka_jars():
-    spec = importlib.util.spec_from_file_location("spark_kafka_jars", JARS)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.spark_kafka_jars()
-
-
-@pytest.fixture(scope="module")
-def spark():
-    from pyspark.sql import SparkSession
-
-    import penstock
-
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.jars", ",".join(spark_kafka_jars()))
-    builder = builder.config("spark.sql.streaming.noDataProgressEventInterval", "1000")
-    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    penstock.register(session)
-    yield session
-    session.stop()
 
 
 class Job:
