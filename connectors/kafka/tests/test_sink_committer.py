@@ -180,6 +180,10 @@ def test_a_broker_that_restarts_in_the_middle_of_a_commit(tmp_path, monkeypatch)
 
             monkeypatch.setattr(query.coordinators, "_end_all", killed_on_the_way)
             assert query.committer.commit(batch) == [COMMITTED] * 3
+            # The coordinator has taken the commits down; a broker that has just come back shows them a moment later.
+            deadline = time.monotonic() + 30
+            while len(query.values()) < 6 and time.monotonic() < deadline:
+                time.sleep(0.1)
             assert len(query.values()) == 6
         finally:
             query.close()
