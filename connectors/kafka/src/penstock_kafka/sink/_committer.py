@@ -90,7 +90,8 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     def _end(self, committables: Sequence[KafkaCommittable], *, commit: bool) -> list[Ended]:
         return self._coordinators.end([c.ref for c in committables], commit=commit) if committables else []
 
-    # 3. What became of one that is over: its proof is there if, and only if, it was committed.
+    # 3. What became of one that is over: its coordinator remembers it until the id is used again; after that its proof
+    # is there if, and only if, it was committed.
 
     def _outcomes(
         self, committables: Sequence[KafkaCommittable], described: Mapping[str, OpenTransaction]
@@ -100,7 +101,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
             state = described.get(committable.ref.transactional_id)
             # Brokers may show an offset a moment after the transaction that committed it.
             patience = _PROOF_S if state is not None and state.state == "CompleteCommit" else 0.0
-            if self._is_proven(committable, patience):
+            if _is_remembered(committable, state) or self._is_proven(committable, patience):
                 outcomes[committable] = CommitOutcome.ALREADY_COMMITTED
             else:
                 self._refuse_if_forgotten(committable)
@@ -151,3 +152,13 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
             _log.info("aborted %d transactions that earlier attempts had left open", len(lingering))
             self._metrics.add("transactions_aborted", len(lingering))
         return len(lingering)
+
+
+def _is_remembered(committable: KafkaCommittable, state: OpenTransaction | None) -> bool:
+    """Whether the last thing its coordinator knows of the id is that this very transaction was committed.
+
+    The epoch is the transaction's own, or one more: brokers with transactions version 2 raise it at the end.
+    """
+    if state is None or state.state != "CompleteCommit" or state.ref.producer_id != committable.ref.producer_id:
+        return False
+    return state.ref.epoch - committable.ref.epoch in (0, 1)
