@@ -213,10 +213,6 @@ class Coordinators:
         except BadConfigurationError:
             return None
 
-    def topic_exists(self, topic: str) -> bool:
-        """Whether there is such a topic."""
-        return self._persist(lambda: topic in self._admin.list_topics(), "list topics")
-
     # --- asking -------------------------------------------------------------------------------------------------------
 
     def _run(self, question: Callable[..., Any], *arguments: Any) -> Any:
