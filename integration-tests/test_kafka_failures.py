@@ -143,7 +143,7 @@ def test_batches_appear_as_a_whole_and_ids_stay_few(driver, kafka, feed, watch, 
     asked = Coordinators({"bootstrap_servers": kafka.address})
     try:
         asked.open_ids(lambda _: False)
-        known = [one.transactional_id for some in asked._admin.list_transactions().values() for one in some]
+        known = [one.transactional_id for some in asked._brokers.admin.list_transactions().values() for one in some]
     finally:
         asked.close()
     ids = [one for one in known if query_of(tmp_path).owns(one)]

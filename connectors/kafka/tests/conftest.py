@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.dev import open_server
+from penstock.dev import LocalServer, open_server
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
 from penstock.source.log import LogSplit, LogState
@@ -31,6 +31,19 @@ def kafka(tmp_path_factory):
     """
     with open_server(KafkaDevServer(quick_start=True), tmp_path_factory.mktemp("kafka")) as address:
         yield KafkaToolbox(address)
+
+
+class NewBroker(KafkaDevServer):
+    """Has no coordinators: nobody has asked for one yet."""
+
+    def warm_up(self, address):
+        pass
+
+
+@pytest.fixture
+def new_broker(tmp_path):
+    """``with new_broker(properties) as server``: one that has not been used before, and is not made ready."""
+    return lambda properties=None: LocalServer(NewBroker(properties, quick_start=True), tmp_path / "kafka")
 
 
 class SourceHarness:

@@ -23,6 +23,7 @@ from penstock_kafka.client import (
     native_problem,
     open_producer,
 )
+from penstock_kafka.dev import KafkaToolbox
 
 
 @pytest.fixture(params=["native", "python"])
@@ -238,3 +239,23 @@ def test_many_offsets_are_sent_by_groups_that_do_not_exist(kafka, opened, transa
         while committed_offset(kafka.address, f"{transactional_id}-{number}", topic) is None:
             assert time.monotonic() < deadline
         assert committed_offset(kafka.address, f"{transactional_id}-{number}", topic)[0] == number
+
+
+def test_an_offset_for_a_group_without_a_coordinator_does_not_wait_for_ever(
+    new_broker, implementation, transactional_id
+):
+    """librdkafka's own call does: one broker can't hold three replicas of the topic of groups."""
+    with new_broker({"offsets.topic.replication.factor": "3"}) as server:
+        topic = KafkaToolbox(server.address).create_topic()
+        config = {"bootstrap.servers": server.address, "transactional.id": transactional_id}
+        producer = open_producer(config, implementation)
+        producer.init_transactions(30_000)
+        producer.begin_transaction()
+        send(producer, records(topic, [b"a"]))
+        started = time.monotonic()
+        with pytest.raises(TransientClientError, match="has not answered"):
+            producer.send_offset(transactional_id, topic, 0, 1, "", 1000)
+        with pytest.raises(TransientClientError, match="stuck"):
+            producer.abort_transaction(30_000)
+        producer.close()
+        assert time.monotonic() - started < 20

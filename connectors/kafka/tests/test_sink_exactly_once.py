@@ -18,6 +18,7 @@ from penstock.sink.two_phase import TwoPhaseCommit, run_task
 from penstock.storage import LocalStorage
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import DeliveryError
+from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.sink._writers import TransactionalWriter
@@ -39,7 +40,8 @@ class Fuse:
             (DecisionLog, "append"),
             (DecisionLog, "mark_done"),
             (Coordinators, "end"),
-            (Coordinators, "describe"),
+            (KafkaCommitter, "_look"),
+            (KafkaCommitter, "_await_marks"),
             (Coordinators, "open_ids"),
             (KafkaCommitter, "commit"),
             (TransactionalWriter, "prepare_commit"),
@@ -127,6 +129,26 @@ def test_a_crash_at_every_step_loses_and_doubles_nothing(kafka, tmp_path, fuse):
         run_all(query, done)
         assert committed(kafka, topic) == EVERYTHING, f"after a crash {steps[at]} ({at})"
         assert not query.sink.create_committer(query.context).abort_lingering()
+
+
+@pytest.mark.parametrize("client", ["native", "python"])
+def test_the_first_query_on_a_new_broker(new_broker, tmp_path, monkeypatch, client):
+    monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", client)
+    with new_broker() as server:
+        kafka = KafkaToolbox(server.address)
+        topic = kafka.create_topic(partitions=2)
+        run_all(Query(kafka, tmp_path, topic, uuid.uuid4().hex), [])
+        assert committed(kafka, topic) == EVERYTHING
+
+
+def test_brokers_that_can_have_no_coordinators_of_groups_are_said_so(new_broker, tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock_kafka.transactions._connections._TRIES_FOR_S", 3.0)
+    settings = {"offsets.topic.replication.factor": "3"}
+    with new_broker(settings) as server:
+        kafka = KafkaToolbox(server.address)
+        topic = kafka.create_topic()
+        with pytest.raises(RetriableError, match=r"offsets\.topic\.replication"):
+            Query(kafka, tmp_path, topic, uuid.uuid4().hex)
 
 
 def test_a_zombie_is_fenced_and_never_seen(kafka, tmp_path):

@@ -119,7 +119,7 @@ def test_own_partitioners():
         fill(f"{here}:too_far", records(["a"]), a=3)
     with pytest.raises(BadConfigurationError, match="returned 0 values"):
         fill(f"{here}:too_few", records(["a"]), a=3)
-    with pytest.raises(BadConfigurationError, match="can't be loaded"):
+    with pytest.raises(BadConfigurationError, match="can't be imported"):
         create_partitioner("no.such.module:function", 0)
 
 

@@ -6,11 +6,13 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from importlib import import_module
 from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 
-__all__ = ["Option", "OptionSet", "OptionValues", "parse_bytes", "parse_duration_ms"]
+__all__ = ["Option", "OptionSet", "OptionValues", "load_object", "parse_bytes", "parse_duration_ms"]
 
 Kind = Literal["string", "int", "float", "bool", "bytes", "duration", "choice"]
 
@@ -40,6 +42,19 @@ def parse_duration_ms(text: str) -> int:
         if factor is not None:
             return int(float(match.group(1)) * factor)
     raise ValueError("a duration such as 10s, 5 minutes or 500ms")
+
+
+def load_object(owner: str, reference: str) -> Any:
+    """The object that an option names as ``package.module:name``. Raises BadConfigurationError that names ``owner``."""
+    module, _, path = reference.partition(":")
+    try:
+        return reduce(getattr, path.split("."), import_module(module))
+    except BadConfigurationError:
+        raise
+    except Exception as error:
+        raise BadConfigurationError(
+            f"{owner}: {reference} can't be imported: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _parse_bool(text: str) -> bool:

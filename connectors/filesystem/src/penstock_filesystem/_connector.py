@@ -14,6 +14,7 @@ from penstock.plugins import (
     DISCOVERY,
     EXACTLY_ONCE,
     RESCALING,
+    RESUMABLE,
     STREAM_READ,
     STREAM_WRITE,
     Capability,
@@ -41,6 +42,7 @@ class FileSystemConnector(Connector):
             STREAM_WRITE,
             EXACTLY_ONCE,
             RESCALING,
+            RESUMABLE,
             ADMISSION_CONTROL,
             DISCOVERY,
         }

@@ -15,6 +15,7 @@ from penstock.plugins import (
     DISCOVERY,
     EXACTLY_ONCE,
     RESCALING,
+    RESUMABLE,
     STREAM_READ,
     STREAM_WRITE,
     Capability,
@@ -43,6 +44,7 @@ class KafkaConnector(Connector):
             STREAM_WRITE,
             EXACTLY_ONCE,
             RESCALING,
+            RESUMABLE,
             ADMISSION_CONTROL,
             DISCOVERY,
         }

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from penstock.cli._draw import human_duration
+from penstock.cli.plugin import human_duration, option_pairs
 from penstock.errors import BadConfigurationError
 from penstock.finishing import open_stored_query
 from penstock_kafka.config import ClientSettings
@@ -61,7 +61,7 @@ class _Scope:
     """Where to look: given brokers, or those of a checkpoint's query."""
 
     def __init__(self, brokers: str | None, checkpoint: str | None, options: list[str] | None) -> None:
-        given = dict(_pair(text) for text in options or [])
+        given = option_pairs(options)
         self.decided: set[TransactionRef] | None = None
         self._owns = lambda _: True
         if checkpoint is not None:
@@ -168,13 +168,6 @@ def _tell(answers: Iterable[Ended], transactional_id: str, done: str) -> None:
     if Ended.OVER in answers:
         raise BadConfigurationError(f"'{transactional_id}' was ended by somebody else in the meantime")
     print(f"{transactional_id}: {done}")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise typer.BadParameter("write NAME=VALUE", param_hint="--option")
-    return name, value
 
 
 def _print(listed: list[ListedTransaction]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from abc import abstractmethod
 
@@ -21,6 +22,8 @@ from penstock_kafka.client._settings import IDENTITY_INTERVAL_MS
 __all__ = ["CheckedProducer", "ends_all"]
 
 FLUSH_SLICE_MS = 500
+#: How much later than its time limit a call may return.
+_GRACE_S = 2.0
 
 _BYTES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 _SENT_AS_IS = {"key": _BYTES, "value": _BYTES, "topic": (pa.string(), pa.large_string())}
@@ -57,6 +60,9 @@ class CheckedProducer(BatchProducer):
     A ``timestamp`` of exactly 0 (the epoch) is sent as now: librdkafka knows no other way to say so.
     """
 
+    #: In a call of librdkafka that does not return: nothing else may be asked of it, not even to end.
+    _is_stuck = False
+
     def produce(self, batch: pa.RecordBatch) -> None:
         """Queues every row of ``batch``."""
         self._send(_deliverable(batch))
@@ -83,6 +89,47 @@ class CheckedProducer(BatchProducer):
             if time.monotonic() > deadline:
                 raise TransientClientError(f"failed {doing}: librdkafka did not tell its identity in {timeout_ms} ms")
             time.sleep(IDENTITY_INTERVAL_MS / 10_000)
+
+    def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
+        """Commits one offset of a consumer group as a part of the transaction.
+
+        In a thread of its own: librdkafka's call ignores its time limit while the group has no coordinator (its issue
+        5456).
+        """
+        answers: list[Problem | BaseException | None] = []
+
+        def ask() -> None:
+            try:
+                answers.append(self._send_offset(group, topic, partition, offset, metadata, timeout_ms))
+            except BaseException as error:  # raised below
+                answers.append(error)
+
+        asking = threading.Thread(target=ask, name="penstock-send-offset", daemon=True)
+        asking.start()
+        asking.join(timeout_ms / 1000 + _GRACE_S)
+        doing = f"to commit an offset of group '{group}' with the transaction"
+        if not answers:
+            self._is_stuck = True
+            raise TransientClientError(f"failed {doing}: its coordinator has not answered in {timeout_ms} ms")
+        answer = answers[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        if answer is not None:
+            raise self._explain(answer, doing)
+
+    def abort_transaction(self, timeout_ms: int) -> None:
+        """Throws the open transaction away."""
+        doing = "to abort the transaction"
+        if self._is_stuck:
+            raise TransientClientError(f"failed {doing}: the client is stuck")
+        problem = self._abort_transaction(timeout_ms)
+        if problem is not None:
+            raise self._explain(problem, doing)
+
+    def close(self) -> None:
+        """Ends the client at once. One that is stuck is left to the end of the process."""
+        if not self._is_stuck:
+            self._close()
 
     def _explain(self, problem: Problem, doing: str) -> PenstockError:
         """``problem``, or the event behind it where it only says that time ran out."""
@@ -127,6 +174,20 @@ class CheckedProducer(BatchProducer):
     @abstractmethod
     def _init_transactions(self, timeout_ms: int) -> Problem | None:
         """Registers the transactional id, with the connection brought up first."""
+
+    @abstractmethod
+    def _send_offset(
+        self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int
+    ) -> Problem | None:
+        """Commits an offset with the transaction. Any thread."""
+
+    @abstractmethod
+    def _abort_transaction(self, timeout_ms: int) -> Problem | None:
+        """Throws the open transaction away."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Ends the client. Idempotent."""
 
     @abstractmethod
     def _statistics(self) -> str:

@@ -13,13 +13,17 @@ __all__ = ["COMMITTABLE_SERIALIZER", "KafkaCommittable"]
 
 @dataclass(frozen=True)
 class KafkaCommittable:
-    """``ref`` is the transaction; ``batch_id`` and ``attempt_id`` are in its proof; ``prepared_ms`` since 1970."""
+    """``ref`` is the transaction; ``batch_id`` and ``attempt_id`` are in its proof; ``prepared_ms`` since 1970.
+
+    ``topics`` are those that it wrote to; none if they are not known.
+    """
 
     ref: TransactionRef
     batch_id: int
     attempt_id: str
     records: int
     prepared_ms: int
+    topics: tuple[str, ...]
 
     @property
     def proof_group(self) -> str:
@@ -46,13 +50,17 @@ def _fields(committable: KafkaCommittable) -> dict[str, Any]:
         "attempt_id": committable.attempt_id,
         "records": committable.records,
         "prepared_ms": committable.prepared_ms,
+        "topics": list(committable.topics),
     }
 
 
 def _committable(version: int, fields: dict[str, Any]) -> KafkaCommittable:
     ref = TransactionRef(fields["transactional_id"], fields["producer_id"], fields["epoch"])
-    return KafkaCommittable(ref, fields["batch_id"], fields["attempt_id"], fields["records"], fields["prepared_ms"])
+    topics = tuple(fields["topics"]) if version > 1 else ()
+    return KafkaCommittable(
+        ref, fields["batch_id"], fields["attempt_id"], fields["records"], fields["prepared_ms"], topics
+    )
 
 
-#: Version 1 since 0.1: a JSON object with the fields of :class:`KafkaCommittable`.
-COMMITTABLE_SERIALIZER: JsonSerializer[KafkaCommittable] = JsonSerializer(1, _fields, _committable)
+#: A JSON object with the fields of :class:`KafkaCommittable`. Version 1 had no topics.
+COMMITTABLE_SERIALIZER: JsonSerializer[KafkaCommittable] = JsonSerializer(2, _fields, _committable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -13,8 +13,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.options import load_object
 
-__all__ = ["CLIENT_PARTITIONERS", "PartitionCounts", "Partitioner", "create_partitioner"]
+__all__ = ["CLIENT_PARTITIONERS", "Partitioner", "Partitions", "create_partitioner", "partition_counts"]
 
 #: Partitioners that librdkafka has itself. ``murmur2`` is what Java's client does by default: a hash of the key, and
 #: where there is none whole batches to one partition after another.
@@ -136,20 +137,19 @@ def create_partitioner(name: str, writer_index: int) -> Partitioner | None:
         return RoundRobin(writer_index)
     if name == "task":
         return TaskToPartition(writer_index)
-    return FunctionPartitioner(name, _load(name))
-
-
-def _load(name: str) -> Callable[[pa.RecordBatch, str, int], object]:
-    module, _, attribute = name.partition(":")
-    try:
-        found = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadConfigurationError(
-            f"option 'partitioner': {name!r} is none of default, murmur2, round-robin, task, and can't be loaded as "
-            f"package.module:function ({error})"
-        ) from error
-    if not callable(found):
+    function = load_object("option 'partitioner'", name)
+    if not callable(function):
         raise BadConfigurationError(f"option 'partitioner': {name} is not a function")
-    return found
+    return FunctionPartitioner(name, function)
+
+
+_counts: dict[tuple[int, str], PartitionCounts] = {}
+
+
+def partition_counts(client: Mapping[str, str]) -> PartitionCounts:
+    """This process's counts with these settings, kept from one task to the next."""
+    # By process id: a forked process must not touch a client that was made before the fork.
+    key = (os.getpid(), repr(sorted(client.items())))
+    if key not in _counts:
+        _counts[key] = PartitionCounts(client)
+    return _counts[key]

@@ -18,7 +18,7 @@ from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommit
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.sink._encoders import create_encoders
 from penstock_kafka.sink._kept_producer import kept_producer
-from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, PartitionCounts, Partitions, create_partitioner
+from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, Partitions, create_partitioner, partition_counts
 from penstock_kafka.sink._rows import RecordColumns, check_schema
 from penstock_kafka.sink._writers import DeliveringWriter, RecordBatches, TransactionalWriter
 from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, producer_pool
@@ -49,7 +49,7 @@ class _Delivery:
         partitioner = create_partitioner(self.options.partitioner, writer_index)
         if partitioner is None:
             return RecordBatches(columns, None)
-        counts = PartitionCounts(self.options.admin.librdkafka())
+        counts = partition_counts(self.options.admin.librdkafka())
         return RecordBatches(columns, Partitions(partitioner, counts))
 
     def open(self, config: dict[str, str]) -> BatchProducer:
@@ -110,11 +110,11 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
 
     def start(self, context: SinkContext) -> ExactlyOnceKafkaSink:
-        """See the contract: finds out how long a transaction may last, once in a process."""
+        """See the contract: asks the brokers how long a transaction may last; once in a process."""
         if self.timeout_ms:
             return self
         options = self.delivery.options
-        most_ms = _most_timeout_ms(options.admin)
+        most_ms = _prepare_brokers(options.admin, self.prefix_of(context.query_id))
         timeout_ms = options.transaction_timeout_ms or most_ms
         if timeout_ms > most_ms:
             raise BadConfigurationError(
@@ -158,10 +158,14 @@ def coordinators_of(settings: ClientSettings) -> Coordinators:
 _most_timeouts: dict[str, int] = {}
 
 
-def _most_timeout_ms(settings: ClientSettings) -> int:
+def _prepare_brokers(settings: ClientSettings, prefix: QueryPrefix) -> int:
+    """How long a transaction may last (ms). Asked once in a process for the brokers of ``settings``."""
     brokers = settings.librdkafka()["bootstrap.servers"]
     if brokers not in _most_timeouts:
-        value = coordinators_of(settings).broker_setting(_MAX_TIMEOUT_SETTING)
+        connections = coordinators_of(settings)
+        # New brokers have none, and librdkafka would wait for ever for the one of a proof's group.
+        connections.await_group_coordinators(prefix.transactional_id("start", 0))
+        value = connections.broker_setting(_MAX_TIMEOUT_SETTING)
         _most_timeouts[brokers] = int(value) if value is not None else _USUAL_MAX_TIMEOUT_MS
     return _most_timeouts[brokers]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
 from penstock.sink import Prepared, SinkWriter, WriterContext
@@ -49,7 +50,7 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         self._batches = batches
         self._pool = pool
         self._ready: ReadyProducer | None = None
-        self._topic = ""
+        self._topics: set[str] = set()
         self._records = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -61,9 +62,9 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
             self._ready = self._pool.take(self._context.plan_id)
             self._ready.producer.begin_transaction()
             self._context.metrics.add("transactions_opened")
-            self._topic = records.column("topic")[0].as_py()
         self._ready.producer.produce(records)
         self._records += batch.num_rows
+        self._topics.update(pc.unique(records.column("topic")).to_pylist())
         self._context.metrics.add("bytes_written", records.nbytes)
 
     def prepare_commit(self) -> Prepared[KafkaCommittable, Any]:
@@ -80,13 +81,14 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
             attempt_id=self._context.attempt_id,
             records=self._records,
             prepared_ms=time.time_ns() // 1_000_000,
+            topics=tuple(sorted(self._topics)),
         )
         return Prepared([committable])
 
     def _prove(self, ready: ReadyProducer) -> None:
         """Puts the proof into the transaction: an offset of a group of its own, committed if and only if it is."""
-        offset, attempt = self._context.batch_id, self._context.attempt_id
-        ready.producer.send_offset(ready.slot.transactional_id, self._topic, 0, offset, attempt, _REQUEST_TIMEOUT_MS)
+        offset, attempt, topic = self._context.batch_id, self._context.attempt_id, min(self._topics)
+        ready.producer.send_offset(ready.slot.transactional_id, topic, 0, offset, attempt, _REQUEST_TIMEOUT_MS)
 
     def abort(self) -> None:
         """See the contract. What can't be aborted here is found open, and aborted, before the next batch."""

@@ -193,6 +193,7 @@ class KafkaAdmin:
     def _translated(self, error: KafkaException, doing: str) -> PenstockError:
         cause: KafkaError = error.args[0]
         code = cause.name()
+        self._client.poll(0)  # only now is the client's callback called with what is behind it
         if code in _PASSING and self._last_refusal is not None:
             cause, code, self._last_refusal = self._last_refusal, self._last_refusal.name(), None
         if code in _REFUSED:

@@ -6,13 +6,14 @@ kafka-python.
 
 from penstock_kafka.transactions._names import DEFAULT_PREFIX, QueryPrefix
 from penstock_kafka.transactions._producers import ProducerPool, ReadyProducer, producer_pool
-from penstock_kafka.transactions._refs import Ended, OpenTransaction, Proof, TransactionRef
+from penstock_kafka.transactions._refs import Ended, OpenTransaction, Partition, Proof, TransactionRef
 from penstock_kafka.transactions._slots import Slot, SlotLender
 
 __all__ = [
     "DEFAULT_PREFIX",
     "Ended",
     "OpenTransaction",
+    "Partition",
     "ProducerPool",
     "Proof",
     "QueryPrefix",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Ended", "OpenTransaction", "Proof", "TransactionRef"]
+__all__ = ["Ended", "OpenTransaction", "Partition", "Proof", "TransactionRef"]
+
+#: A topic and the number of one of its partitions.
+Partition = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class OpenTransaction:
     state: str
     started_ms: int
     timeout_ms: int
-    partitions: tuple[tuple[str, int], ...]
+    partitions: tuple[Partition, ...]
 
 
 class Ended(Enum):

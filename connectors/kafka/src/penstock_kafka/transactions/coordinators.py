@@ -8,12 +8,10 @@ requests; KIP-98 (transactions), KIP-664 (listing), KIP-890 (an epoch for each t
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import kafka.errors
-from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource
 from kafka.errors import KafkaError
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
@@ -21,29 +19,16 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
 
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock_kafka.transactions._connections import IN_FLIGHT, BrokerConnections
 from penstock_kafka.transactions._refs import Ended, OpenTransaction, Proof, TransactionRef
+from penstock_kafka.transactions.markers import Markers
 
 __all__ = ["Coordinators", "coordinators"]
 
-AnswerT = TypeVar("AnswerT")
-
-_TRIES_FOR_S = 60.0
-_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
-#: Requests that may be under way to one broker.
-_IN_FLIGHT = 64
-
-#: The coordinator is busy, moving or not there yet; it finishes what it was told in any case.
-_AGAIN = (
-    "ConcurrentTransactionsError",
-    "CoordinatorLoadInProgressError",
-    "CoordinatorNotAvailableError",
-    "NotCoordinatorError",
-    "UnknownServerError",
-    "KafkaStorageError",
-    "NotEnoughReplicasError",
-    "RequestTimedOutError",
-    "KafkaTimeoutError",
-)
+#: A partition of it for each coordinator of consumer groups.
+_GROUPS_TOPIC = "__consumer_offsets"
+#: Transactions that are ended together, at most.
+_TOGETHER = IN_FLIGHT
 #: The transaction is over or was never known: committed, aborted, timed out or fenced. Its proof tells which.
 _OVER = (
     "InvalidTxnStateError",
@@ -55,15 +40,15 @@ _OVER = (
 
 
 class Coordinators:
-    """Connections to the brokers, for requests about transactions. One thread; connects when first asked.
+    """What coordinators are asked. One thread; connects when first asked.
 
     Every method asks again for up to a minute while a broker is away, busy or no longer the coordinator, then raises
     :class:`penstock.errors.RetriableError`; refusals are :class:`penstock.errors.BadConfigurationError`.
     """
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._arguments = {**arguments, "max_in_flight_requests_per_connection": _IN_FLIGHT}
-        self._admin: Any = None
+        self._brokers = BrokerConnections(arguments)
+        self.markers = Markers(self._brokers)
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
@@ -72,9 +57,9 @@ class Coordinators:
         answers: dict[TransactionRef, Ended] = {}
 
         def attempt() -> list[Ended]:
-            while left := [ref for ref in transactions if ref not in answers][:_IN_FLIGHT]:
+            while left := [ref for ref in transactions if ref not in answers][:_TOGETHER]:
                 problem: type[KafkaError] | None = None
-                for ref, code in zip(left, self._run(self._end_all, left, commit), strict=True):
+                for ref, code in zip(left, self._brokers.run(self._end_all, left, commit), strict=True):
                     error = kafka.errors.for_code(code)
                     if code == 0:
                         answers[ref] = Ended.DONE
@@ -86,13 +71,13 @@ class Coordinators:
                     raise problem(f"while ending {len(left)} transactions")
             return [answers[ref] for ref in transactions]
 
-        return self._persist(attempt, "end transactions")
+        return self._brokers.persist(attempt, "end transactions")
 
     async def _end_all(self, refs: Sequence[TransactionRef], commit: bool) -> list[int]:
         nodes = await self._find([ref.transactional_id for ref in refs])
         # Sent before the first answer is awaited.
         sent = [
-            self._admin._manager.send(
+            self._brokers.send(
                 EndTxnRequest(
                     transactional_id=ref.transactional_id,
                     producer_id=ref.producer_id,
@@ -109,18 +94,18 @@ class Coordinators:
         """Aborts whatever is open under the id and shuts its producer out, as a new producer would."""
 
         def attempt() -> None:
-            code = self._run(self._init_producer_id, transactional_id)
+            code = self._brokers.run(self._init_producer_id, transactional_id)
             if code:
                 raise kafka.errors.for_code(code)(f"while fencing '{transactional_id}'")
 
-        self._persist(attempt, "fence a producer")
+        self._brokers.persist(attempt, "fence a producer")
 
     async def _init_producer_id(self, transactional_id: str) -> int:
         nodes = await self._find([transactional_id])
         request = InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=10_000, producer_id=-1, producer_epoch=-1
         )
-        answer = await self._admin._manager.send(request, node_id=nodes[transactional_id])
+        answer = await self._brokers.send(request, node_id=nodes[transactional_id])
         return int(answer.error_code)
 
     async def _find(self, transactional_ids: Collection[str]) -> dict[str, int]:
@@ -129,7 +114,7 @@ class Coordinators:
         if not unknown:
             return {}
         kind = CoordinatorType.TRANSACTION.value
-        manager = self._admin._manager
+        manager = self._brokers.admin._manager
         if manager.broker_version_data.api_version(FindCoordinatorRequest) >= 4:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=unknown, min_version=4)
             found = {one.key: one for one in (await manager.send(request)).coordinators}
@@ -152,23 +137,25 @@ class Coordinators:
         """Ids with an open transaction for which ``owns`` is true, on all brokers. Nothing is touched."""
 
         def attempt() -> list[str]:
-            listed = self._admin.list_transactions(state_filters=["Ongoing"])
+            listed = self._brokers.admin.list_transactions(state_filters=["Ongoing"])
             return sorted(
                 {one.transactional_id for some in listed.values() for one in some if owns(one.transactional_id)}
             )
 
-        return self._persist(attempt, "list transactions")
+        return self._brokers.persist(attempt, "list transactions")
 
     def describe(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
         """The state of each id, one request for each coordinator; ids that it does not know are left out."""
         wanted = sorted(set(transactional_ids))
-        return self._persist(lambda: self._run(self._describe_all, wanted), "describe transactions") if wanted else {}
+        if not wanted:
+            return {}
+        return self._brokers.persist(lambda: self._brokers.run(self._describe_all, wanted), "describe transactions")
 
     async def _describe_all(self, transactional_ids: Sequence[str]) -> dict[str, OpenTransaction]:
         by_node: dict[int, list[str]] = {}
         for transactional_id, node in (await self._find(transactional_ids)).items():
             by_node.setdefault(node, []).append(transactional_id)
-        send = self._admin._manager.send
+        send = self._brokers.send
         sent = [send(DescribeTransactionsRequest(transactional_ids=ids), node_id=node) for node, ids in by_node.items()]
         found: dict[str, OpenTransaction] = {}
         for answer in sent:
@@ -186,20 +173,34 @@ class Coordinators:
         def attempt() -> dict[str, Proof]:
             found: dict[str, Proof] = {}
             for group in groups:  # one by one: brokers before 3.0 take no more
-                for offset in self._admin.list_group_offsets(group).get(group, {}).values():
+                for offset in self._brokers.admin.list_group_offsets(group).get(group, {}).values():
                     if group not in found or found[group].offset < offset.offset:
                         # confluent-kafka ends the text as C does, with a zero.
                         found[group] = Proof(offset.offset, (offset.metadata or "").rstrip("\0"))
             return found
 
-        return self._persist(attempt, "read consumer group offsets")
+        return self._brokers.persist(attempt, "read consumer group offsets")
+
+    def await_group_coordinators(self, group: str) -> None:
+        """Returns when consumer groups have coordinators: brokers make them when they are first asked for one.
+
+        ``group`` is any that may be described.
+        """
+        try:
+            self.proofs([group])
+        except RetriableError as error:
+            raise RetriableError(
+                f"{error}. A cluster with fewer brokers than its setting offsets.topic.replication.factor has no "
+                "coordinators for consumer groups"
+            ) from error
+        self.markers.partitions_of([_GROUPS_TOPIC])
 
     def broker_setting(self, name: str) -> str | None:
         """A broker's setting, the same on all of them by custom; ``None`` if it may not be read."""
 
         def attempt() -> str | None:
-            broker = str(self._admin._manager.cluster.brokers()[0].node_id)
-            listed = self._admin.describe_configs(
+            broker = str(self._brokers.admin._manager.cluster.brokers()[0].node_id)
+            listed = self._brokers.admin.describe_configs(
                 [ConfigResource("BROKER", broker, configs=[name])], config_filter="all"
             )
             for values in listed.get("broker", {}).values():
@@ -209,43 +210,13 @@ class Coordinators:
             return None
 
         try:
-            return self._persist(attempt, "read the brokers' settings")
+            return self._brokers.persist(attempt, "read the brokers' settings")
         except BadConfigurationError:
             return None
 
-    # --- asking -------------------------------------------------------------------------------------------------------
-
-    def _run(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        return self._admin._manager.run(question, *arguments)
-
-    def _persist(self, attempt: Callable[[], AnswerT], what: str) -> AnswerT:
-        """``attempt`` until it succeeds, with a new connection after each that broke."""
-        deadline, pause = time.monotonic() + _TRIES_FOR_S, _PAUSE_S
-        while True:
-            try:
-                if self._admin is None:
-                    self._admin = KafkaAdminClient(**self._arguments)
-                return attempt()
-            except (KafkaError, OSError) as error:
-                if _is_refusal(error):
-                    self.close()
-                    raise BadConfigurationError(f"the Kafka brokers refuse to {what}: {_words(error)}") from error
-                if type(error).__name__ not in _AGAIN or not isinstance(error, KafkaError):
-                    self.close()
-                if time.monotonic() + pause > deadline:
-                    self.close()
-                    raise RetriableError(
-                        f"could not {what} within {_TRIES_FOR_S:.0f} s: {_words(error)}. Nothing is lost: try again "
-                        "(a query does so when it is restarted)"
-                    ) from error
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
-
     def close(self) -> None:
         """Ends the connections; the next question opens them anew."""
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
+        self._brokers.close()
 
 
 def _open_transaction(one: Any) -> OpenTransaction:
@@ -253,15 +224,6 @@ def _open_transaction(one: Any) -> OpenTransaction:
     partitions = tuple(sorted((topic.topic, number) for topic in one.topics for number in topic.partitions))
     started_ms, timeout_ms = one.transaction_start_time_ms, one.transaction_timeout_ms
     return OpenTransaction(ref, one.transaction_state, started_ms, timeout_ms, partitions)
-
-
-def _is_refusal(error: BaseException) -> bool:
-    name = type(error).__name__
-    return "Authorization" in name or "Authentication" in name or name in ("UnsupportedVersionError", "ClusterAuth")
-
-
-def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 _kept: dict[tuple[int, str], Coordinators] = {}

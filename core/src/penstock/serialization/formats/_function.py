@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
-from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError, FatalError, PenstockError
-from penstock.options import OptionValues
+from penstock.options import OptionValues, load_object
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._rows import RowErrors, by_parts, described, first_bad_row, with_nulls
 
-__all__ = ["FunctionFormat", "load_object"]
-
-
-def load_object(owner: str, reference: str) -> Any:
-    """The object ``package.module:name``. Raises BadConfigurationError that names ``owner``."""
-    module, _, path = reference.partition(":")
-    try:
-        return reduce(getattr, path.split("."), import_module(module))
-    except BadConfigurationError:
-        raise
-    except Exception as error:
-        raise BadConfigurationError(f"{owner}: {reference} can't be imported: {described(error)}") from error
+__all__ = ["FunctionFormat"]
 
 
 class FunctionFormat(RecordFormat):

@@ -8,9 +8,9 @@ from importlib.metadata import entry_points
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock.options import _nearest
+from penstock.options import _nearest, load_object
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
-from penstock.serialization.formats._function import FunctionFormat, load_object
+from penstock.serialization.formats._function import FunctionFormat
 
 __all__ = ["create_decoder", "create_encoder", "find_format"]
 

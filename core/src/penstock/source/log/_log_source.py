@@ -73,17 +73,22 @@ class LogSource(Source[LogSplit, LogState]):
         may_join = len(splits) - tasks
         if may_join <= 0:
             return [[split] for split in splits]
-        most = min(SMALL_RANGE_RECORDS, sum(split.records for split in splits) // tasks)
+        total = max(1, sum(split.records for split in splits))
         assigned: list[list[LogSplit]] = []
-        filled = 0
+        filled = before = 0
+        last_share = -1
         for split in splits:
-            if assigned and may_join and filled + split.records <= most:
+            # Which of the tasks its middle falls to, if they share the records out evenly.
+            share = (2 * before + split.records) * tasks // (2 * total)
+            before += split.records
+            if may_join and share == last_share and filled + split.records <= SMALL_RANGE_RECORDS:
                 assigned[-1].append(split)
                 filled += split.records
                 may_join -= 1
             else:
                 assigned.append([split])
                 filled = split.records
+            last_share = share
         return assigned
 
     def adopt_offset(self, value: Mapping[str, Any]) -> LogState | None:

@@ -75,8 +75,9 @@ class NativeProducer(CheckedProducer):
         if self._library.penstock_producer_begin_transaction(self._open, ct.byref(problem)):
             raise producer_error(problem.read(), "to begin a transaction")
 
-    def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
-        """Commits one offset of a consumer group as a part of the transaction."""
+    def _send_offset(
+        self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int
+    ) -> Problem | None:
         problem = NativeProblem()
         failed = self._library.penstock_producer_send_offset(
             self._open,
@@ -88,17 +89,14 @@ class NativeProducer(CheckedProducer):
             timeout_ms,
             ct.byref(problem),
         )
-        if failed:
-            raise self._explain(problem.read(), f"to commit an offset of group '{group}' with the transaction")
+        return problem.read() if failed else None
 
-    def abort_transaction(self, timeout_ms: int) -> None:
-        """Throws the open transaction away."""
+    def _abort_transaction(self, timeout_ms: int) -> Problem | None:
         problem = NativeProblem()
-        if self._library.penstock_producer_abort_transaction(self._open, timeout_ms, ct.byref(problem)):
-            raise self._explain(problem.read(), "to abort the transaction")
+        failed = self._library.penstock_producer_abort_transaction(self._open, timeout_ms, ct.byref(problem))
+        return problem.read() if failed else None
 
-    def close(self) -> None:
-        """Ends the client at once."""
+    def _close(self) -> None:
         with self._closing:
             handle, self._handle = self._handle, None
         if handle is not None:

@@ -198,28 +198,28 @@ class PythonProducer(CheckedProducer):
         except KafkaException as error:
             raise producer_error(problem_of(error.args[0]), "to begin a transaction") from None
 
-    def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
-        """Commits one offset of a consumer group as a part of the transaction."""
+    def _send_offset(
+        self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int
+    ) -> Problem | None:
         # Only a consumer can name a group here. Without brokers it connects to none.
         member = Consumer({"group.id": group, "log_level": "0"})
         try:
             place = TopicPartition(topic, partition, offset, metadata)
             self._open.send_offsets_to_transaction([place], member.consumer_group_metadata(), timeout_ms / 1000)
         except KafkaException as error:
-            doing = f"to commit an offset of group '{group}' with the transaction"
-            raise self._explain(problem_of(error.args[0]), doing) from None
+            return problem_of(error.args[0])
         finally:
             member.close()
+        return None
 
-    def abort_transaction(self, timeout_ms: int) -> None:
-        """Throws the open transaction away."""
+    def _abort_transaction(self, timeout_ms: int) -> Problem | None:
         try:
             self._open.abort_transaction(timeout_ms / 1000)
         except KafkaException as error:
-            raise self._explain(problem_of(error.args[0]), "to abort the transaction") from None
+            return problem_of(error.args[0])
+        return None
 
-    def close(self) -> None:
-        """Ends the client at once."""
+    def _close(self) -> None:
         with self._closing:
             if self._client is None:
                 return

@@ -1,0 +1,132 @@
+"""Connections to the brokers for requests that client libraries keep to themselves."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, KafkaTimeoutError
+
+from penstock.errors import BadConfigurationError, RetriableError
+
+__all__ = ["IN_FLIGHT", "BrokerConnections"]
+
+AnswerT = TypeVar("AnswerT")
+
+#: Requests that may be under way to one broker.
+IN_FLIGHT = 64
+_TRIES_FOR_S = 60.0
+_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
+_CONNECT_MS = 5000
+
+#: A broker is busy, moving or not there yet; it finishes what it was told in any case.
+_AGAIN = (
+    "ConcurrentTransactionsError",
+    "CoordinatorLoadInProgressError",
+    "CoordinatorNotAvailableError",
+    "NotCoordinatorError",
+    "NotLeaderForPartitionError",
+    "LeaderNotAvailableError",
+    "UnknownServerError",
+    "KafkaStorageError",
+    "NotEnoughReplicasError",
+    "RequestTimedOutError",
+    "KafkaTimeoutError",
+)
+
+
+class BrokerConnections:
+    """kafka-python's connections, which know how to authenticate. One thread; connects when first asked."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        own = {"max_in_flight_requests_per_connection": IN_FLIGHT, "bootstrap_timeout_ms": _CONNECT_MS}
+        self._arguments = {**arguments, **own}
+        self._admin: Any = None
+
+    @property
+    def admin(self) -> Any:
+        """kafka-python's client; within :meth:`persist` only."""
+        return self._admin
+
+    def send(self, request: Any, *, node_id: int | None = None) -> Any:
+        """What to await for the answer of the node, or any; the request is on its way at once."""
+        return self._admin._manager.send(request, node_id=node_id)
+
+    def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of an async function of the connections' own loop."""
+        return self._admin._manager.run(question, *arguments)
+
+    def persist(self, attempt: Callable[[], AnswerT], what: str) -> AnswerT:
+        """``attempt`` until it succeeds, for up to a minute, with a new connection after each that broke.
+
+        Raises :class:`penstock.errors.RetriableError` after that; a refusal is a
+        :class:`penstock.errors.BadConfigurationError` at once. ``what`` is a verb with its object, for the messages.
+        """
+        deadline, pause = time.monotonic() + _TRIES_FOR_S, _PAUSE_S
+        while True:
+            try:
+                if self._admin is None:
+                    self._admin = _connected(self._arguments)
+                return attempt()
+            except (KafkaError, OSError) as error:
+                if _is_refusal(error):
+                    self.close()
+                    raise BadConfigurationError(f"the Kafka brokers refuse to {what}: {_words(error)}") from error
+                if type(error).__name__ not in _AGAIN or not isinstance(error, KafkaError):
+                    self.close()
+                if time.monotonic() + pause > deadline:
+                    self.close()
+                    raise RetriableError(
+                        f"could not {what} within {_TRIES_FOR_S:.0f} s: {_words(error)}. Nothing is lost: try again "
+                        "(a query does so when it is restarted)"
+                    ) from error
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        """Ends the connections; the next question opens them anew."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+
+class _Causes(logging.Handler):
+    """The exceptions that kafka-python only logs: of connections that it goes on trying."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.seen: list[BaseException] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        self.seen += [one for one in arguments if isinstance(one, BaseException)]
+
+
+def _connected(arguments: Mapping[str, Any]) -> Any:
+    """A client that has found its brokers. Raises what kept it from that, which kafka-python itself only logs."""
+    causes = _Causes()
+    logger = logging.getLogger("kafka.net.manager")
+    logger.addHandler(causes)
+    try:
+        return KafkaAdminClient(**arguments)
+    except KafkaTimeoutError as error:
+        refusals = [cause for cause in causes.seen if _is_refusal(cause)]
+        if not causes.seen:
+            raise
+        raise (refusals or causes.seen)[-1] from error
+    finally:
+        logger.removeHandler(causes)
+
+
+def _is_refusal(error: BaseException) -> bool:
+    name = type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return True
+    return "Authorization" in name or "Authentication" in name or name == "UnsupportedVersionError"
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -1,0 +1,194 @@
+"""A broker with TLS, passwords and ACLs: the settings in both spellings, the rights that the documentation lists."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import uuid
+
+import pyarrow as pa
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
+
+import penstock_kafka.transactions._producers as producers
+from penstock.dev import LocalServer, free_ports
+from penstock.errors import BadConfigurationError, FatalError, PenstockError
+from penstock.testing import SinkQuery, SourceQuery
+from penstock_kafka import KafkaConnector
+from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
+
+PASSWORDS = {"alice": "alice-s3cr3t", "bob": "bob-s3cr3t"}
+STORE_PASSWORD = "store-s3cr3t"
+SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
+
+Op, Kind, Pattern = ACLOperation, ResourceType, ACLResourcePatternType
+
+
+def keytool(*arguments):
+    subprocess.run(["keytool", *map(str, arguments)], check=True, capture_output=True)
+
+
+class Secured:
+    """``address`` is the secured listener; the other one is for the administrator, who may do everything."""
+
+    def __init__(self, folder, server, port):
+        self.folder, self.address = folder, f"127.0.0.1:{port}"
+        self.kafka = KafkaToolbox(server.address)
+
+    def allow(self, user, kind, name, *operations, pattern=Pattern.LITERAL):
+        admin = KafkaAdminClient(bootstrap_servers=self.kafka.address)
+        try:
+            resource = ResourcePattern(kind, name, pattern)
+            rules = [ACL(f"User:{user}", "*", one, ACLPermissionType.ALLOW, resource) for one in operations]
+            result = admin.create_acls(rules)
+            assert not result["failed"], result
+        finally:
+            admin.close()
+
+    def settings(self, user, spelling="librdkafka", password=None):
+        """What a user writes. Java's spelling is what a job with Spark's own connector has."""
+        password = password or PASSWORDS[user]
+        if spelling == "java":
+            module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+            more = {
+                "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
+                "ssl.truststore.location": str(self.folder / "ca.pem"),
+                "ssl.truststore.type": "PEM",
+            }
+        else:
+            more = {"sasl.username": user, "sasl.password": password, "ssl.ca.location": str(self.folder / "ca.pem")}
+        protocol = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+        return {f"kafka.{name}": text for name, text in {"bootstrap.servers": self.address, **protocol, **more}.items()}
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("secured")
+    store = ("-keystore", folder / "key.p12", "-storepass", STORE_PASSWORD, "-storetype", "PKCS12", "-alias", "broker")
+    name = ("-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1,dns:localhost")
+    keytool("-genkeypair", "-keyalg", "RSA", "-validity", "30", *name, *store)
+    keytool("-exportcert", "-rfc", "-file", folder / "ca.pem", *store)
+    port, controller, secure = free_ports(3)
+    users = " ".join(f'user_{user}="{password}"' for user, password in PASSWORDS.items())
+    listeners = f"PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure}"
+    properties = {
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+        "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.secure.plain.sasl.jaas.config": (
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+        ),
+        "listener.name.secure.ssl.keystore.location": str(folder / "key.p12"),
+        "listener.name.secure.ssl.keystore.password": STORE_PASSWORD,
+        "listener.name.secure.ssl.keystore.type": "PKCS12",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    server = LocalServer(KafkaDevServer(properties, quick_start=True), folder / "kafka", ports=(port, controller))
+    with server:
+        made = Secured(folder, server, secure)
+        prefix = {"pattern": Pattern.PREFIXED}
+        # As docs/kafka.md lists them under "Rights".
+        made.allow("alice", Kind.TOPIC, "in-", Op.DESCRIBE, Op.READ, **prefix)
+        made.allow("alice", Kind.GROUP, "spark-kafka-source", Op.DESCRIBE, **prefix)
+        made.allow("alice", Kind.TOPIC, "out-", Op.DESCRIBE, Op.WRITE, Op.READ, **prefix)
+        made.allow("alice", Kind.TRANSACTIONAL_ID, "penstock.", Op.DESCRIBE, Op.WRITE, **prefix)
+        made.allow("alice", Kind.GROUP, "penstock.", Op.DESCRIBE, Op.READ, **prefix)
+        yield made
+
+
+@pytest.fixture(params=["native", "python"])
+def client(request):
+    if request.param == "native" and not shutil.which("cc"):
+        pytest.skip("no compiler")
+    yield request.param
+    for pool in producers._pools.pop(os.getpid(), {}).values():
+        pool.close()
+
+
+def source_query(settings, **options):
+    parsed = KafkaConnector.source_options.parse({**settings, **options}, owner="source penstock.kafka")
+    source = KafkaConnector().create_source(parsed)
+    return SourceQuery(source, source.fixed_schema())
+
+
+def sink_query(settings, checkpoint, **options):
+    parsed = KafkaConnector.sink_options.parse({**settings, **options}, owner="sink penstock.kafka")
+    return SinkQuery(KafkaConnector().create_sink(parsed, SCHEMA), SCHEMA, checkpoint)
+
+
+def rows(*values):
+    return pa.record_batch([[f"k{value}" for value in values], list(values)], schema=SCHEMA)
+
+
+def topic_of(secured, kind, **more):
+    return secured.kafka.create_topic(f"{kind}-{uuid.uuid4().hex[:8]}", **more)
+
+
+@pytest.mark.parametrize("spelling", ["librdkafka", "java"])
+def test_reading_with_the_rights_that_are_listed(secured, client, spelling):
+    topic = topic_of(secured, "in", partitions=2)
+    secured.kafka.produce(topic, [b"a", b"b", b"c"])
+    settings = secured.settings("alice", spelling)
+    query = source_query(settings, subscribe=topic, startingOffsets="earliest", client=client)
+    try:
+        assert sorted(row["value"] for row in query.read_all_now()) == [b"a", b"b", b"c"]
+        assert sorted(row["value"] for row in query.run_batch()) == [b"a", b"b", b"c"]
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize("spelling", ["librdkafka", "java"])
+def test_writing_exactly_once_with_the_rights_that_are_listed(secured, client, spelling, tmp_path):
+    topic = topic_of(secured, "out", partitions=2)
+    settings = secured.settings("alice", spelling)
+    query = sink_query(settings, tmp_path / "ck", topic=topic, delivery="exactly-once", client=client)
+    query.tasks(0, [[rows("lost")]])  # a crash: left open, found and aborted
+    query.restart()
+    query.run_all([[[rows("a", "b")], [rows("c")]], [[rows("d")]]])
+    assert sorted(record.value for record in secured.kafka.read(topic)) == [b"a", b"b", b"c", b"d"]
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_writing_without_rights_is_refused(secured, client, tmp_path, delivery):
+    topic = topic_of(secured, "out")
+
+    def write():
+        options = {"topic": topic, "delivery": delivery, "client": client}
+        sink_query(secured.settings("bob"), tmp_path / "ck", **options).run(0, [[rows("a")]])
+
+    with pytest.raises(FatalError, match=r"(?i)authoriz") as refused:
+        write()
+    assert "s3cr3t" not in str(refused.value)
+    assert secured.kafka.read(topic, "read_uncommitted") == []
+
+
+def test_reading_without_rights_is_refused(secured, client):
+    topic = topic_of(secured, "in")
+    secured.kafka.produce(topic, [b"a"])
+    with pytest.raises(PenstockError, match=r"(?i)authoriz|not exist") as refused:
+        source_query(secured.settings("bob"), subscribe=topic, startingOffsets="earliest", client=client).read_all_now()
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_a_wrong_password_is_said_and_not_shown(secured, client, tmp_path):
+    topic = topic_of(secured, "in")
+    settings = secured.settings("alice", password="wr0ng-s3cr3t")
+    with pytest.raises(BadConfigurationError, match=r"(?i)authentic") as refused:
+        source_query(settings, subscribe=topic, client=client).read_all_now()
+    assert "s3cr3t" not in str(refused.value)
+    with pytest.raises(BadConfigurationError, match=r"(?i)authentic") as refused:
+        sink_query(settings, tmp_path / "ck", topic=topic, delivery="exactly-once", client=client).run(0, [[rows("a")]])
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_a_broker_that_is_not_trusted_is_refused(secured, client, tmp_path):
+    settings = secured.settings("alice")
+    del settings["kafka.ssl.ca.location"]
+    with pytest.raises(PenstockError, match=r"(?i)certificate|ssl|verif"):
+        sink_query(settings, tmp_path / "ck", topic="out-x", delivery="exactly-once", client=client).run(
+            0, [[rows("a")]]
+        )
