@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues
 from penstock.plugins import Connector, find_connector
-from penstock.sink import SinkContext, TwoPhaseCommitSink
+from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.sink.decision_log import Decision, DecisionLog
 from penstock.sink.two_phase import AnySink, TwoPhaseCommit
 from penstock.storage import Storage, open_storage
@@ -41,7 +41,8 @@ class StoredQuery:
     @property
     def protocol(self) -> TwoPhaseCommit:
         """The driver's side of its commit protocol. Starts the sink: the target system is looked at."""
-        context = SinkContext(self.query_id, self.schema)
+        location = CheckpointLocation(self.storage, self.checkpoint)
+        context = SinkContext(self.query_id, self.schema, checkpoint=location)
         return TwoPhaseCommit(self.sink.start(context), context, self.log)
 
     def has_open_work(self) -> bool:

@@ -37,6 +37,10 @@ GROUP = "penstock.connectors"
 Capability = str
 BATCH_READ, STREAM_READ, BATCH_WRITE, STREAM_WRITE = "batch-read", "stream-read", "batch-write", "stream-write"
 EXACTLY_ONCE, RESCALING, ADMISSION_CONTROL, DISCOVERY = "exactly-once", "rescaling", "admission-control", "discovery"
+#: A stream that goes on where it was after any restart, without losing a row.
+RESUMABLE = "resumable"
+#: A stream of what was there when it began; it is read in steps, and ends.
+BOUNDED = "bounded"
 
 
 class Connector(ABC):

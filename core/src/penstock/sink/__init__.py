@@ -1,11 +1,22 @@
-"""The contracts of a sink, and the template for two-phase commit.
+"""The contracts of a sink, and three templates.
 
-An author of a two-phase sink writes a :class:`SinkWriter` (in tasks: write, flush, leave hidden), a
-:class:`Committer` (on the driver: publish or throw away, idempotently) and two serializers;
-:class:`TwoPhaseCommitSink` ties them. The protocol is in :mod:`penstock.sink.two_phase`.
+================= ====================================================================================================
+two-phase commit  :class:`TwoPhaseCommitSink`: a :class:`SinkWriter` (in tasks: write, flush, leave hidden), a
+                  :class:`Committer` (on the driver: publish or throw away, idempotently) and two serializers. Exactly
+                  once. The protocol is in :mod:`penstock.sink.two_phase`.
+idempotent        :class:`IdempotentSink`: an :class:`Upserter` that writes rows under their keys. Effectively exactly
+                  once. See :mod:`penstock.sink.idempotent`.
+write-ahead       :class:`WriteAheadSink`: a :class:`Sender` for rows that were decided, and a
+                  :class:`CheckpointCommitter` that remembers what was sent. At least once, with a small known window
+                  for duplicates. See :mod:`penstock.sink.write_ahead`.
+================= ====================================================================================================
+
+A sink that is only a :class:`Sink` delivers at least once.
 """
 
 from penstock.sink._contracts import (
+    TIMESTAMPS_PER_RUN,
+    CheckpointLocation,
     CommitOutcome,
     Committer,
     Prepared,
@@ -17,16 +28,27 @@ from penstock.sink._contracts import (
     TwoPhaseCommitSink,
     WriterContext,
 )
+from penstock.sink.idempotent import IdempotentSink, Upserter
+from penstock.sink.write_ahead import CheckpointCommitter, FileCheckpointCommitter, Segment, Sender, WriteAheadSink
 
 __all__ = [
+    "TIMESTAMPS_PER_RUN",
+    "CheckpointCommitter",
+    "CheckpointLocation",
     "CommitOutcome",
     "Committer",
+    "FileCheckpointCommitter",
+    "IdempotentSink",
     "Prepared",
     "Rolled",
+    "Segment",
+    "Sender",
     "Sink",
     "SinkContext",
     "SinkWriter",
     "StateRoller",
     "TwoPhaseCommitSink",
+    "Upserter",
+    "WriteAheadSink",
     "WriterContext",
 ]

@@ -12,11 +12,14 @@ import pyarrow as pa
 
 from penstock.metrics import Metrics
 from penstock.serialization import SimpleVersionedSerializer
+from penstock.storage import Storage
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
+    "TIMESTAMPS_PER_RUN",
+    "CheckpointLocation",
     "CommitOutcome",
     "Committer",
     "Prepared",
@@ -33,17 +36,31 @@ CommittableT = TypeVar("CommittableT")
 StateT = TypeVar("StateT")
 
 
+#: How many timestamps, one microsecond apart, an attempt may use: 10 ms of them.
+TIMESTAMPS_PER_RUN = 10_000
+
+
+@dataclass(frozen=True)
+class CheckpointLocation:
+    """A query's checkpoint: ``path`` in ``storage``. Reachable from the driver and from tasks. Picklable."""
+
+    storage: Storage
+    path: str
+
+
 @dataclass(frozen=True)
 class SinkContext:
     """What every part of a sink knows about its query.
 
     ``query_id`` never changes over restarts of a query and is unique among queries: everything that a sink leaves in
     the target system carries it, so that clean-up never touches another query's. ``schema`` is that of the rows.
+    ``checkpoint`` is the query's own; ``None`` for a batch write, which has none.
     """
 
     query_id: str
     schema: pa.Schema
     metrics: Metrics = field(default_factory=Metrics, compare=False)
+    checkpoint: CheckpointLocation | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,8 @@ class WriterContext(SinkContext):
     attempt that replays it all differ, so anything named by it is never shared. ``plan_id`` is the same for all
     attempts of one run of a batch: a writer that sees another one than before knows that everything decided until then
     is carried out. ``sequence`` never goes back over the life of a query (see :class:`Prepared`): numbers made from it
-    go on after a restart.
+    go on after a restart. ``write_timestamp_us`` (microseconds since 1970, for sinks that want it) is greater than that
+    of every earlier batch and of every earlier run of this one, by at least :data:`TIMESTAMPS_PER_RUN`.
     """
 
     batch_id: int = 0
@@ -62,6 +80,7 @@ class WriterContext(SinkContext):
     attempt_id: str = ""
     sequence: int = 0
     plan_id: str = ""
+    write_timestamp_us: int = 0
 
 
 @dataclass
@@ -188,6 +207,11 @@ class Sink(ABC, Generic[CommittableT, StateT]):
     returns must be empty.
     """
 
+    @property
+    def takes_complete_results(self) -> bool:
+        """Whether the sink makes sense with output mode *complete*, where each batch is the whole result anew."""
+        return False
+
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if rows of ``schema`` can't be written. Driver, before the first batch."""
 
@@ -219,6 +243,11 @@ class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
     @property
     def plan_is_deterministic(self) -> bool:
         """Whether a replayed batch gives every writer index the same rows, so that one writer's share can be redone."""
+        return False
+
+    @property
+    def wants_write_timestamps(self) -> bool:
+        """Whether each run of a batch needs a ``write_timestamp_us``: one more durable note for every batch."""
         return False
 
     @abstractmethod

@@ -85,10 +85,12 @@ class Output:
 class Decision:
     """One link of the chain.
 
-    ``kind`` is ``batch`` (a micro-batch), ``roll`` (carried state was replaced between batches) or ``withdrawal`` (the
-    decision before could not be carried out). ``last_batch`` is the highest batch decided so far (-1: none); ``redo``
-    lists the writers whose share of ``last_batch`` has to be written again. ``writers`` is the number of writers of the
-    last batch, a guess for the next one. ``metrics`` holds the batch's counters (``rows_written``, ``bytes_written``…).
+    ``kind`` is ``batch`` (a micro-batch), ``roll`` (carried state was replaced between batches), ``plan`` (a write
+    timestamp was handed out) or ``withdrawal`` (the decision before could not be carried out). ``last_batch`` is the
+    highest batch decided so far (-1: none); ``redo`` lists the writers whose share of ``last_batch`` has to be written
+    again. ``writers`` is the number of writers of the last batch, a guess for the next one. ``metrics`` holds the
+    batch's counters (``rows_written``, ``bytes_written``…).
+    ``write_timestamp_us`` is the greatest that was handed out.
     """
 
     number: int
@@ -102,6 +104,7 @@ class Decision:
     driver: str = ""
     time_ms: int = 0
     metrics: dict[str, int] = field(default_factory=dict)
+    write_timestamp_us: int = 0
     done: bool = False
 
     def to_bytes(self) -> bytes:
@@ -119,6 +122,7 @@ class Decision:
             "driver": self.driver,
             "time_ms": self.time_ms,
             "metrics": self.metrics,
+            "write_timestamp_us": self.write_timestamp_us,
         }
         return json.dumps(value, separators=(",", ":")).encode()
 
@@ -140,6 +144,7 @@ class Decision:
             driver=value["driver"],
             time_ms=value["time_ms"],
             metrics=value["metrics"],
+            write_timestamp_us=value.get("write_timestamp_us", 0),  # since 0.2
             done=done,
         )
 

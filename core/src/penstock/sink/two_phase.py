@@ -20,6 +20,7 @@ committable that was lost before it could be published withdraws the decision, s
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -29,10 +30,19 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import DataLostError, FatalError, RetriableError
-from penstock.sink._contracts import CommitOutcome, Committer, Rolled, SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.sink._contracts import (
+    TIMESTAMPS_PER_RUN,
+    CheckpointLocation,
+    CommitOutcome,
+    Committer,
+    Rolled,
+    SinkContext,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
 from penstock.sink.decision_log import Decision, DecisionLog, Output, StateItem
 
-__all__ = ["BatchPlan", "TaskResult", "TwoPhaseCommit", "run_task"]
+__all__ = ["BatchPlan", "TaskResult", "TwoPhaseCommit", "next_write_timestamp_us", "run_task"]
 
 _log = logging.getLogger("penstock.sink")
 _CLEAN_UP_EVERY = 10
@@ -51,6 +61,8 @@ class BatchPlan:
     sequence: int
     writers: int
     states: tuple[StateItem, ...]
+    write_timestamp_us: int = 0
+    checkpoint: CheckpointLocation | None = None
     plan_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def is_decided(self, batch_id: int, writer: int) -> bool:
@@ -58,6 +70,16 @@ class BatchPlan:
         if batch_id == self.last_batch and writer in self.redo:
             return False
         return batch_id <= self.last_batch
+
+    def complete(self, context: WriterContext) -> WriterContext:
+        """``context`` with what the plan knows."""
+        return replace(
+            context,
+            sequence=self.sequence,
+            plan_id=self.plan_id,
+            write_timestamp_us=self.write_timestamp_us,
+            checkpoint=self.checkpoint,
+        )
 
     def states_of(self, sink: AnySink, writer: int) -> list[StateItem]:
         """The carried state that ``writer`` looks after in this batch."""
@@ -88,6 +110,7 @@ def run_task(sink: AnySink, plan: BatchPlan, context: WriterContext, batches: It
     For a share that is decided already the input is read to its end and dropped: operators before the sink (state
     stores) finish their own work only when their output is consumed.
     """
+    context = plan.complete(context)
     if plan.is_decided(context.batch_id, context.writer_index):
         for _ in batches:
             pass
@@ -194,7 +217,29 @@ class TwoPhaseCommit:
         """What the tasks of the next batch must know. None of them runs yet."""
         head = self.recover()
         self._abort_lingering()
-        return BatchPlan(self._context.query_id, head.last_batch, head.redo, head.sequence, head.writers, head.states)
+        if self._sink.wants_write_timestamps:
+            head = self._reserve_timestamp()
+        return BatchPlan(
+            self._context.query_id,
+            head.last_batch,
+            head.redo,
+            head.sequence,
+            head.writers,
+            head.states,
+            head.write_timestamp_us,
+            self._context.checkpoint,
+        )
+
+    def _reserve_timestamp(self) -> Decision:
+        """A link of the chain that changes nothing but the timestamp: no two runs, of whatever driver, get the same."""
+        for _ in range(_DECIDE_ATTEMPTS):
+            head = self.recover()
+            stamp = max(next_write_timestamp_us(), head.write_timestamp_us + TIMESTAMPS_PER_RUN)
+            plan = self._follow(head, "plan", (), redo=head.redo, write_timestamp_us=stamp)
+            if self._log.append(plan):
+                self._log.mark_done(plan)
+                return plan
+        raise RetriableError(f"the decision log kept changing under {_DECIDE_ATTEMPTS} tries")
 
     # 2. After the tasks: decide, publish, mark done.
 
@@ -202,7 +247,7 @@ class TwoPhaseCommit:
         """Decides ``batch_id`` and carries the decision out. Returns it (an earlier one if the batch was decided)."""
         head = self.recover()
         if head.last_batch >= batch_id and not (head.last_batch == batch_id and head.redo):
-            if any(result.outputs for result in results):
+            if any(not result.skipped for result in results):
                 raise FatalError(
                     f"batch {batch_id} was decided by another driver on the same checkpoint; this one must stop. "
                     "Nothing is lost: the other one's rows are the same rows"
@@ -253,6 +298,7 @@ class TwoPhaseCommit:
             sequence=head.sequence + max(by_writer.values(), default=0),
             writers=head.writers,
             driver=self._driver,
+            write_timestamp_us=head.write_timestamp_us,
         )
         return replace(decision, **changes)
 
@@ -349,6 +395,7 @@ class TwoPhaseCommit:
             writer_index=0,
             attempt_id=uuid.uuid4().hex,
             sequence=head.sequence,
+            checkpoint=self._context.checkpoint,
         )
         try:
             outputs = roll_states(self._sink, context, head.states, finish=finish)
@@ -419,6 +466,11 @@ class TwoPhaseCommit:
 
     def _committable(self, stored: Any) -> Any:
         return self._sink.committable_serializer.unpack(stored)
+
+
+def next_write_timestamp_us() -> int:
+    """Now, in microseconds since 1970: as users' own writes are stamped, so that theirs and ours have an order."""
+    return time.time_ns() // 1000
 
 
 def _sum_metrics(counts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -108,11 +108,11 @@ class PenstockDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Stream writing."""
         connector = self._connector(STREAM_WRITE)
-        if overwrite:
-            raise BadConfigurationError(f"{self.name()} can't take complete results: use .outputMode('append')")
         arrow = _arrow_schema(schema)
         options = self._parse(connector.sink_options, "sink")
         sink = connector.create_sink(options, arrow)
+        if overwrite and not sink.takes_complete_results:
+            raise BadConfigurationError(f"{self.name()} can't take complete results: use .outputMode('append')")
         sink.validate_schema(arrow)
         if not isinstance(sink, TwoPhaseCommitSink):
             return AtLeastOnceWriter(sink, arrow, self.accumulator)

@@ -19,9 +19,9 @@ from penstock.errors import BadConfigurationError, FatalError
 from penstock.finishing import query_id_of, remember_sink
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
-from penstock.sink import Sink, SinkContext, SinkWriter, WriterContext
+from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, WriterContext
 from penstock.sink.decision_log import DecisionLog
-from penstock.sink.two_phase import AnySink, BatchPlan, TaskResult, TwoPhaseCommit, run_task
+from penstock.sink.two_phase import AnySink, BatchPlan, TaskResult, TwoPhaseCommit, next_write_timestamp_us, run_task
 from penstock.spark._offsets import is_last_batch
 from penstock.storage import MemoryStorage, open_storage
 
@@ -43,14 +43,14 @@ def _run(
     batches: Iterator[pa.RecordBatch],
     accumulator: Any,
 ) -> TaskResultMessage:
-    context = _writer_context(plan.query_id, schema, batch_id, sequence=plan.sequence, plan_id=plan.plan_id)
+    context = _writer_context(plan.query_id, schema, batch_id)
     result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
     if accumulator is not None:
         accumulator.add(result.metrics)
     return TaskResultMessage(result)
 
 
-def _writer_context(query_id: str, schema: pa.Schema, batch_id: int, **more: Any) -> WriterContext:
+def _writer_context(query_id: str, schema: pa.Schema, batch_id: int) -> WriterContext:
     task = TaskContext.get()
     return WriterContext(
         query_id=query_id,
@@ -59,7 +59,6 @@ def _writer_context(query_id: str, schema: pa.Schema, batch_id: int, **more: Any
         batch_id=batch_id,
         writer_index=task.partitionId() if task is not None else 0,
         attempt_id=uuid.uuid4().hex,
-        **more,
     )
 
 
@@ -106,7 +105,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._accumulator = accumulator
         storage, path = open_storage(checkpoint, options.with_prefix("s3."))
         self._driver: tuple[Any, str, TwoPhaseCommit] | None = None
-        context = SinkContext(query_id_of(storage, path), schema)
+        context = SinkContext(query_id_of(storage, path), schema, checkpoint=CheckpointLocation(storage, path))
         self._sink = sink.start(context)
         protocol = TwoPhaseCommit(self._sink, context, DecisionLog(storage, path))
         remember_sink(storage, path, connector, options, schema)
@@ -153,7 +152,10 @@ class BatchWriter(DataSourceArrowWriter):
         self._sink = sink.start(SinkContext(query_id, schema))
         self._schema = schema
         self._accumulator = accumulator
-        self._plan = BatchPlan(query_id, last_batch=-1, redo=(), sequence=0, writers=1, states=())
+        stamp = next_write_timestamp_us() if sink.wants_write_timestamps else 0
+        self._plan = BatchPlan(
+            query_id, last_batch=-1, redo=(), sequence=0, writers=1, states=(), write_timestamp_us=stamp
+        )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""

@@ -1,0 +1,292 @@
+"""The write-ahead template: what is sent when, a crash at every step, and exactly the duplicates that are announced."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock import BadConfigurationError, DataLostError, RetriableError
+from penstock.sink import (
+    CheckpointCommitter,
+    CheckpointLocation,
+    Segment,
+    Sender,
+    SinkContext,
+    WriteAheadSink,
+    WriterContext,
+)
+from penstock.sink.decision_log import DecisionLog
+from penstock.sink.two_phase import TwoPhaseCommit, run_task
+from penstock.storage import LocalStorage
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+class Mailbox:
+    """A target that keeps what it gets, in order, and can neither take back nor tell what it has."""
+
+    def __init__(self):
+        self.got: list[int] = []
+        self.sending = self.most_at_once = 0
+        self.lock = threading.Lock()
+        self.fuse = None
+        self.broken: list[BaseException] = []
+        self.slow = threading.Event()
+
+    def step(self, what):
+        if self.fuse is not None:
+            with self.lock:
+                self.fuse.step(what)
+
+
+MAILBOXES: dict[str, Mailbox] = {}
+
+
+@dataclass(frozen=True)
+class MailSink(WriteAheadSink):
+    name: str
+    segment_bytes: int = 100
+    parallel_senders: int = 1
+
+    def create_sender(self, context):
+        return MailSender(MAILBOXES[self.name])
+
+    def create_checkpoint_committer(self, context):
+        return FusedRecorder(super().create_checkpoint_committer(context), MAILBOXES[self.name])
+
+
+class MailSender(Sender):
+    def __init__(self, mailbox):
+        self.mailbox = mailbox
+
+    def send(self, batches, segment):
+        mailbox = self.mailbox
+        mailbox.step(f"before send {segment.number}")
+        with mailbox.lock:
+            if mailbox.broken:
+                raise mailbox.broken.pop(0)
+            mailbox.sending += 1
+            mailbox.most_at_once = max(mailbox.most_at_once, mailbox.sending)
+        if mailbox.slow.is_set():
+            threading.Event().wait(0.05)
+        for batch in batches:
+            with mailbox.lock:
+                mailbox.got += batch.column(0).to_pylist()
+        with mailbox.lock:
+            mailbox.sending -= 1
+        mailbox.step(f"after send {segment.number}")
+
+
+class FusedRecorder(CheckpointCommitter):
+    def __init__(self, inner, mailbox):
+        self.inner, self.mailbox = inner, mailbox
+
+    def is_recorded(self, segment):
+        return self.inner.is_recorded(segment)
+
+    def record(self, segment):
+        self.inner.record(segment)
+        self.mailbox.step(f"after record {segment.number}")
+
+    def forget(self, before_batch):
+        self.inner.forget(before_batch)
+
+
+class Query:
+    """A driver with its tasks; a new one on the same folder is a restart."""
+
+    def __init__(self, folder: Path, storage=None, **sink):
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.mailbox = MAILBOXES.setdefault(str(folder), Mailbox())
+        self.sink = MailSink(str(folder), **sink)
+        location = CheckpointLocation(storage or LocalStorage(), str(folder / "ck"))
+        self.context = SinkContext("q", SCHEMA, checkpoint=location)
+        self.protocol = TwoPhaseCommit(self.sink, self.context, DecisionLog(location.storage, location.path))
+
+    def attempt(self, plan, batch_id, writer, *batches):
+        attempt = os.urandom(16).hex()
+        context = WriterContext("q", SCHEMA, batch_id=batch_id, writer_index=writer, attempt_id=attempt)
+        return run_task(self.sink, plan, context, (pa.record_batch([ids], schema=SCHEMA) for ids in batches))
+
+    def tasks(self, batch_id, shares):
+        plan = self.protocol.plan()
+        return [self.attempt(plan, batch_id, writer, ids) for writer, ids in enumerate(shares)]
+
+    def run(self, batch_id, shares):
+        self.protocol.commit(batch_id, self.tasks(batch_id, shares))
+
+    def staged(self):
+        folder = self.folder / "ck" / "penstock" / "staged"
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+    def sent_notes(self):
+        folder = self.folder / "ck" / "penstock" / "sent"
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+@pytest.fixture(autouse=True)
+def mailboxes():
+    yield
+    MAILBOXES.clear()
+
+
+def ids(start, count):
+    return pa.array(range(start, start + count), pa.int64())
+
+
+def test_nothing_is_sent_before_the_decision_and_everything_in_order_after_it(tmp_path):
+    query = Query(tmp_path)
+    results = query.tasks(0, [ids(0, 100), ids(100, 5), ids(200, 0)])
+    assert query.mailbox.got == [] and len(query.staged()) == 9 + 1, "12 rows of 8 bytes in 100"
+    query.protocol.commit(0, results)
+    assert query.mailbox.got == list(range(105)) and query.staged() == []
+    query.protocol.commit(0, [])
+    query.run(1, [ids(105, 1)])
+    assert query.mailbox.got == list(range(106))
+
+
+def test_writers_are_sent_in_parallel_and_each_in_order(tmp_path):
+    query = Query(tmp_path, parallel_senders=3)
+    query.mailbox.slow.set()
+    query.run(0, [ids(writer * 100, 50) for writer in range(6)])
+    assert query.mailbox.most_at_once == 3
+    assert sorted(query.mailbox.got) == sorted(i for writer in range(6) for i in range(writer * 100, writer * 100 + 50))
+    for writer in range(6):
+        own = [i for i in query.mailbox.got if i // 100 == writer]
+        assert own == sorted(own)
+
+
+def test_segments_are_bounded_whatever_the_batches_are(tmp_path):
+    query = Query(tmp_path, segment_bytes=4000)
+    query.sink.start(query.context)
+    plan = query.protocol.plan()
+    result = query.attempt(plan, 0, 0, ids(0, 10_000), *[ids(10_000 + i, 1) for i in range(1000)])
+    segments = [query.sink.committable_serializer.unpack(c) for output in result.outputs for c in output.committables]
+    assert sum(segment.rows for segment in segments) == 11_000
+    assert max(segment.size_bytes for segment in segments) <= 4000 and len(segments) == 22
+    query.protocol.commit(0, [result])
+    assert query.mailbox.got == list(range(11_000))
+
+
+def test_a_failure_that_may_pass_is_finished_by_a_restart(tmp_path):
+    query = Query(tmp_path)
+    query.mailbox.broken = [RetriableError("busy")]
+    with pytest.raises(RetriableError, match="busy"):
+        query.run(0, [ids(0, 30)])
+    restarted = Query(tmp_path)
+    assert restarted.attempt(restarted.protocol.plan(), 0, 0, ids(0, 30)).skipped
+    assert query.mailbox.got == list(range(30))
+
+
+def test_the_error_of_one_writer_stops_the_others(tmp_path):
+    query = Query(tmp_path, parallel_senders=2)
+    query.mailbox.broken = [RetriableError("busy")]
+    query.mailbox.slow.set()
+    with pytest.raises(RetriableError):
+        query.run(0, [ids(writer * 100, 100) for writer in range(2)])
+    assert len(query.mailbox.got) < 100
+    Query(tmp_path).protocol.recover()
+    assert sorted(query.mailbox.got) == [*range(200)]
+
+
+def test_attempts_that_do_not_count_leave_nothing(tmp_path):
+    query = Query(tmp_path)
+    results = query.tasks(0, [ids(0, 40)])
+    query.protocol.abort(0, results)
+    assert query.staged() == []
+    lost_attempt = query.tasks(0, [ids(0, 40)])  # its result never reaches the driver
+    assert lost_attempt and query.staged()
+    for batch_id in range(11):
+        query.run(batch_id, [ids(batch_id, 1)])
+    assert query.mailbox.got == list(range(11))
+    assert query.staged() == []
+    query.protocol.clean_up()
+    assert query.sent_notes() == []
+
+
+def test_a_task_that_fails_removes_what_it_staged(tmp_path):
+    query = Query(tmp_path)
+
+    def rows():
+        yield pa.record_batch([ids(0, 100)], schema=SCHEMA)
+        raise ZeroDivisionError
+
+    context = WriterContext("q", SCHEMA, attempt_id="a" * 32)
+    with pytest.raises(ZeroDivisionError):
+        run_task(query.sink, query.protocol.plan(), context, rows())
+    assert query.staged() == []
+
+
+def test_segments_that_vanish_are_written_again_or_reported(tmp_path):
+    query = Query(tmp_path)
+    results = query.tasks(0, [ids(0, 30)])
+    for name in query.staged():
+        (tmp_path / "ck" / "penstock" / "staged" / name).unlink()
+    with pytest.raises(RetriableError, match="written again"):
+        query.protocol.commit(0, results)
+    query.run(0, [ids(0, 30)])
+    assert query.mailbox.got == list(range(30))
+    results = query.tasks(1, [ids(30, 30), ids(60, 30)])
+    name = next(name for name in query.staged() if name.startswith("1-1-"))
+    (tmp_path / "ck" / "penstock" / "staged" / name).unlink()
+    with pytest.raises(DataLostError, match="segment 1-1-"):
+        query.protocol.commit(1, results)
+
+
+def test_a_batch_write_is_refused():
+    with pytest.raises(BadConfigurationError, match="not for a batch write"):
+        MailSink("x").start(SinkContext("", SCHEMA))
+
+
+def test_the_sink_is_configuration_only():
+    assert pickle.loads(pickle.dumps(MailSink("x"))) == MailSink("x")
+
+
+def test_a_stored_segment_opens():
+    segment = Segment(3, 1, "ab" * 16, 7, 100, 4096)
+    stored = MailSink("x").committable_serializer.pack(segment)
+    assert stored.version == 1 and MailSink("x").committable_serializer.unpack(stored) == segment
+    assert segment.id == f"3-1-{'ab' * 16}-7"
+
+
+SHARES = [[ids(0, 30), ids(100, 20)], [ids(200, 5)], [ids(300, 30)]]
+EVERYTHING = Counter(i for shares in SHARES for share in shares for i in share.to_pylist())
+
+
+def run_all(query, done):
+    for batch_id, shares in enumerate(SHARES):
+        if batch_id not in done:
+            query.run(batch_id, shares)
+            done.add(batch_id)  # the engine's own note
+
+
+def test_a_crash_at_every_step_loses_nothing_and_doubles_one_segment_at_most(tmp_path, fuse_type, crash_type):
+    """The announced window: after a segment was sent, before it was recorded. No other step doubles a row."""
+    dry = Query(tmp_path / "dry")
+    dry.mailbox.fuse = fuse_type()
+    run_all(dry, set())
+    steps = dry.mailbox.fuse.steps
+    assert len(steps) > 20
+    doubled_at = set()
+    for at, what in enumerate(steps):
+        query, done = Query(tmp_path / f"crash{at}"), set()
+        query.mailbox.fuse = fuse_type(at)
+        with pytest.raises(crash_type):
+            run_all(query, done)
+        query.mailbox.fuse = None
+        run_all(Query(tmp_path / f"crash{at}"), done)
+        got = Counter(query.mailbox.got)
+        assert not EVERYTHING - got, f"lost after a crash {what}"
+        doubled = got - EVERYTHING
+        assert max(doubled.values(), default=0) <= 1 and sum(doubled.values()) <= 12, "more than a segment"
+        if doubled:
+            doubled_at.add(what.rsplit(" ", 1)[0])
+    assert doubled_at == {"after send"}, "the window is where it is said to be, and exists"
