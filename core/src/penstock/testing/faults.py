@@ -1,0 +1,274 @@
+"""Faults, put around an author's objects. Nothing in production code knows of them.
+
+A :class:`Fuse` counts the steps that it is told of, and ends the "process" at one of them: it raises :class:`Crash`,
+which nothing below catches, and whatever the step was about to do is not done. What the process held in memory is then
+thrown away, as after SIGKILL; what it had made durable stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from penstock.serialization import SimpleVersionedSerializer
+from penstock.sink import (
+    CommitOutcome,
+    Committer,
+    Prepared,
+    Rolled,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    StateRoller,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
+from penstock.storage import Storage
+
+__all__ = ["Crash", "FaultyPlainSink", "FaultySink", "FaultyStorage", "Fuse"]
+
+
+class Crash(BaseException):
+    """Stands for a process that ends on the spot."""
+
+
+class Fuse:
+    """Blows at the ``at``-th step (from 0); with ``None`` it only counts them, in ``steps``."""
+
+    def __init__(self, at: int | None = None) -> None:
+        self.at = at
+        self.steps: list[str] = []
+
+    def step(self, what: str) -> None:
+        """Something is about to be done, or was just done. Raises Crash if it is its turn."""
+        self.steps.append(what)
+        if self.at is not None and len(self.steps) == self.at + 1:
+            raise Crash(what)
+
+
+class FaultyStorage(Storage):
+    """The storage of decisions, with a step before and after every write, and errors on request.
+
+    ``broken`` is raised by every write while it is set: a full disk (``OSError(ENOSPC)``), a read-only one
+    (``PermissionError``). The files are those of ``inner``.
+    """
+
+    def __init__(self, inner: Storage, fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+        self.broken: Exception | None = None
+
+    @property
+    def fs(self) -> pafs.FileSystem:
+        """See the base class."""
+        return self._inner.fs
+
+    def url(self, path: str) -> str:
+        """See the base class."""
+        return self._inner.url(path)
+
+    def _write(self, what: str, path: str, data: bytes) -> Any:
+        name = f"{what} {path.rsplit('/', 1)[-1]}"
+        self._fuse.step(f"before {name}")
+        if self.broken is not None:
+            raise self.broken
+        written = getattr(self._inner, what)(path, data)
+        self._fuse.step(f"after {name}")
+        return written
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """See the base class."""
+        return bool(self._write("put_if_absent", path, data))
+
+    def put(self, path: str, data: bytes) -> None:
+        """See the base class."""
+        self._write("put", path, data)
+
+    def read(self, path: str) -> bytes:
+        """See the base class."""
+        return self._inner.read(path)
+
+    def size(self, path: str) -> int | None:
+        """See the base class."""
+        return self._inner.size(path)
+
+    def list_names(self, directory: str) -> list[str]:
+        """See the base class."""
+        return self._inner.list_names(directory)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See the base class."""
+        self._inner.delete(paths)
+
+
+class FaultySink(TwoPhaseCommitSink[Any, Any]):
+    """An author's sink whose writers and committers tell ``fuse`` what they are doing. Otherwise it is that sink."""
+
+    def __init__(self, inner: TwoPhaseCommitSink[Any, Any], fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    @property
+    def committable_serializer(self) -> SimpleVersionedSerializer[Any]:
+        """See the contract."""
+        return self._inner.committable_serializer
+
+    @property
+    def state_serializer(self) -> SimpleVersionedSerializer[Any]:
+        """See the contract."""
+        return self._inner.state_serializer
+
+    @property
+    def plan_is_deterministic(self) -> bool:
+        """See the contract."""
+        return self._inner.plan_is_deterministic
+
+    @property
+    def wants_write_timestamps(self) -> bool:
+        """See the contract."""
+        return self._inner.wants_write_timestamps
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        self._inner.validate_schema(schema)
+
+    def start(self, context: SinkContext) -> FaultySink:
+        """See the contract."""
+        return FaultySink(self._inner.start(context), self._fuse)
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+        """See the contract."""
+        return _FaultyWriter(self._inner.create_writer(context), self._fuse)
+
+    def create_committer(self, context: SinkContext) -> Committer[Any, Any]:
+        """See the contract."""
+        return _FaultyCommitter(self._inner.create_committer(context), self._fuse)
+
+    def create_roller(self, context: WriterContext) -> StateRoller[Any, Any] | None:
+        """See the contract."""
+        roller = self._inner.create_roller(context)
+        return None if roller is None else _FaultyRoller(roller, self._fuse)
+
+    def owner_key(self, state: Any) -> str:
+        """See the contract."""
+        return self._inner.owner_key(state)
+
+    def describe_state(self, state: Any) -> str:
+        """See the contract."""
+        return self._inner.describe_state(state)
+
+    def describe_committable(self, committable: Any) -> str:
+        """See the contract."""
+        return self._inner.describe_committable(committable)
+
+
+class FaultyPlainSink(Sink[Any, Any]):
+    """The same for a sink without commits."""
+
+    def __init__(self, inner: Sink[Any, Any], fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        self._inner.validate_schema(schema)
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+        """See the contract."""
+        return _FaultyWriter(self._inner.create_writer(context), self._fuse)
+
+
+class _FaultyWriter(SinkWriter[Any, Any]):
+    def __init__(self, inner: SinkWriter[Any, Any], fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+        self._crashed = False
+
+    def _do(self, what: str, call: Any, *arguments: Any) -> Any:
+        try:
+            self._fuse.step(f"before {what}")
+            result = call(*arguments)
+            self._fuse.step(f"after {what}")
+        except Crash:
+            self._crashed = True
+            raise
+        return result
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._do("write", self._inner.write, batch)
+
+    def prepare_commit(self) -> Prepared[Any, Any]:
+        prepared: Prepared[Any, Any] = self._do("prepare_commit", self._inner.prepare_commit)
+        return prepared
+
+    def abort(self) -> None:
+        if not self._crashed:  # a dead process tidies nothing up
+            self._do("writer abort", self._inner.abort)
+
+    def close(self) -> None:
+        if not self._crashed:
+            self._inner.close()
+
+
+class _FaultyRoller(StateRoller[Any, Any]):
+    def __init__(self, inner: StateRoller[Any, Any], fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def roll(self, states: Sequence[Any], *, finish: bool) -> list[Rolled[Any, Any]]:
+        self._fuse.step("before roll")
+        rolled = self._inner.roll(states, finish=finish)
+        self._fuse.step("after roll")
+        return rolled
+
+    def abort(self) -> None:
+        self._inner.abort()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _FaultyCommitter(Committer[Any, Any]):
+    def __init__(self, inner: Committer[Any, Any], fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def commit(self, committables: Sequence[Any]) -> list[CommitOutcome]:
+        """Also stops half way: the first half is committed, then all of it, so that half has been done before."""
+        self._fuse.step("before commit")
+        half = len(committables) // 2
+        if half:
+            first = self._inner.commit(committables[:half])
+            self._fuse.step("half way through commit")
+            outcomes = self._inner.commit(committables)
+            outcomes = [*first, *outcomes[half:]] if CommitOutcome.LOST not in outcomes else outcomes
+        else:
+            outcomes = self._inner.commit(committables)
+        self._fuse.step("after commit")
+        return outcomes
+
+    def abort(self, committables: Sequence[Any], states: Sequence[Any]) -> None:
+        self._fuse.step("before abort")
+        self._inner.abort(committables, states)
+        self._fuse.step("after abort")
+
+    def clean_up(self, live_states: Sequence[Any], *, before_batch: int) -> int:
+        self._fuse.step("before clean_up")
+        removed = self._inner.clean_up(live_states, before_batch=before_batch)
+        self._fuse.step("after clean_up")
+        return removed
+
+    def leave(self) -> None:
+        self._inner.leave()
+
+    def abort_lingering(self) -> int:
+        self._fuse.step("before abort_lingering")
+        aborted = self._inner.abort_lingering()
+        self._fuse.step("after abort_lingering")
+        return aborted
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,240 @@
+"""Sinks with one flaw each, that the kit must catch: a test of the kit itself, and what the flaws look like.
+
+Each is :class:`penstock.testing.minimal.MinimalSink` with one mistake that is easy to make. ``FLAWS`` names them, with
+the case that catches each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.options import Option, OptionSet, OptionValues
+from penstock.sink import CommitOutcome, Committer, Prepared, SinkContext, SinkWriter, WriterContext
+from penstock.testing.minimal import MinimalCommitter, MinimalConnector, MinimalSink, MinimalWriter
+
+__all__ = ["FLAWS", "Flaw", "hostile_connector"]
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """``caught_by`` is the case whose failure is expected; other cases may fail as well."""
+
+    caught_by: str
+    make_sink: Callable[[str], MinimalSink]
+    connector: type[MinimalConnector] = MinimalConnector
+
+
+class _WritesInPlace(MinimalWriter):
+    def __init__(self, path: str, context: WriterContext) -> None:
+        super().__init__(path, context)
+        self._name = self._name.removeprefix(".")
+
+
+class WritesInPlace(MinimalSink):
+    """Rows are visible before the commit."""
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+        return _WritesInPlace(self.path, context)
+
+
+class _AppendingCommitter(MinimalCommitter):
+    def _publish(self, name: str) -> CommitOutcome:
+        with open(f"{self._path}/{name}", "rb") as hidden, open(f"{self._path}/all.jsonl", "ab") as visible:
+            visible.write(hidden.read())
+        return CommitOutcome.COMMITTED
+
+
+class CommitsAgain(MinimalSink):
+    """A commit that is repeated writes the rows again."""
+
+    def create_committer(self, context: SinkContext) -> Committer[str, None]:
+        return _AppendingCommitter(self.path, context.query_id)
+
+
+class _ByBatchOnly(MinimalWriter):
+    def __init__(self, path: str, context: WriterContext) -> None:
+        super().__init__(path, context)
+        self._name = f".{context.query_id}.{context.batch_id}.{context.writer_index}.jsonl"
+
+
+class AttemptsShareAFile(MinimalSink):
+    """Files are named by batch and task, so that two attempts of a task write to the same."""
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+        return _ByBatchOnly(self.path, context)
+
+
+class _CleansEverything(MinimalCommitter):
+    def clean_up(self, live_states: Sequence[None], *, before_batch: int) -> int:
+        names = [name for name in os.listdir(self._path) if name.startswith(".")] if os.path.isdir(self._path) else []
+        self.abort(names, [])
+        return len(names)
+
+
+class CleansUpAfterOthers(MinimalSink):
+    """A clean-up removes whatever is hidden, another query's included."""
+
+    def create_committer(self, context: SinkContext) -> Committer[str, None]:
+        return _CleansEverything(self.path, context.query_id)
+
+
+class _CleansNothing(MinimalCommitter):
+    def clean_up(self, live_states: Sequence[None], *, before_batch: int) -> int:
+        return 0
+
+
+class LeavesThingsBehind(MinimalSink):
+    """Nothing ever removes what crashed attempts left."""
+
+    def create_committer(self, context: SinkContext) -> Committer[str, None]:
+        return _CleansNothing(self.path, context.query_id)
+
+
+class _ForgetsTheRest(MinimalWriter):
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._rows == 0:
+            super().write(batch)
+
+
+class ForgetsLaterBatches(MinimalSink):
+    """Only the first Arrow batch of a task is written."""
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+        return _ForgetsTheRest(self.path, context)
+
+
+class _CountsNothing(MinimalWriter):
+    def prepare_commit(self) -> Prepared[str, None]:
+        prepared = super().prepare_commit()
+        self._context.metrics.take()
+        return prepared
+
+
+class CountsNothing(MinimalSink):
+    """No metric says how many rows were written."""
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+        return _CountsNothing(self.path, context)
+
+
+class _NeedsRows(MinimalWriter):
+    def prepare_commit(self) -> Prepared[str, None]:
+        return Prepared([super().prepare_commit().committables[0]])
+
+
+class StumblesOverEmptyTasks(MinimalSink):
+    """A task without rows fails."""
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+        return _NeedsRows(self.path, context)
+
+
+class _LostIsCommitted(MinimalCommitter):
+    def _publish(self, name: str) -> CommitOutcome:
+        outcome = super()._publish(name)
+        return CommitOutcome.COMMITTED if outcome is CommitOutcome.LOST else outcome
+
+    def commit(self, committables: Sequence[str]) -> list[CommitOutcome]:
+        self.abort([name for name in os.listdir(self._path) if name.startswith(".")][1:], [])
+        return super().commit(committables)
+
+
+class LosesWithoutAWord(MinimalSink):
+    """What can't be committed any more is reported as committed."""
+
+    def create_committer(self, context: SinkContext) -> Committer[str, None]:
+        return _LostIsCommitted(self.path, context.query_id)
+
+
+@dataclass(frozen=True)
+class HoldsALock(MinimalSink):
+    """The sink holds something open, which can't be sent to a task."""
+
+    lock: Any = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True)
+class TellsItsPassword(MinimalSink):
+    """The secret is a field of the sink, and so in its repr."""
+
+    password: str = ""
+
+
+class _WithPassword(MinimalConnector):
+    sink_options = OptionSet(
+        [Option("path", "A local directory", required=True), Option("password", "Told to everybody", secret=True)]
+    )
+
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> MinimalSink:
+        return TellsItsPassword(options["path"], options["password"] or "")
+
+
+class _Lenient(OptionSet):
+    def parse(self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = ()) -> OptionValues:
+        known = {name: text for name, text in given.items() if self.find(name)}
+        return super().parse(known, owner=owner, ignore=ignore)
+
+
+class _TakesAnyOption(MinimalConnector):
+    """Options that nobody declared are dropped without a word."""
+
+    sink_options = _Lenient([Option("path", "A local directory", required=True)])
+
+
+class _StateInTheClass(MinimalWriter):
+    shared: ClassVar[list[str]] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.shared.extend(json.dumps(row) for row in batch.to_pylist())
+        super().write(batch)
+
+    def prepare_commit(self) -> Prepared[str, None]:
+        if self._file is not None:
+            self._file.seek(0)
+            self._file.write("".join(f"{line}\n" for line in self.shared))
+            self.shared.clear()
+        return super().prepare_commit()
+
+
+class SharesStateBetweenAttempts(MinimalSink):
+    """Rows are collected in the class, so that those of a failed attempt come with those of the next."""
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+        return _StateInTheClass(self.path, context)
+
+
+FLAWS: dict[str, Flaw] = {
+    "writes in place": Flaw("test_nothing_is_visible_before_the_commit", WritesInPlace),
+    "commit is not idempotent": Flaw("test_commit_twice", CommitsAgain),
+    "attempts share a file": Flaw("test_a_zombie_never_becomes_visible", AttemptsShareAFile),
+    "state shared between attempts": Flaw("test_a_zombie_never_becomes_visible", SharesStateBetweenAttempts),
+    "cleans up after others": Flaw("test_another_query_is_left_alone", CleansUpAfterOthers),
+    "leaves things behind": Flaw("test_nothing_lingers", LeavesThingsBehind),
+    "forgets later Arrow batches": Flaw("test_rows_arrive", ForgetsLaterBatches),
+    "counts nothing": Flaw("test_metrics_count_rows", CountsNothing),
+    "stumbles over empty tasks": Flaw("test_batches_without_rows", StumblesOverEmptyTasks),
+    "loses without a word": Flaw("test_rows_arrive", LosesWithoutAWord),
+    "can't be pickled": Flaw("test_the_sink_can_be_pickled", HoldsALock),
+    "a secret in its repr": Flaw("test_secrets_are_never_shown", TellsItsPassword, _WithPassword),
+    "takes any option": Flaw("test_an_unknown_option_is_refused", MinimalSink, _TakesAnyOption),
+}
+
+
+def hostile_connector(flaw: str) -> type[MinimalConnector]:
+    """A connector whose sink has the flaw of that name."""
+    found = FLAWS[flaw]
+    if found.connector is not MinimalConnector:
+        return found.connector
+
+    class Hostile(MinimalConnector):
+        def create_sink(self, options: OptionValues, schema: pa.Schema) -> MinimalSink:
+            return found.make_sink(options["path"])
+
+    return Hostile

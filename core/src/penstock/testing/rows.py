@@ -1,0 +1,56 @@
+"""Values that go wrong easily, of every type that Spark hands to a sink."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["ODD_TEXTS", "SPARK_TYPES"]
+
+_UTC = datetime.timezone.utc
+_EARLY, _LATE = datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)
+#: In the hour that summer time leaves out, and in the one that winter time has twice, in Central Europe.
+_MISSING, _TWICE = datetime.datetime(2025, 3, 30, 2, 30), datetime.datetime(2025, 10, 26, 2, 30)
+
+#: Spark's types by name, as Arrow gets them from Spark, each with its edges. Every column has nulls as well.
+SPARK_TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "boolean": (pa.bool_(), [True, False]),
+    "byte": (pa.int8(), [-128, 127]),
+    "short": (pa.int16(), [-32768, 32767]),
+    "int": (pa.int32(), [-(2**31), 2**31 - 1]),
+    "long": (pa.int64(), [-(2**63), 2**63 - 1]),
+    "float": (pa.float32(), [0.0, -1.5, float("inf")]),
+    "double": (pa.float64(), [0.1, -1e308, 5e-324, float("nan")]),
+    "decimal(38,18)": (
+        pa.decimal128(38, 18),
+        [decimal.Decimal("1.000000000000000001"), decimal.Decimal("-99999999999999999999.5")],
+    ),
+    "string": (pa.string(), ["", "a", "ü"]),
+    "binary": (pa.binary(), [b"", b"\x00\xff"]),
+    "date": (pa.date32(), [_EARLY.date(), _LATE.date()]),
+    "timestamp": (pa.timestamp("us", "UTC"), [t.replace(tzinfo=_UTC) for t in (_EARLY, _MISSING, _TWICE, _LATE)]),
+    "timestamp_ntz": (pa.timestamp("us"), [_EARLY, _MISSING, _TWICE, _LATE]),
+    "day-time interval": (pa.duration("us"), [datetime.timedelta(0), datetime.timedelta(days=-1, microseconds=1)]),
+    "array": (pa.list_(pa.string()), [[], ["a", None]]),
+    "struct": (pa.struct([("a", pa.int32()), ("b", pa.string())]), [{"a": None, "b": "x"}]),
+    "map": (pa.map_(pa.string(), pa.int64()), [[], [("k", None)]]),
+}
+
+#: Texts that a format or a query language may take for something else.
+ODD_TEXTS = (
+    "",
+    " ",
+    "null",
+    "\\N",
+    "with \"quotes\", commas and 'apostrophes'",
+    "two\nlines\r\nand a tab\t",
+    "\\backslash\\",
+    "grüße 東京 \N{ROCKET}",
+    "e\N{COMBINING ACUTE ACCENT} is not é",
+    "\N{RIGHT-TO-LEFT OVERRIDE}sdrawkcab",
+    "%s {} $x ; drop table rows; --",
+    "x" * 70_000,
+)

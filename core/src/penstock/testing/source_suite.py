@@ -1,0 +1,414 @@
+"""The cases that a source has to pass. An author subclasses :class:`SourceSuite` and writes one fixture::
+
+    class TestNotes(SourceSuite):
+        connector = NotesConnector
+
+        @pytest.fixture
+        def origin(self, tmp_path):
+            path = tmp_path / "notes.db"
+            return SourceOrigin({"path": str(path)}, put=lambda ids: insert_notes(path, ids))
+
+Every case says in its docstring what it is for, what it does, when it passes, and what to look for if it does not. The
+cases run on the contracts, driven as Spark drives them (:mod:`penstock.testing.source_engine`).
+
+After the suites of Flink's connector test framework and the tests of its reader base.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadConfigurationError, PenstockError
+from penstock.plugins import ADMISSION_CONTROL, BATCH_READ, BOUNDED, DISCOVERY, RESUMABLE, STREAM_READ
+from penstock.source import Source
+from penstock.testing.capabilities import ConnectorSuite, proves
+from penstock.testing.origin import SourceOrigin
+from penstock.testing.source_engine import SourceQuery
+
+__all__ = ["SourceSuite"]
+
+#: How long rows may take to be found once they are there (s).
+_PATIENCE_S = 30.0
+
+
+class SourceSuite(ConnectorSuite):
+    """See the module. What may be overridden: ``schema`` and :meth:`id_of`, for a source that gives other rows;
+    ``limit``: the option that bounds a micro-batch, with a value, and how many rows that lets through at most.
+    """
+
+    schema: ClassVar[pa.Schema] = pa.schema([("id", pa.int64())])
+    limit: ClassVar[tuple[str, str, int] | None] = None
+
+    @pytest.fixture
+    def origin(self) -> SourceOrigin:
+        """To be overridden: where the source reads from, empty at first."""
+        raise NotImplementedError("write a fixture 'origin' that returns a penstock.testing.SourceOrigin")
+
+    def id_of(self, row: Mapping[str, Any]) -> int:
+        """Which of the rows that were put there it is."""
+        return int(row["id"])
+
+    # --- the source ---------------------------------------------------------------------------------------------------
+
+    def _source(self, origin: SourceOrigin, **more: str) -> Source[Any, Any]:
+        connector = self.connector()
+        assert connector.source_options is not None, f"{self.connector.__name__} declares no source_options"
+        options = connector.source_options.parse({**origin.options, **more}, owner="source under test")
+        source = connector.create_source(options)
+        source.validate_schema(self.schema)
+        return source
+
+    @pytest.fixture
+    def query(self, origin: SourceOrigin) -> Iterable[SourceQuery]:
+        """A query that reads from ``origin``: a bounded source in steps, if it has a limit."""
+        in_steps = {self.limit[0]: self.limit[1]} if self.limit and self._is_bounded else {}
+        query = SourceQuery(self._source(origin, **in_steps), self.schema)
+        yield query
+        query.stop()
+
+    @property
+    def _is_bounded(self) -> bool:
+        return BOUNDED in self.connector.capabilities
+
+    def _put(self, origin: SourceOrigin, first: int, count: int, total: int) -> None:
+        """``count`` more rows of ``total``; all of them at once where a stream does not see what comes later."""
+        if not self._is_bounded:
+            origin.put(range(first, first + count))
+        elif first == 0:
+            origin.put(range(total))
+
+    def _ids(self, rows: Iterable[Mapping[str, Any]] | None) -> Counter[int]:
+        return Counter(self.id_of(row) for row in rows or ())
+
+    def _read_until(self, query: SourceQuery, wanted: Counter[int]) -> Counter[int]:
+        """Runs batches until as many rows have come as are wanted, then until nothing more comes."""
+        seen: Counter[int] = Counter()
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            rows = query.run_batch()
+            seen += self._ids(rows)
+            if rows is None and seen.total() >= wanted.total():
+                break
+            if rows is None:
+                time.sleep(0.05)
+        return seen
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @proves(BATCH_READ)
+    def test_a_batch_reads_everything_once(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: ``spark.read`` works.
+
+        Steps: rows are put there at three times; a batch is read, twice.
+        Pass: each of the two has every row once.
+        If it fails: look at list_splits: splits that overlap, or a discovery that returns before it has seen all.
+        """
+        for first in (0, 10, 20):
+            origin.put(range(first, first + 10))
+        for _ in range(2):
+            assert self._ids(query.read_all_now()) == Counter(range(30))
+
+    @proves(BATCH_READ)
+    def test_an_empty_source_ends(self, query: SourceQuery) -> None:
+        """Purpose: nothing to read is not an error, and nothing to wait for.
+
+        Steps: a batch is read before anything was put there.
+        Pass: no rows, within half a minute.
+        If it fails: a reader must finish a split without elements, an enumerator must return None.
+        """
+        started = time.monotonic()
+        assert query.read_all_now() == []
+        assert time.monotonic() - started < _PATIENCE_S
+
+    @proves(STREAM_READ)
+    def test_a_stream_reads_everything_once(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: ``spark.readStream`` works.
+
+        Steps: rows are put there; batches are run until they have come and nothing more does.
+        Pass: every row has come once.
+        If it fails: the state after a batch must hold everything that was handed out.
+        """
+        origin.put(range(20))
+        assert self._read_until(query, Counter(range(20))) == Counter(range(20))
+
+    @proves(DISCOVERY)
+    def test_rows_that_come_later_are_found(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: a stream goes on while the query runs.
+
+        Steps: rows are put there at three times, and read in between.
+        Pass: every row has come once.
+        If it fails: discover with context.call_async(interval_ms=...), and hand over in its handler.
+        """
+        for first in (0, 10, 20):
+            origin.put(range(first, first + 10))
+            wanted = Counter(range(first, first + 10))
+            assert self._read_until(query, wanted) == wanted
+
+    @proves(STREAM_READ)
+    def test_an_idle_stream_stands_still(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: offsets converge: without new rows there are no more batches.
+
+        Steps: everything is read; three more batches are asked for; equal offsets are given to partitions().
+        Pass: there is no further batch, and between equal offsets there are no tasks.
+        If it fails: snapshot_state must not change (times, counters) while nothing is handed out.
+        """
+        origin.put(range(5))
+        self._read_until(query, Counter(range(5)))
+        assert [query.run_batch() for _ in range(3)] == [None] * 3
+        offset = query.reader.initialOffset()
+        assert query.reader.partitions(offset, offset) == []
+
+    @proves(RESUMABLE)
+    def test_a_replayed_batch_has_the_same_rows(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: after a crash the engine runs a planned batch again, with the same offsets.
+
+        Steps: a batch is planned and read; more rows come; the driver is restarted; the batch is read again, twice.
+        Pass: the same rows each time; the new ones come in the next batch.
+        If it fails: what is read must be decided by the splits alone, with a fixed end for each.
+        """
+        self._put(origin, 0, 10, 20)
+        batch = self._plan(query)
+        before = self._ids(query.read(batch))
+        self._put(origin, 10, 10, 20)
+        for _ in range(2):
+            query.restart()
+            assert self._ids(query.read(batch)) == before
+        query.commit(batch)
+        assert before + self._read_until(query, Counter(range(20)) - before) == Counter(range(20))
+
+    def _plan(self, query: SourceQuery) -> int:
+        deadline = time.monotonic() + _PATIENCE_S
+        while (batch := query.plan()) is None:
+            assert time.monotonic() < deadline, f"no batch within {_PATIENCE_S:.0f} s, though there are rows"
+            time.sleep(0.05)
+        return batch
+
+    @proves(RESUMABLE)
+    @pytest.mark.parametrize("crash", ["after the plan", "after reading", "after the note", "never"])
+    def test_a_restart_at_every_step(self, query: SourceQuery, origin: SourceOrigin, crash: str) -> None:
+        """Purpose: kill the driver at any point, and no row is lost or read twice by what counts.
+
+        Steps: three times rows come and a batch is planned, read, noted; the driver ends at the named step of each.
+        Pass: the rows of the batches that were noted are every row once.
+        If it fails: everything that an enumerator knows must be in its state; nothing may be kept elsewhere.
+        """
+        seen: Counter[int] = Counter()
+        for first in (0, 10, 20):
+            self._put(origin, first, 10, 30)
+            batch = self._plan(query)
+            if crash == "after the plan":
+                query.restart()
+            rows = self._ids(query.read(batch))
+            if crash == "after reading":
+                query.restart()
+                rows = self._ids(query.read(batch))
+            query.commit(batch)
+            seen += rows
+            if crash == "after the note":
+                query.restart()
+        seen += self._read_until(query, Counter(range(30)) - seen)
+        assert seen == Counter(range(30))
+
+    @proves(RESUMABLE)
+    def test_scale_up_and_down(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: a query goes on with more or fewer slots; a planned batch may be read by another number of tasks.
+
+        Steps: batches are planned with 1, 4 and 2 slots, each read after a restart with another number.
+        Pass: every row has come once.
+        If it fails: a split must say all by itself what to read.
+        """
+        seen: Counter[int] = Counter()
+        for first, planned, read in ((0, 1, 4), (10, 4, 1), (20, 2, 3)):
+            self._put(origin, first, 10, 30)
+            query.restart(parallelism=planned)
+            batch = self._plan(query)
+            query.restart(parallelism=read)
+            seen += self._ids(query.read(batch))
+            query.commit(batch)
+        assert seen + self._read_until(query, Counter(range(30)) - seen) == Counter(range(30))
+
+    @proves(RESUMABLE)
+    def test_available_now_reads_what_is_there_and_ends(self, origin: SourceOrigin) -> None:
+        """Purpose: ``Trigger.AvailableNow``.
+
+        Steps: rows are put there; a run reads until it has nothing more, while others come; a second run.
+        Pass: the first run has the first rows and ends, the second has the others, or nothing if the source is bounded.
+        If it fails: prepare_for_available_now fixes the end: nothing that is found later may be handed out.
+        """
+        origin.put(range(10))
+        query = SourceQuery(self._source(origin), self.schema, available_now=True)
+        try:
+            first = self._ids(query.run_batch())
+            origin.put(range(10, 20))
+            while (rows := query.run_batch()) is not None:
+                first += self._ids(rows)
+            assert first == Counter(range(10))
+            query.restart()
+            second: Counter[int] = Counter()
+            while (rows := query.run_batch()) is not None:
+                second += self._ids(rows)
+            assert second == (Counter() if self._is_bounded else Counter(range(10, 20)))
+        finally:
+            query.stop()
+
+    @proves(BOUNDED)
+    def test_a_bounded_stream_ends(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: a stream of what is there ends by itself, and says so for good.
+
+        Steps: everything is read, with a restart in between; rows are put there; more is asked for.
+        Pass: the last offset says that it is the final one, and nothing more comes.
+        If it fails: fix the end in the state when the stream begins; see SplitEnumerator.has_ended.
+        """
+        origin.put(range(20))
+        seen = self._ids(query.run_batch())
+        query.restart()
+        seen += self._read_until(query, Counter(range(20)) - seen)
+        assert seen == Counter(range(20))
+        assert json.loads(query.offsets[-1]).get("final")
+        origin.put(range(20, 30))
+        query.restart()
+        assert query.run_batch() is None
+
+    @proves(ADMISSION_CONTROL)
+    def test_the_read_limit_bounds_every_batch(self, origin: SourceOrigin) -> None:
+        """Purpose: a backlog is read in pieces.
+
+        Steps: the option of ``limit`` is set; rows are put there in 30 calls; the driver is restarted now and then.
+        Pass: there are several batches, none larger than said, and every row has come once.
+        If it fails: see Source.read_limits and SplitEnumerator.take_batch.
+        """
+        assert self.limit is not None, "say which option limits a batch: limit = (name, value, rows it lets through)"
+        name, value, most = self.limit
+        for number in range(30):
+            origin.put([number])
+        query = SourceQuery(self._source(origin, **{name: value}), self.schema)
+        try:
+            sizes, seen = [], Counter[int]()
+            for number in itertools.count():
+                if seen.total() >= 30:
+                    break
+                rows = self._ids(query.read(batch := self._plan(query)))
+                query.commit(batch)
+                sizes.append(rows.total())
+                seen += rows
+                if number % 3 == 0:
+                    query.restart()
+            assert seen == Counter(range(30))
+            assert len(sizes) > 1 and max(sizes) <= most
+        finally:
+            query.stop()
+
+    # --- readers ------------------------------------------------------------------------------------------------------
+
+    @proves(STREAM_READ)
+    def test_a_task_that_is_killed_leaves_nothing_running(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: Spark kills tasks: the reader is woken up and everything is freed.
+
+        Steps: the tasks of a batch are begun and left, after nothing and after the first Arrow batch; then the batch is
+        read as a whole.
+        Pass: leaving takes less than ten seconds, no fetcher thread is left, and the rows are all there afterwards.
+        If it fails: SplitReader.wake_up must make fetch() return, from another thread.
+        """
+        origin.put(range(10))
+        batch = self._plan(query)
+        for taken in (0, 1):
+            for splits in query.tasks(batch):
+                started = time.monotonic()
+                rows = query.read_task(splits)
+                list(itertools.islice(rows, taken))
+                rows.close()  # type: ignore[attr-defined]
+                assert time.monotonic() - started < 10
+        assert not [thread for thread in threading.enumerate() if thread.name == "penstock-fetcher"]
+        wanted = self._ids(query.read(batch))
+        query.commit(batch)
+        assert wanted + self._read_until(query, Counter(range(10)) - wanted) == Counter(range(10))
+
+    @proves(STREAM_READ)
+    def test_metrics_count_rows(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: the query's progress shows what was read.
+
+        Steps: everything is read.
+        Pass: 'rows_read' is the number of rows.
+        If it fails: the loop inside a task counts them; a source must not count them as well.
+        """
+        origin.put(range(7))
+        self._read_until(query, Counter(range(7)))
+        assert query.metrics.take()["rows_read"] == 7
+
+    # --- what is stored and sent --------------------------------------------------------------------------------------
+
+    @proves(STREAM_READ)
+    def test_splits_and_state_can_be_stored(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: offsets hold the state and the splits, as versioned bytes.
+
+        Steps: the splits of a batch are packed, unpacked and packed again.
+        Pass: they are equal, and so are the bytes; a split has an id, a size and a group, and can be hashed.
+        If it fails: make splits frozen dataclasses, and serialize field by field.
+        """
+        origin.put(range(5))
+        splits = [split for task in query.tasks(self._plan(query)) for split in task]
+        assert splits
+        serializer = query.source.split_serializer
+        for split in splits:
+            again = serializer.deserialize(serializer.version, serializer.serialize(split))
+            assert again == split and hash(again) == hash(split)
+            assert serializer.serialize(again) == serializer.serialize(split)
+            assert isinstance(split.split_id, str) and split.size_bytes >= 0 and isinstance(split.group, str)
+        assert len({split.split_id for split in splits}) == len(splits)
+
+    @proves(STREAM_READ)
+    def test_the_source_can_be_pickled(self, query: SourceQuery) -> None:
+        """Purpose: the source is made on the driver and sent to every task.
+
+        Steps: it is pickled and unpickled.
+        Pass: that works, and takes less than 1 MB.
+        If it fails: keep configuration only; open connections in create_enumerator and create_reader.
+        """
+        pickled = pickle.dumps(query.source)
+        assert len(pickled) < 1_000_000
+        assert type(pickle.loads(pickled)) is type(query.source)
+
+    # --- options ------------------------------------------------------------------------------------------------------
+
+    @proves(STREAM_READ)
+    def test_an_unknown_option_is_refused(self, origin: SourceOrigin) -> None:
+        """Purpose: a typing error must not silently do something else.
+
+        Steps: an option that does not exist.
+        Pass: BadConfigurationError that names it.
+        If it fails: declare every option in source_options; a prefix must not swallow all names.
+        """
+        with pytest.raises(BadConfigurationError, match="noSuchOptionAtAll"):
+            self._source(origin, noSuchOptionAtAll="1")
+
+    @proves(STREAM_READ)
+    def test_secrets_are_never_shown(self, origin: SourceOrigin) -> None:
+        """Purpose: passwords must not end up in logs, offsets or error texts.
+
+        Steps: every option that is declared secret is given a value that is searched for in what is printed of the
+        options and of the source.
+        Pass: it is nowhere.
+        If it fails: leave secret fields out of the repr (dataclasses.field(repr=False)).
+        """
+        connector = self.connector()
+        assert connector.source_options is not None
+        for option in connector.source_options:
+            if not option.secret:
+                continue
+            name = option.name.replace("*", "password")
+            try:
+                options = connector.source_options.parse({**origin.options, name: "s3cr3t-of-the-kit"}, owner="source")
+                shown = f"{options!r} {options} {connector.create_source(options)!r}"
+            except PenstockError as error:
+                shown = f"{error} {error!r}"
+            assert "s3cr3t-of-the-kit" not in shown, f"the value of '{option.name}' is shown"

@@ -1,0 +1,26 @@
+"""What an author tells the kit of a target system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["SinkTarget"]
+
+
+@dataclass(frozen=True)
+class SinkTarget:
+    """A target that is empty, and its own: nothing else writes there.
+
+    ``options`` are those that a user would give to write there, as text. ``read`` returns every row that any reader
+    sees there now, as dictionaries; ``hidden`` names what is there and not visible (staged files, open transactions),
+    for the cases that say that nothing lingers: leave it out if that can't be told. ``lose`` makes everything that was
+    prepared and not committed impossible to commit (removes staged files, ends transactions): leave it out if nothing
+    can do that.
+    """
+
+    options: Mapping[str, str]
+    read: Callable[[], Sequence[Mapping[str, Any]]]
+    hidden: Callable[[], Sequence[str]] | None = None
+    lose: Callable[[], object] | None = None

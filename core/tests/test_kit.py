@@ -1,0 +1,363 @@
+"""The kit proves what holds, on every template, and catches every planted flaw."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from penstock.options import Option, OptionSet
+from penstock.plugins import EXACTLY_ONCE, RESCALING, STREAM_WRITE, Connector
+from penstock.sink import (
+    CheckpointCommitter,
+    IdempotentSink,
+    Prepared,
+    Sender,
+    Sink,
+    SinkWriter,
+    Upserter,
+    WriteAheadSink,
+)
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+from penstock.testing.hostile import FLAWS, hostile_connector
+from penstock.testing.hostile_source import SOURCE_FLAWS
+from penstock.testing.minimal import MinimalConnector
+from penstock.testing.minimal_source import LinesConnector
+
+pytest_plugins = ["pytester"]
+
+
+def json_target(tmp_path):
+    folder = tmp_path / uuid.uuid4().hex
+
+    def read():
+        return [json.loads(line) for path in folder.glob("[!.]*") for line in path.read_text().splitlines()]
+
+    def lose():
+        for path in folder.glob(".*"):
+            path.unlink()
+
+    return SinkTarget({"path": str(folder)}, read, lambda: [path.name for path in folder.glob(".*")], lose)
+
+
+class TestMinimal(SinkSuite):
+    connector = MinimalConnector
+
+    @pytest.fixture
+    def new_target(self, tmp_path):
+        return lambda: json_target(tmp_path)
+
+
+class TableConnector(Connector):
+    """One option, a database; the class of the sink is set below."""
+
+    sink_options = OptionSet([Option("path", "A database file", required=True)])
+    capabilities = frozenset({STREAM_WRITE, EXACTLY_ONCE, RESCALING})
+    sink: type
+
+    def create_sink(self, options, schema):
+        made = self.sink()
+        made.path = options["path"]
+        return made
+
+    def describe_guarantee(self):
+        return ""
+
+
+def database(path):
+    opened = sqlite3.connect(path, timeout=30)
+    opened.execute("create table if not exists rows (id integer, text text, stamp integer)")
+    return opened
+
+
+def rows_of(batch):
+    return [(row["id"], row["text"]) for row in batch.to_pylist()]
+
+
+class SqlSuite(SinkSuite):
+    @pytest.fixture
+    def new_target(self, tmp_path):
+        def make():
+            path = str(tmp_path / f"{uuid.uuid4().hex}.db")
+
+            def read():
+                with database(path) as opened:
+                    return [{"id": row[0], "text": row[1]} for row in opened.execute("select id, text from rows")]
+
+            return SinkTarget({"path": path}, read)
+
+        return make
+
+
+class UpsertingSink(IdempotentSink):
+    key_columns = ("id",)
+
+    def create_upserter(self, context):
+        return SqlUpserter(self.path)
+
+
+class SqlUpserter(Upserter):
+    def __init__(self, path):
+        self.database = database(path)
+        self.database.execute("create unique index if not exists by_id on rows (id)")
+
+    def upsert(self, batch, timestamp_us):
+        rows = [(row["id"], row["text"], timestamp_us) for row in batch.to_pylist()]
+        with self.database:
+            self.database.executemany(
+                "insert into rows values (?, ?, ?) on conflict (id) do update set text = excluded.text, "
+                "stamp = excluded.stamp where excluded.stamp > stamp",
+                rows,
+            )
+
+    def close(self):
+        self.database.close()
+
+
+class Upserting(TableConnector):
+    sink = UpsertingSink
+
+
+class TestIdempotent(SqlSuite):
+    connector = Upserting
+
+
+class SendingSink(WriteAheadSink):
+    segment_bytes = 16
+
+    def create_sender(self, context):
+        return SqlSender(self.path)
+
+    def create_checkpoint_committer(self, context):
+        return SqlRecorder(self.path)
+
+
+class SqlRecorder(CheckpointCommitter):
+    def __init__(self, path):
+        self.database = database(path)
+        self.database.execute("create table if not exists sent (segment text primary key, batch integer)")
+
+    def is_recorded(self, segment):
+        return bool(self.database.execute("select 1 from sent where segment = ?", [segment.id]).fetchall())
+
+    def record(self, segment):
+        with self.database:
+            self.database.execute("insert or ignore into sent values (?, ?)", [segment.id, segment.batch_id])
+
+    def forget(self, before_batch):
+        with self.database:
+            self.database.execute("delete from sent where batch < ?", [before_batch])
+
+    def close(self):
+        self.database.close()
+
+
+class SqlSender(Sender):
+    def __init__(self, path):
+        self.database = database(path)
+
+    def send(self, batches, segment):
+        with self.database:  # rows and note in one transaction: no window
+            self.database.execute("insert into sent values (?, ?)", [segment.id, segment.batch_id])
+            for batch in batches:
+                self.database.executemany("insert into rows values (?, ?, 0)", rows_of(batch))
+
+    def close(self):
+        self.database.close()
+
+
+class Sending(TableConnector):
+    sink = SendingSink
+
+
+class TestWriteAhead(SqlSuite):
+    connector = Sending
+
+
+class LaterRecordingSink(WriteAheadSink):
+    def create_sender(self, context):
+        return LaterRecordingSender(self.path)
+
+
+class LaterRecordingSender(SqlSender):
+    def send(self, batches, segment):
+        with self.database:
+            for batch in batches:
+                self.database.executemany("insert into rows values (?, ?, 0)", rows_of(batch))
+
+
+class SendingWithAWindow(TableConnector):
+    capabilities = frozenset({STREAM_WRITE, RESCALING})
+    sink = LaterRecordingSink
+
+
+class TestWriteAheadWithAWindow(SqlSuite):
+    connector = SendingWithAWindow
+
+
+class PlainSink(Sink):
+    def create_writer(self, context):
+        return PlainWriter(self.path, context)
+
+
+class PlainWriter(SinkWriter):
+    def __init__(self, path, context):
+        self.database, self.context = database(path), context
+
+    def write(self, batch):
+        self.context.metrics.add("rows_written", batch.num_rows)
+        with self.database:
+            self.database.executemany("insert into rows values (?, ?, 0)", rows_of(batch))
+
+    def prepare_commit(self):
+        return Prepared()
+
+    def abort(self):
+        pass
+
+    def close(self):
+        self.database.close()
+
+
+class Plain(TableConnector):
+    capabilities = frozenset({STREAM_WRITE, RESCALING})
+    sink = PlainSink
+
+
+class TestAtLeastOnce(SqlSuite):
+    connector = Plain
+
+
+HOSTILE = """
+import json, uuid
+import pytest
+from penstock.testing import SinkSuite, SinkTarget
+from penstock.testing.hostile import hostile_connector
+
+class TestHostile(SinkSuite):
+    connector = hostile_connector({flaw!r})
+
+    @pytest.fixture
+    def new_target(self, tmp_path):
+        def make():
+            folder = tmp_path / uuid.uuid4().hex
+
+            def read():
+                return [json.loads(line) for path in folder.glob("[!.]*") for line in path.read_text().splitlines()]
+
+            return SinkTarget({{"path": str(folder)}}, read, lambda: [path.name for path in folder.glob(".*")])
+
+        return make
+"""
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_every_flaw_is_caught_by_name(pytester, flaw):
+    pytester.makepyfile(HOSTILE.format(flaw=flaw))
+    found = pytester.inline_run("-q", "-p", "no:cacheprovider")
+    failed = {report.nodeid.rsplit("::", 1)[1] for report in found.getreports() if report.failed}
+    assert FLAWS[flaw].caught_by in {name.partition("[")[0] for name in failed}
+    assert hostile_connector(flaw) is not MinimalConnector
+
+
+class TestLines(SourceSuite):
+    connector = LinesConnector
+    limit = ("maxSplitsPerTrigger", "1", 40)
+
+    @pytest.fixture
+    def origin(self, tmp_path):
+        path = tmp_path / "numbers"
+
+        def put(ids):
+            with path.open("a") as file:
+                file.writelines(f"{i}\n" for i in ids)
+
+        return SourceOrigin({"path": str(path)}, put)
+
+
+HOSTILE_SOURCE = """
+import pytest
+import penstock.testing.source_suite as kit
+from penstock.testing import SourceOrigin, SourceSuite
+from penstock.testing.hostile_source import hostile_source_connector
+
+kit._PATIENCE_S = 1.0
+
+class TestHostile(SourceSuite):
+    connector = hostile_source_connector({flaw!r})
+    limit = ("maxSplitsPerTrigger", "1", 40)
+
+    @pytest.fixture
+    def origin(self, tmp_path):
+        path = tmp_path / "numbers"
+
+        def put(ids):
+            with path.open("a") as file:
+                file.writelines(f"{{i:020}}\\n" for i in ids)
+
+        return SourceOrigin({{"path": str(path)}}, put)
+"""
+
+
+@pytest.mark.parametrize("flaw", SOURCE_FLAWS)
+def test_every_flaw_of_a_source_is_caught_by_name(pytester, flaw):
+    pytester.makepyfile(HOSTILE_SOURCE.format(flaw=flaw))
+    case = SOURCE_FLAWS[flaw].caught_by
+    found = pytester.inline_run("-q", "-p", "no:cacheprovider", "-k", case)
+    assert [report.nodeid for report in found.getreports() if report.failed], f"{case} let it pass"
+
+
+def test_rows_of_the_kit_fit_its_schema():
+    assert SinkSuite().batch([1, 2]).schema.equals(SinkSuite.schema) and isinstance(
+        SinkSuite().batch([]), pa.RecordBatch
+    )
+
+
+SKIPPING = """
+import pytest
+from penstock.testing import SinkSuite, SinkTarget
+from penstock.testing.minimal import MinimalConnector
+
+class Plain(MinimalConnector):
+    capabilities = MinimalConnector.capabilities - {{"exactly-once"}}
+
+class TestOwn(SinkSuite):
+    connector = {connector}
+
+    @pytest.fixture
+    def new_target(self, tmp_path):
+        return lambda: SinkTarget({{"path": str(tmp_path / "x")}}, list)
+
+    {case}
+"""
+
+
+def outcome(pytester, case, connector="MinimalConnector"):
+    pytester.makepyfile(SKIPPING.format(connector=connector, case=case))
+    # In a process of its own, as an author runs it: the plugin is loaded by its entry point.
+    return pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-k", "rows_arrive or commit_twice or pickled")
+
+
+def test_a_case_that_an_author_skips_fails(pytester):
+    found = outcome(pytester, '@pytest.mark.skip("slow")\n    def test_rows_arrive(self): pass')
+    found.stdout.fnmatch_lines(["*Cases of the kit are not for skipping*"])
+    assert found.ret == 1
+
+
+def test_an_expected_failure_that_passes_fails(pytester):
+    found = outcome(pytester, '@pytest.mark.xfail(reason="some day")\n    def test_rows_arrive(self): pass')
+    found.stdout.fnmatch_lines(["*expected to fail*some day*and passes*"])
+
+
+def test_the_report_prints_declared_against_proven(pytester):
+    found = outcome(pytester, "", "Plain")
+    found.stdout.fnmatch_lines(
+        [
+            "*penstock conformance: TestOwn (Plain)*",
+            "*exactly-once: not declared",
+            "*stream-write: declared, 1 of 2 cases fail",
+        ]
+    )
