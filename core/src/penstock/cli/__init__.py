@@ -7,6 +7,7 @@
 ``doctor``            what is wrong with this installation, and how to mend it
 ``inspect CHECKPOINT``  what a checkpoint holds, in words
 ``finish CHECKPOINT`` publishes what a stopped query has left open
+``new KIND NAME``     writes a package to begin a connector from
 ``dev up NAME``       starts a server to try a connector with; ``dev down NAME``, ``dev status``
 ===================== ================================================================================
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from penstock._version import __version__
 from penstock.cli._plugins import PluginCommands
+from penstock.cli.plugin import option_pairs
 from penstock.errors import BadConfigurationError, PenstockError
 
 __all__ = ["app", "main"]
@@ -24,6 +26,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+class _NewKind(str, Enum):
+    source = "source"
+    sink = "sink"
+    connector = "connector"
+
 
 _AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 _Options = Annotated[
@@ -120,7 +129,7 @@ def inspect(
     """What a checkpoint holds, in words: offsets, decisions, what is still open."""
     from penstock.cli._inspect import show_checkpoint
 
-    raise typer.Exit(show_checkpoint(checkpoint, _pairs(option), as_json=as_json))
+    raise typer.Exit(show_checkpoint(checkpoint, option_pairs(option), as_json=as_json))
 
 
 @app.command()
@@ -132,7 +141,19 @@ def finish(
     """Closes and publishes what a stopped query has committed and still holds open."""
     from penstock.cli._finish import finish_checkpoint
 
-    raise typer.Exit(finish_checkpoint(checkpoint, _pairs(option), as_json=as_json))
+    raise typer.Exit(finish_checkpoint(checkpoint, option_pairs(option), as_json=as_json))
+
+
+@app.command()
+def new(
+    kind: Annotated[_NewKind, typer.Argument(help="What to begin with.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="The format is penstock.NAME.", show_default=False)],
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to make penstock-NAME.")] = Path(),
+) -> None:
+    """Writes a package to begin a connector from: installable, and it passes the conformance kit at once."""
+    from penstock.cli._new import new_connector
+
+    raise typer.Exit(new_connector(kind.value, name, directory))
 
 
 _dev = typer.Typer(
@@ -184,13 +205,3 @@ def dev_status(as_json: _AsJson = False) -> None:
     from penstock.cli._dev import show_status
 
     raise typer.Exit(show_status(as_json=as_json))
-
-
-def _pairs(texts: list[str] | None) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter("write NAME=VALUE", param_hint="--option")
-        pairs[name] = value
-    return pairs

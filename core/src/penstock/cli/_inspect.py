@@ -18,7 +18,7 @@ __all__ = ["show_checkpoint"]
 _DECISIONS_SHOWN = 5
 _PIECES_SHOWN = 8
 _CHAIN_LENGTH = 32
-_MARKS = {"batch": "●", "roll": "◆", "withdrawal": "✗"}
+_MARKS = {"batch": "●", "plan": "○", "roll": "◆", "withdrawal": "✗"}
 
 
 def show_checkpoint(checkpoint: str, options: Mapping[str, str], *, as_json: bool) -> int:

@@ -1,0 +1,22 @@
+"""What the commands of connectors share with the core's (see the entry points ``penstock.commands``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+from penstock.cli._draw import human_bytes, human_count, human_duration, plural
+
+__all__ = ["human_bytes", "human_count", "human_duration", "option_pairs", "plural"]
+
+
+def option_pairs(texts: Iterable[str] | None) -> dict[str, str]:
+    """The values of ``--option NAME=VALUE``, which may be given several times. Raises typer.BadParameter."""
+    pairs: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter("write NAME=VALUE", param_hint="--option")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,54 @@
+"""What ``penstock new`` writes passes the conformance kit as it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock import BadConfigurationError
+from penstock.cli import app
+from penstock.cli._new import new_connector
+
+PROVEN = {"sink": ["exactly-once"], "source": ["stream-read"], "connector": ["exactly-once", "stream-read"]}
+
+
+@pytest.mark.parametrize("kind", PROVEN)
+def test_a_new_package_passes_the_kit(tmp_path, kind):
+    made = CliRunner().invoke(app, ["new", kind, "my-notes", "--directory", str(tmp_path)])
+    assert made.exit_code == 0 and "pip install -e" in made.output, made.output
+    project = tmp_path / "penstock-my-notes"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(project)]
+    environment = {**os.environ, "PYTHONPATH": str(project / "src")}
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    for capability in PROVEN[kind]:
+        assert f"{capability}: declared and proven" in done.stdout
+
+
+@pytest.mark.parametrize("kind", PROVEN)
+def test_what_is_written_is_clean(tmp_path, kind):
+    new_connector(kind, "notes", tmp_path)
+    project = tmp_path / "penstock-notes"
+    sources = "".join(path.read_text() for path in project.rglob("*.py"))
+    assert "Minimal" not in sources and "Lines" not in sources and "$" not in sources
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E,F,W", "--line-length", "120"]
+    assert subprocess.run([*ruff, str(project)], capture_output=True, check=False).returncode == 0
+    assert 'notes = "penstock_notes:Notes' in (project / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("name", ["My Notes", "9", "", "a--b", "../x"])
+def test_a_bad_name_is_refused(tmp_path, name):
+    with pytest.raises(BadConfigurationError, match="no name for a connector"):
+        new_connector("sink", name, tmp_path)
+    assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_what_is_there_is_left_alone(tmp_path):
+    (tmp_path / "penstock-notes").mkdir()
+    with pytest.raises(BadConfigurationError, match="is there already"):
+        new_connector("sink", "notes", tmp_path)
