@@ -1,0 +1,1 @@
+"""The simplest sources and sinks on Penstock."""

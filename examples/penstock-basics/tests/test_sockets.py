@@ -1,0 +1,91 @@
+"""The conformance kit on real sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+
+import pyarrow as pa
+import pytest
+from penstock_basics.sockets import SocketConnector
+
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+
+
+class Server:
+    """Collects the lines of whoever connects; sends lines to the last one who did."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.lines: list[str] = []
+        self.last: socket.socket | None = None
+        self.connected = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def options(self):
+        return {"host": "127.0.0.1", "port": str(self.socket.getsockname()[1])}
+
+    def _accept(self):
+        while True:
+            try:
+                self.last, _ = self.socket.accept()
+            except OSError:
+                return
+            self.connected.set()
+            threading.Thread(target=self._collect, args=[self.last], daemon=True).start()
+
+    def _collect(self, connection):
+        with connection, connection.makefile(encoding="utf-8", newline="\n") as file:
+            self.lines += [line for line in file if line.endswith("\n")]
+
+    def send(self, ids):
+        self.last.sendall("".join(f"{i}\n" for i in ids).encode())
+
+
+@pytest.fixture
+def new_server():
+    servers = []
+
+    def make():
+        servers.append(Server())
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.socket.close()
+
+
+class TestSink(SinkSuite):
+    connector = SocketConnector
+
+    @pytest.fixture
+    def new_target(self, new_server):
+        def make():
+            server = new_server()
+            return SinkTarget(server.options, lambda: [json.loads(line) for line in server.lines])
+
+        return make
+
+
+class TestSource(SourceSuite):
+    connector = SocketConnector
+    schema = pa.schema([("value", pa.string())])
+
+    @pytest.fixture
+    def origin(self, new_server):
+        server = new_server()
+
+        def send(ids):
+            server.connected.wait(30)
+            server.send(ids)
+
+        def put(ids):
+            """In the background: whoever reads connects with its first question."""
+            threading.Thread(target=send, args=[ids], daemon=True).start()
+
+        return SourceOrigin(server.options, put)
+
+    def id_of(self, row):
+        return int(row["value"])

@@ -1,0 +1,62 @@
+"""The plugin: options and factories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from penstock import BadConfigurationError
+from penstock.options import Option, OptionSet, OptionValues
+from penstock.plugins import (
+    ADMISSION_CONTROL,
+    BATCH_READ,
+    BOUNDED,
+    EXACTLY_ONCE,
+    RESCALING,
+    RESUMABLE,
+    STREAM_READ,
+    STREAM_WRITE,
+    Connector,
+)
+from penstock.sink import Sink
+from penstock_sqlite._append import AppendSink
+from penstock_sqlite._source import SqliteSource
+from penstock_sqlite._upsert import UpsertSink
+
+_WHERE = (Option("path", "The database, a file", required=True), Option("table", "Its table", required=True))
+
+
+class SqliteConnector(Connector):
+    summary = "SQLite tables: read in splits, written by key or appended"
+    source_options = OptionSet(
+        [
+            *_WHERE,
+            Option("rowsPerSplit", "Row ids that one split spans", kind="int", default="100000", minimum=1),
+            Option("splitsPerTrigger", "Most splits in a micro-batch", kind="int", minimum=1),
+        ]
+    )
+    sink_options = OptionSet(
+        [
+            *_WHERE,
+            Option("mode", "upsert by key, or append", kind="choice", choices=("upsert", "append"), default="upsert"),
+            Option("key", "For upsert: the columns of the key, comma-separated"),
+        ]
+    )
+    capabilities = frozenset(
+        {BATCH_READ, STREAM_READ, BOUNDED, STREAM_WRITE, EXACTLY_ONCE, RESCALING, RESUMABLE, ADMISSION_CONTROL}
+    )
+
+    def create_source(self, options: OptionValues) -> SqliteSource:
+        return SqliteSource(options["path"], options["table"], options["rowsPerSplit"], options["splitsPerTrigger"])
+
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+        if options["mode"] == "append":
+            return AppendSink(options["path"], options["table"])
+        key = tuple(name.strip() for name in (options["key"] or "").split(",") if name.strip())
+        if not key:
+            raise BadConfigurationError("option 'key' is missing: name the columns of the key, or set mode to append")
+        return UpsertSink(options["path"], options["table"], key)
+
+    def describe_guarantee(self) -> str:
+        return "exactly once: upserts stamped per batch, or rows and note in one transaction"

@@ -1,0 +1,57 @@
+"""What the connector promises, proven with Penstock's conformance kit."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+
+import pytest
+from penstock_sqlite import SqliteConnector
+
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+
+
+class SqliteSinkSuite(SinkSuite):
+    connector = SqliteConnector
+    options = (("mode", "append"),)
+    table = "create table rows (id integer, text text)"
+
+    @pytest.fixture
+    def new_target(self, tmp_path):
+        def make():
+            path = str(tmp_path / f"{uuid.uuid4()}.db")
+            database = sqlite3.connect(path)
+            database.execute(self.table)
+
+            def read():
+                return [{"id": i, "text": text} for i, text in database.execute("select id, text from rows")]
+
+            return SinkTarget({"path": path, "table": "rows", **dict(self.options)}, read)
+
+        return make
+
+
+class TestAppend(SqliteSinkSuite):
+    pass
+
+
+class TestUpsert(SqliteSinkSuite):
+    options = (("key", "id"),)
+    table = "create table rows (id integer primary key, text text)"
+
+
+class TestSource(SourceSuite):
+    connector = SqliteConnector
+    limit = ("splitsPerTrigger", "2", 6)
+
+    @pytest.fixture
+    def origin(self, tmp_path):
+        path = str(tmp_path / "origin.db")
+        database = sqlite3.connect(path)
+        database.execute("create table rows (id integer)")
+
+        def put(ids):
+            with database:
+                database.executemany("insert into rows values (?)", [(i,) for i in ids])
+
+        return SourceOrigin({"path": path, "table": "rows", "rowsPerSplit": "3"}, put)
