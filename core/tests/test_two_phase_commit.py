@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,27 @@ def lingering(monkeypatch, new_query):
     return query, heads
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes only by sleeping."""
+
+    class Clock:
+        slept = 0.0
+
+        def monotonic(self):
+            return self.slept
+
+        def sleep(self, seconds):
+            self.slept += seconds
+
+        def __getattr__(self, name):
+            return getattr(time, name)
+
+    clock = Clock()
+    monkeypatch.setattr("penstock.sink.two_phase.time", clock)
+    return clock
+
+
 def test_lingering_work_is_thrown_away_before_and_after_each_batch(lingering):
     query, heads = lingering
     query.run(0, [[1], [2]])
@@ -150,6 +172,23 @@ def test_lingering_work_is_thrown_away_before_and_after_each_batch(lingering):
     query.protocol.abort(0, results)
     assert len(heads) == 6, "a batch that is decided has nothing to throw away"
     assert all(head.done for head in heads)
+
+
+@pytest.mark.parametrize(("ends", "holds_back", "looks_again"), [(True, False, 1), (False, True, 1), (False, False, 0)])
+def test_tasks_that_go_on_after_the_batch_failed_leave_nothing(
+    lingering, monkeypatch, clock, ends, holds_back, looks_again
+):
+    """Engines report a failure while other tasks still run: what those leave is found a moment later."""
+    query, heads = lingering
+    monkeypatch.setattr(type(query.sink), "holds_back_readers", holds_back)
+    results = query.tasks(0, [[1], [2]])
+    looked_before = len(heads)
+    query.protocol.abort(0, [*results, None], ends=ends)
+    assert (len(heads) > looked_before + 1) == bool(looks_again)
+    assert clock.slept > 2 if looks_again else clock.slept == 0, "Spark kills workers 2 s after they were told to stop"
+    looked_before, clock.slept = len(heads), 0.0
+    query.protocol.abort(0, results, ends=ends)
+    assert len(heads) == looked_before + 1 and clock.slept == 0, "every task had reported"
 
 
 def test_lingering_work_is_let_alone_while_a_decision_is_pending(lingering, fuse_type, crash_type):

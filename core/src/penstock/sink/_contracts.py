@@ -250,6 +250,14 @@ class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
         """Whether each run of a batch needs a ``write_timestamp_us``: one more durable note for every batch."""
         return False
 
+    @property
+    def holds_back_readers(self) -> bool:
+        """Whether what an attempt leaves disturbs readers until it is aborted, as an open transaction does.
+
+        After a failed batch the driver then waits for a moment until the engine has ended the other tasks.
+        """
+        return False
+
     @abstractmethod
     def create_committer(self, context: SinkContext) -> Committer[CommittableT, StateT]:
         """A committer. Driver."""

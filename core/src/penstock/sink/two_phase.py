@@ -47,6 +47,7 @@ __all__ = ["BatchPlan", "TaskResult", "TwoPhaseCommit", "next_write_timestamp_us
 _log = logging.getLogger("penstock.sink")
 _CLEAN_UP_EVERY = 10
 _DECIDE_ATTEMPTS = 20
+_STRAGGLERS_S = 3.0  # Spark kills a Python worker 2 s after its task was told to stop (spark.python.task.killTimeout)
 
 AnySink = TwoPhaseCommitSink[Any, Any]
 
@@ -363,8 +364,11 @@ class TwoPhaseCommit:
 
     # 4. The batch failed.
 
-    def abort(self, batch_id: int, results: Sequence[TaskResult | None]) -> None:
-        """Throws away what the given attempts left, unless a decision (of any driver) may count on it."""
+    def abort(self, batch_id: int, results: Sequence[TaskResult | None], *, ends: bool = False) -> None:
+        """Throws away what the given attempts left, unless a decision (of any driver) may count on it.
+
+        ``results``: ``None`` for tasks that have not reported; some may still run. ``ends``: no batch follows.
+        """
         entries = self._log.entries()
         attempts = {result.attempt: result for result in results if result is not None and result.outputs}
         is_decided = bool(entries) and entries[-1].last_batch >= batch_id
@@ -377,6 +381,8 @@ class TwoPhaseCommit:
         self._throw_away([output for result in attempts.values() for output in result.outputs])
         if not is_decided and (not entries or entries[-1].done):
             self._tidy_up(batch_id, self._abort_lingering)  # what tasks left that did not live to report it
+            if None in results and (ends or self._sink.holds_back_readers):
+                self._tidy_up(batch_id, self._outlast_stragglers)
 
     # 5. Between batches: nothing but carried state.
 
@@ -439,6 +445,14 @@ class TwoPhaseCommit:
             committer.abort_lingering()
         finally:
             committer.close()
+
+    def _outlast_stragglers(self) -> None:
+        """Engines report a failed batch while its other tasks are only being told to stop: until those are dead they
+        may leave something behind that no later batch would find."""
+        deadline = time.monotonic() + _STRAGGLERS_S
+        while time.monotonic() < deadline:
+            time.sleep(0.25)
+            self._abort_lingering()
 
     def _tidy_up(self, batch_id: int, work: Callable[[], object]) -> None:
         """What fails here is made up for before the next batch, or by a later clean-up."""

@@ -76,7 +76,11 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _results(messages: list[WriterCommitMessage | None]) -> list[TaskResult]:
-    return [message.result for message in messages if isinstance(message, TaskResultMessage)]
+    return [result for result in _reports(messages) if result is not None]
+
+
+def _reports(messages: list[WriterCommitMessage | None]) -> list[TaskResult | None]:
+    return [message.result if isinstance(message, TaskResultMessage) else None for message in messages]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -137,7 +141,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Driver. Touches nothing that was decided."""
         assert self._driver is not None
-        self._driver[2].abort(batchId, _results(messages))
+        self._driver[2].abort(batchId, _reports(messages))
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -175,7 +179,7 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver."""
         protocol = self._protocol()
-        protocol.abort(0, _results(messages))
+        protocol.abort(0, _reports(messages), ends=True)
         protocol.clean_up(leave=True)
 
 

@@ -128,6 +128,11 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         """What the transactional ids of a query begin with."""
         return QueryPrefix(self.delivery.options.transactional_id_prefix or DEFAULT_PREFIX, query_id)
 
+    @property
+    def holds_back_readers(self) -> bool:
+        """See the contract: nobody reads past an open transaction."""
+        return True
+
     def create_writer(self, context: WriterContext) -> SinkWriter[KafkaCommittable, Any]:
         """See the contract."""
         config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
