@@ -1,7 +1,7 @@
 """``penstock new``: a package to begin a connector from, which is installable and passes the conformance kit at once.
 
-Its code is that of the kit's own minimal connectors (:mod:`penstock.testing.minimal`, ``minimal_source``) under the new
-name, so what is written here is what the kit's tests prove.
+Its code is that of the kit's own small connectors (:mod:`penstock.testing.minimal`, ``file_sink``, ``lines_source``)
+under the new name, so what is written here is what the kit's tests prove.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ __all__ = ["Kind", "new_connector"]
 Kind = Literal["source", "sink", "connector"]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_MODULES = {"sink": ("minimal.py", "Minimal"), "source": ("minimal_source.py", "Lines")}
+#: The kit's module, and what its classes' names begin with.
+_MODULES = {
+    "connector": ("minimal.py", "Minimal"),
+    "sink": ("file_sink.py", "File"),
+    "source": ("lines_source.py", "Lines"),
+}
 
 
 def new_connector(kind: Kind, name: str, directory: Path) -> int:
@@ -47,7 +52,6 @@ def new_connector(kind: Kind, name: str, directory: Path) -> int:
 
 
 def _files(kind: Kind, name: str) -> dict[str, str]:
-    parts = ("sink", "source") if kind == "connector" else (kind,)
     module, prefix = f"penstock_{name.replace('-', '_')}", "".join(part.capitalize() for part in name.split("-"))
     major, minor = __version__.split(".")[:2]
     words = {
@@ -55,38 +59,28 @@ def _files(kind: Kind, name: str) -> dict[str, str]:
         "module": module,
         "prefix": prefix,
         "core": f"penstock>={major}.{minor},<{major}.{int(minor) + 1}",
-        "connector": f"{prefix}Connector" if kind == "connector" else f"{prefix}{kind.capitalize()}Connector",
-        "home": "connector" if kind == "connector" else kind,
-        "suites": ", ".join(sorted(texts.IMPORTS[part] for part in parts)),
-        "imports": texts.TEST_IMPORTS[kind],
+        "home": kind,
     }
-    words["tests"] = "".join(Template(texts.SUITES[part]).substitute(words) for part in parts)
 
     def fill(text: str) -> str:
         return Template(text).substitute(words)
 
-    package = f"src/{module}"
-    made = {
+    return {
         "pyproject.toml": fill(texts.PYPROJECT),
         "README.md": fill(texts.README),
         ".github/workflows/test.yml": texts.WORKFLOW,
-        "tests/test_conformance.py": fill(texts.TESTS),
-        f"{package}/__init__.py": fill(texts.INIT),
+        "tests/test_conformance.py": fill(texts.TESTS[kind]),
+        f"src/{module}/__init__.py": fill(texts.INIT),
+        f"src/{module}/{kind}.py": _renamed(kind, prefix),
     }
-    for part in parts:
-        made[f"{package}/{part}.py"] = _renamed(part, prefix)
-    if kind == "connector":
-        made[f"{package}/connector.py"] = fill(texts.CONNECTOR)
-    return made
 
 
-def _renamed(part: str, prefix: str) -> str:
-    """The kit's minimal module with the new name in its classes; its connector is called after the part."""
-    file, old = _MODULES[part]
+def _renamed(kind: Kind, prefix: str) -> str:
+    """The kit's module with the new name in its classes."""
+    file, old = _MODULES[kind]
     text = (files("penstock.testing") / file).read_text("utf-8")
-    text = text.replace(f"{old}Connector", f"{prefix}{part.capitalize()}Connector")
-    return (
-        re.sub(rf"\b{old}(?=[A-Z])", prefix, text)
-        .replace("The smallest", "A small")
-        .replace(" that passes the kit, to begin from", "")
+    text = re.sub(rf"\b{old}(Sink)?Connector\b", f"{prefix}Connector", text)
+    text = re.sub(rf"\b{old}(?=[A-Z])", prefix, text)
+    return text.replace("The smallest connector that passes the kit", "A small connector").replace(
+        ", to begin from", ""
     )

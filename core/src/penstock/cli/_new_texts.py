@@ -14,7 +14,7 @@ test = ["penstock[testing]"]
 
 # The name of the format: penstock.$name
 [project.entry-points."penstock.connectors"]
-$name = "$module:$connector"
+$name = "$module:${prefix}Connector"
 
 [tool.poetry]
 packages = [{ include = "$module", from = "src" }]
@@ -65,50 +65,27 @@ jobs:
 INIT = """\
 \"\"\"``.format("penstock.$name")``.\"\"\"
 
-from $module.$home import $connector
-
-__all__ = ["$connector"]
-"""
-
-CONNECTOR = """\
-\"\"\"The plugin: source and sink under one name.\"\"\"
-
-from __future__ import annotations
-
-from $module.sink import ${prefix}SinkConnector
-from $module.source import ${prefix}SourceConnector
+from $module.$home import ${prefix}Connector
 
 __all__ = ["${prefix}Connector"]
-
-
-class ${prefix}Connector(${prefix}SinkConnector, ${prefix}SourceConnector):
-    summary = "reads and writes local files"
-    capabilities = ${prefix}SinkConnector.capabilities | ${prefix}SourceConnector.capabilities
-
-    def describe_guarantee(self) -> str:
-        return "exactly once, both ways"
 """
 
-TESTS = """\
-\"\"\"What the connector promises, proven with Penstock's conformance kit.\"\"\"
+_BEGIN = """\
+\"\"\"What the connector promises, proven with Penstock's conformance kit: without Spark, and on it.\"\"\"
 
 from __future__ import annotations
 
-$imports
-from $module import $connector
+"""
+_ALWAYS = """
+import pytest
+from $module import ${prefix}Connector
 
-from penstock.testing import $suites
-$tests"""
-
-IMPORTS = {"sink": "SinkSuite, SinkTarget", "source": "SourceOrigin, SourceSuite"}
-_FOR_SINKS = "import json\nimport uuid\n\nimport pytest"
-TEST_IMPORTS = {"sink": _FOR_SINKS, "connector": _FOR_SINKS, "source": "import pytest"}
-
-SUITES = {
-    "sink": """
+"""
+_KIT = "from penstock.testing import "
+_SINK = """
 
 class TestSink(SinkSuite):
-    connector = $connector
+    connector = ${prefix}Connector
 
     @pytest.fixture
     def new_target(self, tmp_path):
@@ -116,17 +93,51 @@ class TestSink(SinkSuite):
             folder = tmp_path / str(uuid.uuid4())
 
             def read():
-                return [json.loads(line) for path in folder.glob("[!.]*") for line in path.read_text().splitlines()]
+                return [json.loads(line) for path in folder.glob("[!.]*") for line in path.open()]
 
             return SinkTarget({"path": str(folder)}, read, hidden=lambda: [path.name for path in folder.glob(".*")])
 
         return make
-""",
-    "source": """
+
+
+class TestSinkOnSpark(SparkSinkSuite):
+    connector, new_target = ${prefix}Connector, TestSink.new_target
+"""
+_ON_SPARK = """
+
+class TestSourceOnSpark(SparkSourceSuite):
+    connector, origin = ${prefix}Connector, TestSource.origin
+"""
+
+TESTS = {
+    "sink": f"{_BEGIN}import json\nimport uuid\n{_ALWAYS}{_KIT}SinkSuite, SinkTarget, SparkSinkSuite\n{_SINK}",
+    "connector": f"{_BEGIN}import json\nimport uuid\n{_ALWAYS}"
+    """from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
+"""
+    + _SINK
+    + """
 
 class TestSource(SourceSuite):
-    connector = $connector
+    connector = ${prefix}Connector
+
+    @pytest.fixture
+    def origin(self, tmp_path):
+        def put(ids):
+            whole = tmp_path / "whole"
+            whole.write_text("".join(f'{{"id": {i}}}\\n' for i in ids))
+            (tmp_path / "in").mkdir(exist_ok=True)
+            whole.rename(tmp_path / "in" / f"{uuid.uuid4()}.jsonl")
+
+        return SourceOrigin({"path": str(tmp_path / "in")}, put)
+"""
+    + _ON_SPARK,
+    "source": f"{_BEGIN}{_ALWAYS}from penstock.testing import SourceOrigin, SourceSuite, SparkSourceSuite\n"
+    """
+
+class TestSource(SourceSuite):
+    connector = ${prefix}Connector
     limit = ("maxSplitsPerTrigger", "1", 40)
+    many = 20_000  # splits are tiny here, to have several
 
     @pytest.fixture
     def origin(self, tmp_path):
@@ -137,5 +148,5 @@ class TestSource(SourceSuite):
                 file.writelines(f"{i}\\n" for i in ids)
 
         return SourceOrigin({"path": str(path)}, put)
-""",
+""" + _ON_SPARK,
 }

@@ -2,7 +2,8 @@
 
 An author writes a :class:`SplitEnumerator` (what there is to read), a :class:`SplitReader` (how to fetch it), a
 :class:`RecordEmitter` (how fetched elements become Arrow batches) and two serializers; :class:`Source` ties them.
-The shape follows Flink's unified source (FLIP-27).
+The shape follows Flink's unified source (FLIP-27). Two templates write most of it: :class:`SimpleSource`, for pieces
+that never change, and :mod:`penstock.source.log`, for logs of partitions.
 """
 
 from penstock.source._contracts import (
@@ -17,6 +18,7 @@ from penstock.source._contracts import (
     SplitReader,
 )
 from penstock.source._reader import SourceReader
+from penstock.source.simple import SimpleSource, SimpleSplit
 
 __all__ = [
     "EnumeratorContext",
@@ -24,6 +26,8 @@ __all__ = [
     "ReaderContext",
     "RecordEmitter",
     "RecordsBySplits",
+    "SimpleSource",
+    "SimpleSplit",
     "Source",
     "SourceReader",
     "SourceSplit",

@@ -50,8 +50,11 @@ class PenstockDataSource(DataSource):
         """What goes into ``.format(...)``."""
         return f"penstock.{cls.connector_name}"
 
+    def _load(self) -> Connector:
+        return find_connector(self.connector_name).load()
+
     def _connector(self, capability: str) -> Connector:
-        connector = find_connector(self.connector_name).load()
+        connector = self._load()
         if capability not in connector.capabilities:
             raise BadConfigurationError(f"{self.name()} can't do {capability.replace('-', ' ')}")
         return connector
@@ -73,7 +76,7 @@ class PenstockDataSource(DataSource):
         return from_arrow_schema(fixed if fixed is not None else source.infer_schema())
 
     def _source_for_schema(self) -> Source[Any, Any]:
-        connector = find_connector(self.connector_name).load()
+        connector = self._load()
         return connector.create_source(self._parse(connector.source_options, "source"))
 
     def reader(self, schema: StructType) -> DataSourceReader:

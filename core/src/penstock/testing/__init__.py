@@ -11,6 +11,19 @@ from penstock.testing.sink_engine import SinkQuery
 from penstock.testing.sink_suite import SinkSuite
 from penstock.testing.source_engine import SourceQuery
 from penstock.testing.source_suite import SourceSuite
+from penstock.testing.spark_sink_suite import SparkSinkSuite
+from penstock.testing.spark_source_suite import SparkSourceSuite
 from penstock.testing.target import SinkTarget
 
-__all__ = ["Crash", "Fuse", "SinkQuery", "SinkSuite", "SinkTarget", "SourceOrigin", "SourceQuery", "SourceSuite"]
+__all__ = [
+    "Crash",
+    "Fuse",
+    "SinkQuery",
+    "SinkSuite",
+    "SinkTarget",
+    "SourceOrigin",
+    "SourceQuery",
+    "SourceSuite",
+    "SparkSinkSuite",
+    "SparkSourceSuite",
+]

@@ -1,35 +1,42 @@
-"""Which capability a case is part of the proof of; what both suites share."""
+"""Which capability a case is part of the proof of: that it is there, or that it is not and is refused cleanly."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any
 
-import pytest
+from penstock.plugins import Capability
 
-from penstock.plugins import Capability, Connector
+__all__ = ["THE_SIDE", "capability_of", "proves", "refuses"]
 
-__all__ = ["ConnectorSuite", "proves"]
+#: Stands for the capability without which a suite is pointless: its ``side``.
+THE_SIDE: Capability = "the side"
+
+_Case = Callable[..., None]
 
 
-def proves(capability: Capability) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def proves(capability: Capability) -> Callable[[_Case], _Case]:
     """Marks a case: it is part of the proof of ``capability``, and not run where that is not declared."""
 
-    def mark(case: Callable[..., None]) -> Callable[..., None]:
+    def mark(case: _Case) -> _Case:
         case.capability = capability  # type: ignore[attr-defined]
         return case
 
     return mark
 
 
-class ConnectorSuite:
-    """What the suites of sources and of sinks share: the connector under test, and cases by capability."""
+def refuses(capability: Capability) -> Callable[[_Case], _Case]:
+    """Marks a case: it proves that a connector without ``capability`` says so. Run only where it is not declared."""
 
-    is_penstock_suite: ClassVar[bool] = True
-    connector: ClassVar[type[Connector]]
+    def mark(case: _Case) -> _Case:
+        case.capability = capability  # type: ignore[attr-defined]
+        case.refuses = True  # type: ignore[attr-defined]
+        return case
 
-    @pytest.fixture(autouse=True)
-    def _declared(self, request: pytest.FixtureRequest) -> None:
-        capability = getattr(request.function, "capability", None)
-        if capability is not None and capability not in self.connector.capabilities:
-            pytest.skip(f"not declared: {capability}")
+    return mark
+
+
+def capability_of(case: Any, suite: Any) -> tuple[Capability | None, bool]:
+    """What ``case`` of ``suite`` is about, and whether it is about its absence; ``None`` for an author's own case."""
+    capability = getattr(case, "capability", None)
+    return suite.side if capability == THE_SIDE else capability, getattr(case, "refuses", False)

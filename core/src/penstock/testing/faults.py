@@ -7,8 +7,8 @@ thrown away, as after SIGKILL; what it had made durable stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -26,13 +26,30 @@ from penstock.sink import (
     TwoPhaseCommitSink,
     WriterContext,
 )
+from penstock.source import (
+    EnumeratorContext,
+    ReaderContext,
+    ReadLimits,
+    RecordEmitter,
+    RecordsBySplits,
+    Source,
+    SplitEnumerator,
+    SplitReader,
+)
 from penstock.storage import Storage
 
-__all__ = ["Crash", "FaultyPlainSink", "FaultySink", "FaultyStorage", "Fuse"]
+__all__ = ["Crash", "FaultyPlainSink", "FaultySink", "FaultySource", "FaultyStorage", "Fuse", "Steps", "faulty_sink"]
 
 
 class Crash(BaseException):
     """Stands for a process that ends on the spot."""
+
+
+class Steps(Protocol):
+    """Whoever wants to know what is done, and may end the process there."""
+
+    def step(self, what: str) -> None:
+        """Something is about to be done, or was just done."""
 
 
 class Fuse:
@@ -56,7 +73,7 @@ class FaultyStorage(Storage):
     (``PermissionError``). The files are those of ``inner``.
     """
 
-    def __init__(self, inner: Storage, fuse: Fuse) -> None:
+    def __init__(self, inner: Storage, fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
         self.broken: Exception | None = None
@@ -107,7 +124,7 @@ class FaultyStorage(Storage):
 class FaultySink(TwoPhaseCommitSink[Any, Any]):
     """An author's sink whose writers and committers tell ``fuse`` what they are doing. Otherwise it is that sink."""
 
-    def __init__(self, inner: TwoPhaseCommitSink[Any, Any], fuse: Fuse) -> None:
+    def __init__(self, inner: TwoPhaseCommitSink[Any, Any], fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
 
@@ -130,6 +147,16 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
     def wants_write_timestamps(self) -> bool:
         """See the contract."""
         return self._inner.wants_write_timestamps
+
+    @property
+    def holds_back_readers(self) -> bool:
+        """See the contract."""
+        return self._inner.holds_back_readers
+
+    @property
+    def takes_complete_results(self) -> bool:
+        """See the contract."""
+        return self._inner.takes_complete_results
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract."""
@@ -168,7 +195,7 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
 class FaultyPlainSink(Sink[Any, Any]):
     """The same for a sink without commits."""
 
-    def __init__(self, inner: Sink[Any, Any], fuse: Fuse) -> None:
+    def __init__(self, inner: Sink[Any, Any], fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
 
@@ -176,13 +203,22 @@ class FaultyPlainSink(Sink[Any, Any]):
         """See the contract."""
         self._inner.validate_schema(schema)
 
+    def start(self, context: SinkContext) -> FaultyPlainSink:
+        """See the contract."""
+        return FaultyPlainSink(self._inner.start(context), self._fuse)
+
     def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
         """See the contract."""
         return _FaultyWriter(self._inner.create_writer(context), self._fuse)
 
 
+def faulty_sink(sink: Sink[Any, Any], fuse: Steps) -> Sink[Any, Any]:
+    """``sink``, with ``fuse`` told of everything."""
+    return FaultySink(sink, fuse) if isinstance(sink, TwoPhaseCommitSink) else FaultyPlainSink(sink, fuse)
+
+
 class _FaultyWriter(SinkWriter[Any, Any]):
-    def __init__(self, inner: SinkWriter[Any, Any], fuse: Fuse) -> None:
+    def __init__(self, inner: SinkWriter[Any, Any], fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
         self._crashed = False
@@ -214,7 +250,7 @@ class _FaultyWriter(SinkWriter[Any, Any]):
 
 
 class _FaultyRoller(StateRoller[Any, Any]):
-    def __init__(self, inner: StateRoller[Any, Any], fuse: Fuse) -> None:
+    def __init__(self, inner: StateRoller[Any, Any], fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
 
@@ -232,7 +268,7 @@ class _FaultyRoller(StateRoller[Any, Any]):
 
 
 class _FaultyCommitter(Committer[Any, Any]):
-    def __init__(self, inner: Committer[Any, Any], fuse: Fuse) -> None:
+    def __init__(self, inner: Committer[Any, Any], fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
 
@@ -269,6 +305,93 @@ class _FaultyCommitter(Committer[Any, Any]):
         aborted = self._inner.abort_lingering()
         self._fuse.step("after abort_lingering")
         return aborted
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class FaultySource(Source[Any, Any]):
+    """An author's source whose readers tell ``fuse`` what they are doing. Otherwise it is that source."""
+
+    def __init__(self, inner: Source[Any, Any], fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    @property
+    def split_serializer(self) -> SimpleVersionedSerializer[Any]:
+        """See the contract."""
+        return self._inner.split_serializer
+
+    @property
+    def enumerator_serializer(self) -> SimpleVersionedSerializer[Any]:
+        """See the contract."""
+        return self._inner.enumerator_serializer
+
+    def fixed_schema(self) -> pa.Schema | None:
+        """See the contract."""
+        return self._inner.fixed_schema()
+
+    def infer_schema(self) -> pa.Schema:
+        """See the contract."""
+        return self._inner.infer_schema()
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        self._inner.validate_schema(schema)
+
+    def read_limits(self) -> ReadLimits:
+        """See the contract."""
+        return self._inner.read_limits()
+
+    def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
+        """See the contract."""
+        return self._inner.target_task_bytes(parallelism, total_bytes)
+
+    def assign_splits(self, splits: Sequence[Any], parallelism: int) -> list[list[Any]]:
+        """See the contract."""
+        return self._inner.assign_splits(splits, parallelism)
+
+    def adopt_offset(self, value: Mapping[str, Any]) -> Any:
+        """See the contract."""
+        return self._inner.adopt_offset(value)
+
+    def splits_between(self, start: Any, end: Any) -> list[Any]:
+        """See the contract."""
+        return self._inner.splits_between(start, end)
+
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: Any) -> SplitEnumerator[Any, Any]:
+        """See the contract."""
+        return self._inner.create_enumerator(context, checkpoint)
+
+    def list_splits(self, context: EnumeratorContext) -> Iterator[Any]:
+        """See the contract."""
+        return self._inner.list_splits(context)
+
+    def create_reader(self, context: ReaderContext) -> SplitReader[Any, Any]:
+        """See the contract."""
+        return _FaultyReader(self._inner.create_reader(context), self._fuse)
+
+    def create_emitter(self, context: ReaderContext) -> RecordEmitter[Any, Any]:
+        """See the contract."""
+        return self._inner.create_emitter(context)
+
+
+class _FaultyReader(SplitReader[Any, Any]):
+    def __init__(self, inner: SplitReader[Any, Any], fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def handle_splits_changes(self, splits: Sequence[Any]) -> None:
+        self._inner.handle_splits_changes(splits)
+
+    def fetch(self) -> RecordsBySplits[Any]:
+        self._fuse.step("before fetch")
+        fetched = self._inner.fetch()
+        self._fuse.step("after fetch")
+        return fetched
+
+    def wake_up(self) -> None:
+        self._inner.wake_up()
 
     def close(self) -> None:
         self._inner.close()

@@ -1,6 +1,6 @@
 """Sources with one flaw each, that the kit must catch: a test of the kit itself, and what the flaws look like.
 
-Each is :class:`penstock.testing.minimal_source.LinesSource` with one mistake. ``SOURCE_FLAWS`` names them, with the
+Each is :class:`penstock.testing.lines_source.LinesSource` with one mistake. ``SOURCE_FLAWS`` names them, with the
 case that catches each.
 """
 
@@ -24,7 +24,7 @@ from penstock.source import (
     RecordsBySplits,
     SplitReader,
 )
-from penstock.testing.minimal_source import (
+from penstock.testing.lines_source import (
     LinesConnector,
     LinesEmitter,
     LinesEnumerator,
@@ -167,6 +167,17 @@ class _SharesSplits(LinesReader):
         self._splits = self.shared
 
 
+class _OutageIsTheEnd(LinesReader):
+    """What can't be opened has no rows."""
+
+    def fetch(self) -> RecordsBySplits[bytes]:
+        split = self._splits[0]
+        try:
+            return super().fetch()
+        except OSError:
+            return RecordsBySplits([], [split.split_id])
+
+
 SOURCE_FLAWS: dict[str, SourceFlaw] = {
     "offsets that go back": SourceFlaw("test_a_restart_at_every_step", _with_enumerator(_GoesBack)),
     "never stands still": SourceFlaw("test_an_idle_stream_stands_still", _with_enumerator(_NeverStandsStill)),
@@ -179,10 +190,11 @@ SOURCE_FLAWS: dict[str, SourceFlaw] = {
     "reads one split of several": SourceFlaw("test_a_batch_reads_everything_once", _with_reader(_ReadsOneSplit)),
     "can't be woken": SourceFlaw("test_a_task_that_is_killed_leaves_nothing_running", _with_reader(_CanNotBeWoken)),
     "shares its splits": SourceFlaw("test_a_task_that_is_killed_leaves_nothing_running", _with_reader(_SharesSplits)),
+    "takes an outage for the end": SourceFlaw("test_the_system_is_away_for_a_while", _with_reader(_OutageIsTheEnd)),
     "counts twice": SourceFlaw("test_metrics_count_rows", _CountsTwice),
     "has no limit": SourceFlaw("test_the_read_limit_bounds_every_batch", _HasNoLimit),
     "stores half of a split": SourceFlaw("test_a_stream_reads_everything_once", _StoresHalf),
-    "can't be pickled": SourceFlaw("test_the_source_can_be_pickled", _HoldsALock),
+    "can't be pickled": SourceFlaw("test_it_can_be_pickled", _HoldsALock),
 }
 
 

@@ -1,118 +1,84 @@
-"""The smallest exactly-once sink that passes the kit, to begin from: JSON lines in one file for each task of a batch.
+"""The smallest connector that passes the kit, both ways: JSON lines in the files of a local directory.
 
-A task writes to a file whose name begins with a dot; the driver renames it.
+A segment of rows becomes a file of its name: sent twice, it replaces itself. A split is a file, which never changes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.json
 
 from penstock.options import Option, OptionSet, OptionValues
-from penstock.plugins import EXACTLY_ONCE, RESCALING, STREAM_WRITE, Connector
-from penstock.serialization import JsonSerializer
-from penstock.sink import CommitOutcome, Committer, Prepared, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
+from penstock.plugins import (
+    BATCH_READ,
+    DISCOVERY,
+    EXACTLY_ONCE,
+    RESCALING,
+    RESUMABLE,
+    STREAM_READ,
+    STREAM_WRITE,
+    Connector,
+)
+from penstock.sink import Segment, Sender, SinkContext, WriteAheadSink
+from penstock.source import ReaderContext, SimpleSource, SimpleSplit
 
-__all__ = ["MinimalConnector", "MinimalSink"]
+__all__ = ["MinimalConnector"]
 
 
 @dataclass(frozen=True)
-class MinimalSink(TwoPhaseCommitSink[str, None]):
-    """A committable is the name of a hidden file; nothing is carried from batch to batch."""
-
+class MinimalSink(WriteAheadSink):
     path: str
-    committable_serializer = JsonSerializer(1, lambda name: {"name": name}, lambda version, fields: str(fields["name"]))
-    state_serializer = JsonSerializer(1, lambda nothing: {}, lambda version, fields: None)
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
-        return MinimalWriter(self.path, context)
-
-    def create_committer(self, context: SinkContext) -> Committer[str, None]:
-        return MinimalCommitter(self.path, context.query_id)
+    def create_sender(self, context: SinkContext) -> Sender:
+        return MinimalSender(self.path)
 
 
-class MinimalWriter(SinkWriter[str, None]):
-    """The file is named by query, batch and attempt: no other attempt has it, and a clean-up can tell whose it is."""
-
-    def __init__(self, path: str, context: WriterContext) -> None:
+class MinimalSender(Sender):
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._context = context
-        self._name = f".{context.query_id}.{context.batch_id}.{context.attempt_id}.jsonl"
-        self._file: Any = None
-        self._rows = 0
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        if self._file is None and batch.num_rows:
-            os.makedirs(self._path, exist_ok=True)
-            self._file = open(f"{self._path}/{self._name}", "w", encoding="utf-8")  # noqa: SIM115
-        for row in batch.to_pylist():
-            self._file.write(json.dumps(row, default=str) + "\n")
-        self._rows += batch.num_rows
-
-    def prepare_commit(self) -> Prepared[str, None]:
-        """See the contract: the file is on the disk, and hidden."""
-        if self._file is None:
-            return Prepared()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._context.metrics.add("rows_written", self._rows)
-        return Prepared([self._name])
-
-    def abort(self) -> None:
-        if self._file is not None:
-            os.unlink(f"{self._path}/{self._name}")
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+    def send(self, batches: Iterator[pa.RecordBatch], segment: Segment) -> None:
+        os.makedirs(self._path, exist_ok=True)
+        with open(f"{self._path}/.{segment.id}", "w", encoding="utf-8") as file:
+            for batch in batches:
+                file.writelines(json.dumps(row, default=str) + "\n" for row in batch.to_pylist())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(f"{self._path}/.{segment.id}", f"{self._path}/{segment.id}.jsonl")
 
 
-class MinimalCommitter(Committer[str, None]):
-    """Publishes by renaming: once, and whoever asks again can see that it was done."""
+@dataclass(frozen=True)
+class MinimalSource(SimpleSource):
+    path: str
 
-    def __init__(self, path: str, query_id: str) -> None:
-        self._path = path
-        self._query_id = query_id
+    def find_splits(self) -> list[SimpleSplit]:
+        names = sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
+        visible = [name for name in names if not name.startswith(".")]
+        return [SimpleSplit(name, os.path.getsize(f"{self.path}/{name}")) for name in visible]
 
-    def commit(self, committables: Sequence[str]) -> list[CommitOutcome]:
-        return [self._publish(name) for name in committables]
-
-    def _publish(self, name: str) -> CommitOutcome:
-        hidden, visible = f"{self._path}/{name}", f"{self._path}/{name.removeprefix('.')}"
-        if os.path.exists(visible):
-            return CommitOutcome.ALREADY_COMMITTED
-        if not os.path.exists(hidden):
-            return CommitOutcome.LOST
-        os.rename(hidden, visible)
-        return CommitOutcome.COMMITTED
-
-    def abort(self, committables: Sequence[str], states: Sequence[None]) -> None:
-        for name in committables:
-            if os.path.exists(f"{self._path}/{name}"):
-                os.unlink(f"{self._path}/{name}")
-
-    def clean_up(self, live_states: Sequence[None], *, before_batch: int) -> int:
-        own = f".{self._query_id}."
-        names = [name for name in os.listdir(self._path) if name.startswith(own)] if os.path.isdir(self._path) else []
-        dead = [name for name in names if int(name.removeprefix(own).split(".")[0]) < before_batch]
-        self.abort(dead, [])
-        return len(dead)
+    def read_split(self, split: SimpleSplit, context: ReaderContext) -> Iterator[pa.RecordBatch]:
+        parsing = pa.json.ParseOptions(explicit_schema=context.schema, unexpected_field_behavior="ignore")
+        with pa.json.open_json(f"{self.path}/{split.split_id}", parse_options=parsing) as batches:
+            yield from batches
 
 
 class MinimalConnector(Connector):
     """Register it as an entry point of the group ``penstock.connectors``."""
 
-    summary = "JSON lines, one file for each task of a batch"
-    sink_options = OptionSet([Option("path", "A local directory", required=True)])
-    capabilities = frozenset({STREAM_WRITE, EXACTLY_ONCE, RESCALING})
+    summary = "JSON lines in the files of a local directory"
+    source_options = sink_options = OptionSet([Option("path", "A local directory", required=True)])
+    capabilities = frozenset({BATCH_READ, STREAM_READ, DISCOVERY, RESUMABLE, RESCALING, STREAM_WRITE, EXACTLY_ONCE})
+
+    def create_source(self, options: OptionValues) -> MinimalSource:
+        return MinimalSource(options["path"])
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> MinimalSink:
         return MinimalSink(options["path"])
 
     def describe_guarantee(self) -> str:
-        return "exactly once: files are renamed when their batch is decided"
+        return "exactly once, both ways"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 __all__ = ["SourceOrigin"]
 
@@ -14,7 +17,12 @@ class SourceOrigin:
 
     ``options`` are those that a user would give to read there, as text: from the beginning, with discovery as often as
     it can be. ``put`` adds a row for each of the numbers, in this order; they are there on return.
+    ``put_table`` adds rows with any columns, of which the first is ``id``, for a source whose schema the user gives:
+    leave it out for others; it may raise NotImplementedError for a type that the system can't hold. ``unreachable`` is
+    a context in which the system does not answer, and loses nothing: leave it out if that can't be had.
     """
 
     options: Mapping[str, str]
     put: Callable[[Sequence[int] | range], object]
+    put_table: Callable[[pa.Table], object] | None = None
+    unreachable: Callable[[], AbstractContextManager[object]] | None = None

@@ -5,18 +5,43 @@ Loaded by pytest itself where penstock is installed (entry point ``pytest11``); 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from penstock.testing.capabilities import capability_of
 
 _KIT = str(Path(__file__).parent)
 #: By suite and capability: how many cases passed, and how many there were.
 _Found = dict[str, dict[str, list[int]]]
 _FOUND = pytest.StashKey[_Found]()
 _DECLARED = pytest.StashKey[dict[str, frozenset[str]]]()
+
+
+@pytest.fixture(scope="session")
+def penstock_spark() -> Iterator[Any]:
+    """The session of the suites on Spark: two cores, tasks that are run again; or the one that is there already."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    existed = SparkSession.getActiveSession() is not None
+    builder = SparkSession.builder.master("local[2,4]").appName("penstock conformance")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
+    spark = builder.getOrCreate()
+    yield spark
+    if not existed:
+        spark.stop()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The mark of what starts a Spark session."""
+    config.addinivalue_line("markers", "spark: starts a Spark session")
 
 
 def _suite(item: pytest.Item) -> Any:
@@ -50,8 +75,8 @@ def _count(item: pytest.Item, suite: Any, report: Any) -> None:
     if report.when != "call" and not (report.failed or report.skipped):
         return
     name = f"{suite.__name__} ({suite.connector.__name__})"
-    capability = getattr(getattr(item, "function", None), "capability", None)
-    if capability is None:
+    capability, refuses = capability_of(getattr(item, "function", None), suite)
+    if capability is None or (refuses and report.skipped):
         return
     item.config.stash.setdefault(_DECLARED, {})[name] = suite.connector.capabilities
     counts = item.config.stash.setdefault(_FOUND, {}).setdefault(name, defaultdict(lambda: [0, 0, 0]))[capability]
@@ -65,11 +90,14 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section(f"penstock conformance: {name}", sep="-")
         declared = config.stash[_DECLARED][name]
         for capability, (passed, failed, skipped) in sorted(capabilities.items()):
-            if capability not in declared:
-                terminalreporter.line(f"  ·  {capability}: not declared")
+            if capability not in declared and not failed:
+                refused = f", and refused cleanly ({passed} cases)" if passed else ""
+                terminalreporter.line(f"  ·  {capability}: not declared{refused}")
             elif failed:
                 terminalreporter.line(
-                    f"  ✗  {capability}: declared, {failed} of {passed + failed} cases fail", red=True
+                    f"  ✗  {capability}: {'declared' if capability in declared else 'not declared'}, "
+                    f"{failed} of {passed + failed} cases fail",
+                    red=True,
                 )
             else:
                 more = f", {skipped} do not apply" if skipped else ""

@@ -22,12 +22,12 @@ from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, Two
 from penstock.sink.decision_log import DecisionLog
 from penstock.sink.two_phase import BatchPlan, TaskResult, TwoPhaseCommit, run_task
 from penstock.storage import LocalStorage
-from penstock.testing.faults import Crash, FaultyPlainSink, FaultySink, FaultyStorage, Fuse
+from penstock.testing.faults import Crash, FaultyStorage, Fuse, faulty_sink
 
 __all__ = ["SinkQuery"]
 
 #: A batch as the engine sees it: for each writer (by index) its Arrow batches.
-Shares = Sequence[Sequence[pa.RecordBatch]]
+Shares = Sequence[Iterable[pa.RecordBatch]]
 
 
 @dataclass
@@ -49,6 +49,7 @@ class SinkQuery:
     def restart(self, fuse: Fuse | None = None) -> None:
         """A new driver process on the same checkpoint; ``fuse`` ends it at one of its steps."""
         self.metrics = Metrics()
+        self.rows_written = 0
         self.fuse = fuse or Fuse()
         self.storage = FaultyStorage(LocalStorage(), self.fuse)
         location = CheckpointLocation(self.storage, str(self.checkpoint))
@@ -65,8 +66,7 @@ class SinkQuery:
 
     def _sink(self) -> Any:
         """As a process gets it: unpickled, with the fuse of this driver around it."""
-        sink = pickle.loads(self._pickled)
-        return FaultySink(sink, self.fuse) if self.commits else FaultyPlainSink(sink, self.fuse)
+        return faulty_sink(pickle.loads(self._pickled), self.fuse)
 
     def protocol(self) -> TwoPhaseCommit:
         """The driver's side, new for every batch as in Spark."""
@@ -88,7 +88,13 @@ class SinkQuery:
         """One attempt of one task, in a process of its own: everything is made anew."""
         context = self._attempt_context(batch_id, writer)
         if plan is not None:
-            return run_task(self._sink(), pickle.loads(pickle.dumps(plan)), context, batches)
+            result = run_task(self._sink(), pickle.loads(pickle.dumps(plan)), context, batches)
+        else:
+            result = self._attempt_in_place(context, batches)
+        self.rows_written += result.metrics.get("rows_written", 0)
+        return result
+
+    def _attempt_in_place(self, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         opened = self._sink().create_writer(context)
         try:
             for batch in batches:
@@ -99,7 +105,7 @@ class SinkQuery:
             raise
         finally:
             opened.close()
-        return TaskResult(writer, context.attempt_id, metrics=context.metrics.take())
+        return TaskResult(context.writer_index, context.attempt_id, metrics=context.metrics.take())
 
     def writer(self, plan: BatchPlan | None, batch_id: int, writer: int) -> SinkWriter[Any, Any]:
         """The writer of one attempt, to do with it what no engine would."""

@@ -21,95 +21,56 @@ crashes at every step, zombies and two drivers are Penstock's own.
 from __future__ import annotations
 
 import errno
-import pickle
+import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError
-from penstock.plugins import EXACTLY_ONCE, RESCALING, STREAM_WRITE
-from penstock.sink import IdempotentSink, Sink
-from penstock.testing.capabilities import ConnectorSuite, proves
+from penstock.plugins import EXACTLY_ONCE, STREAM_WRITE
+from penstock.sink import IdempotentSink
+from penstock.testing.capabilities import proves
 from penstock.testing.faults import Crash
-from penstock.testing.rows import ODD_TEXTS, SPARK_TYPES
+from penstock.testing.memory import peak_growth_bytes
+from penstock.testing.sink_cases import SinkCases
 from penstock.testing.sink_engine import Shares, SinkQuery
 from penstock.testing.target import SinkTarget
 
 __all__ = ["SinkSuite"]
 
-#: How many batches, and rows of each task of each batch, the cases write that are about more than one.
-_SHAPE: tuple[tuple[int, ...], ...] = ((3, 2), (2, 0, 4), (1,))
-
 #: The decision is durable and nothing of it was done; everything was done and not noted.
 _DECIDED, _CARRIED_OUT = "after put_if_absent", "before put "
 
 
-class SinkSuite(ConnectorSuite):
-    """See the module. What may be overridden: ``schema``, :meth:`batch` and :meth:`id_of` for a sink that takes other
-    rows; ``task_count`` for one that can't write in parallel.
+class SinkSuite(SinkCases):
+    """See the module and :class:`penstock.testing.sink_cases.SinkCases`. What may be overridden as well: ``many``, the
+    rows of the case about memory, and ``most_memory_bytes``, by how much a task may grow meanwhile.
     """
 
-    schema: ClassVar[pa.Schema] = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    many: ClassVar[int] = 1_000_000
+    most_memory_bytes: ClassVar[int] = 128 << 20
 
-    @pytest.fixture
-    def new_target(self) -> Callable[[], SinkTarget]:
-        """To be overridden: a function that makes an empty target each time it is called."""
-        raise NotImplementedError("write a fixture 'new_target' that returns a function which makes a SinkTarget")
-
-    @pytest.fixture
-    def target(self, new_target: Callable[[], SinkTarget]) -> SinkTarget:
-        """The target of a case that needs one."""
-        return new_target()
-
-    # --- rows ---------------------------------------------------------------------------------------------------------
-
-    def batch(self, ids: Sequence[int]) -> pa.RecordBatch:
-        """Rows of ``schema`` that :meth:`id_of` can tell apart once they are read back."""
-        return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=self.schema)
-
-    def id_of(self, row: Mapping[str, Any]) -> int:
-        """Which row it is, of those that :meth:`batch` made."""
-        return int(row["id"])
-
-    def _batches(self, shape: Sequence[Sequence[int]] = _SHAPE) -> list[Shares]:
-        """For every batch and task that many rows, each with a number of its own, in Arrow batches of two."""
-        batches: list[Shares] = []
-        first = 0
-        for counts in shape:
-            shares = []
-            for count in counts:
-                ids = list(range(first, first + count))
-                first += count
-                shares.append([self.batch(ids[at : at + 2]) for at in range(0, count, 2)])
-            batches.append(shares)
-        return batches
-
-    @staticmethod
-    def _ids(shape: Sequence[Sequence[int]] = _SHAPE) -> Counter[int]:
-        return Counter(range(sum(sum(counts) for counts in shape)))
-
-    def _seen(self, target: SinkTarget) -> Counter[int]:
-        return Counter(self.id_of(row) for row in target.read())
-
-    # --- the sink -----------------------------------------------------------------------------------------------------
-
-    def _sink(self, target: SinkTarget, schema: pa.Schema | None = None) -> Sink[Any, Any]:
-        connector = self.connector()
-        assert connector.sink_options is not None, f"{self.connector.__name__} declares no sink_options"
-        options = connector.sink_options.parse(dict(target.options), owner="sink under test")
-        return connector.create_sink(options, schema if schema is not None else self.schema)
+    def _query(
+        self, target: SinkTarget, folder: Path, schema: pa.Schema | None = None, before: SinkQuery | None = None
+    ) -> SinkQuery:
+        """A query in ``folder``; the one that was there ``before``, changed."""
+        schema = schema if schema is not None else self.schema
+        sink = self._create_for(self._parse(target.options), schema)
+        query = SinkQuery(sink, schema, folder)
+        if before is not None:
+            query = SinkQuery(sink, schema, folder, before.query_id, before.done)
+        if EXACTLY_ONCE in self.connector.capabilities:
+            assert query.commits, "the connector declares exactly-once, but its sink is not a TwoPhaseCommitSink"
+        return query
 
     @pytest.fixture
     def query(self, target: SinkTarget, tmp_path: Path) -> SinkQuery:
         """A query that writes to ``target``, with its checkpoint beside it."""
-        query = SinkQuery(self._sink(target), self.schema, tmp_path / "penstock-checkpoint")
-        if EXACTLY_ONCE in self.connector.capabilities:
-            assert query.commits, "the connector declares exactly-once, but its sink is not a TwoPhaseCommitSink"
-        return query
+        return self._query(target, tmp_path / "penstock-checkpoint")
 
     @staticmethod
     def _needs_hidden_rows(query: SinkQuery) -> None:
@@ -117,177 +78,92 @@ class SinkSuite(ConnectorSuite):
         if isinstance(query.sink, IdempotentSink):
             pytest.skip("an idempotent sink writes in place")
 
-    # --- basics -------------------------------------------------------------------------------------------------------
-
-    @proves(STREAM_WRITE)
-    def test_rows_arrive(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: the sink writes.
-
-        Steps: three batches of one to three tasks, one of them without rows.
-        Pass: every row can be read once.
-        If it fails: look at write() and commit(); rows of a task's later Arrow batches are the ones often forgotten.
-        """
-        query.run_all(self._batches())
-        assert self._seen(target) == self._ids()
-
-    @proves(STREAM_WRITE)
-    def test_batches_without_rows(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: triggers without data, tasks without rows and Arrow batches without rows are everyday events.
-
-        Steps: a batch without tasks, tasks without Arrow batches, an Arrow batch of no rows, then one row.
-        Pass: no error, and the one row can be read once.
-        If it fails: make connections and files with the first row only; a task without rows has nothing to commit.
-        """
-        empty = self.batch([])
-        query.run_all([[], [[], []], [[empty], [empty, empty]], [[empty, self.batch([0]), empty]], []])
-        assert self._seen(target) == Counter([0])
-
-    @proves(STREAM_WRITE)
-    def test_metrics_count_rows(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: the query's progress shows what was written.
-
-        Steps: one batch of two tasks; the metrics of their results are added up.
-        Pass: 'rows_written' is the number of rows.
-        If it fails: add it to context.metrics in prepare_commit, when the rows are known to be there.
-        """
-        results = query.tasks(0, self._batches([(3, 2)])[0])
-        assert sum(result.metrics.get("rows_written", 0) for result in results) == 5
-
-    @proves(RESCALING)
-    def test_scale_up_and_down(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: a query goes on with another number of tasks, also after a restart.
-
-        Steps: batches of one, four, two and one tasks, with a restart of the driver before each.
-        Pass: every row can be read once.
-        If it fails: state must not be tied to a writer's index: see TwoPhaseCommitSink.owner_key.
-        """
-        shape = [(2,), (3, 1, 2, 2), (1, 5), (4,)]
-        for batch_id, shares in enumerate(self._batches(shape)):
-            query.restart()
-            query.run(batch_id, shares)
-        query.finish()
-        assert self._seen(target) == self._ids(shape)
-
-    @proves(STREAM_WRITE)
-    def test_the_sink_can_be_pickled(self, query: SinkQuery) -> None:
-        """Purpose: the sink is made on the driver and sent to every task.
-
-        Steps: it is pickled and unpickled.
-        Pass: that works, and takes less than 1 MB.
-        If it fails: keep configuration only; open connections and files in create_writer and create_committer.
-        """
-        pickled = pickle.dumps(query.sink)
-        assert len(pickled) < 1_000_000
-        assert type(pickle.loads(pickled)) is type(query.sink)
-
-    # --- data ---------------------------------------------------------------------------------------------------------
-
-    def text_of(self, row: Mapping[str, Any]) -> str | None:
-        """The text of a row that was read; ``None`` if rows have none."""
-        text = row.get("text")
-        return None if text is None else str(text)
-
-    def with_texts(self, ids: Sequence[int], texts: Sequence[str]) -> pa.RecordBatch | None:
-        """Rows with these texts, for the cases about text; ``None`` if rows have none."""
-        batch = self.batch(ids)
-        at = batch.schema.get_field_index("text")
-        return None if at < 0 else batch.set_column(at, batch.schema.field(at), pa.array(texts, pa.string()))
-
-    @proves(STREAM_WRITE)
-    @pytest.mark.parametrize("name", SPARK_TYPES)
-    def test_every_type_is_written_or_refused(self, target: SinkTarget, tmp_path: Path, name: str) -> None:
-        """Purpose: a column of any of Spark's types, with its extremes and with nulls.
-
-        Steps: rows with one more column, of that type, are written.
-        Pass: the sink refuses the schema, or a value, with an error that says so; or every row can be read once.
-        If it fails: refuse types in validate_schema, with BadConfigurationError; values with BadDataError.
-        """
-        kind, values = SPARK_TYPES[name]
-        column = pa.array([None, *values, None], kind)
-        schema = self.schema.append(pa.field("extra", kind))
-        rows = self.batch(range(len(column)))
-        batch = pa.RecordBatch.from_arrays([*rows.columns, column], schema=schema)
-        try:
-            sink = self._sink(target, schema)
-            query = SinkQuery(sink, schema, tmp_path / "penstock-checkpoint")
-            query.run_all([[[batch]]])
-        except (BadConfigurationError, BadDataError):
-            return
-        assert self._seen(target) == Counter(range(len(column)))
-
-    @proves(STREAM_WRITE)
-    def test_text_arrives_as_it_is(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: no text is taken for something else: quotes, line ends, other scripts, 70,000 characters.
-
-        Steps: one row for each of such texts.
-        Pass: each can be read as it was written.
-        If it fails: escape, or better pass values apart from the statement.
-        """
-        batch = self.with_texts(range(len(ODD_TEXTS)), ODD_TEXTS)
-        if batch is None:
-            pytest.skip("rows have no text")
-        query.run_all([[[batch]]])
-        read = {self.id_of(row): self.text_of(row) for row in target.read()}
-        assert read == dict(enumerate(ODD_TEXTS))
-
-    @proves(STREAM_WRITE)
-    def test_a_huge_row_is_written_or_refused(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: one row of 16 MiB among small ones.
-
-        Steps: a batch with it; if that is refused, a batch without it.
-        Pass: all rows can be read once; or it is refused with an error, and the other batch can be read once.
-        If it fails: a row that is too large is BadDataError (or FatalError), and nothing of its batch may be visible.
-        """
-        batch = self.with_texts([0, 1, 2], ["a", "x" * (16 << 20), "c"])
-        if batch is None:
-            pytest.skip("rows have no text")
-        try:
-            query.run_all([[[batch]]])
-        except PenstockError:
-            query.restart()
-            query.run_all([[[self.batch([0, 2])]]])
-            assert self._seen(target) == Counter([0, 2])
-        else:
-            assert self._seen(target) == Counter([0, 1, 2])
-
-    # --- options ------------------------------------------------------------------------------------------------------
-
-    @proves(STREAM_WRITE)
-    def test_an_unknown_option_is_refused(self, target: SinkTarget) -> None:
-        """Purpose: a typing error must not silently do something else.
-
-        Steps: an option that does not exist, spelled nearly as one that does.
-        Pass: BadConfigurationError that names it.
-        If it fails: declare every option in sink_options; an open_prefix must not swallow all names.
-        """
-        connector = self.connector()
-        assert connector.sink_options is not None
-        with pytest.raises(BadConfigurationError, match="noSuchOptionAtAll"):
-            connector.sink_options.parse({**target.options, "noSuchOptionAtAll": "1"}, owner="sink under test")
-
-    @proves(STREAM_WRITE)
-    def test_secrets_are_never_shown(self, target: SinkTarget) -> None:
-        """Purpose: passwords must not end up in logs, offsets or error texts.
-
-        Steps: every option that is declared secret is given a value that is searched for in what is printed of the
-        options and of the sink.
-        Pass: it is nowhere.
-        If it fails: leave secret fields out of the repr (dataclasses.field(repr=False)).
-        """
-        connector = self.connector()
-        assert connector.sink_options is not None
-        for option in connector.sink_options:
-            if not option.secret:
-                continue
-            texts = {**target.options, option.name: "s3cr3t-of-the-kit"}
-            try:
-                options = connector.sink_options.parse(texts, owner="sink under test")
-                shown = f"{options!r} {options} {connector.create_sink(options, self.schema)!r}"
-            except PenstockError as error:
-                shown = f"{error} {error!r}"
-            assert "s3cr3t-of-the-kit" not in shown, f"the value of '{option.name}' is shown"
-
     # --- exactly once -------------------------------------------------------------------------------------------------
+
+    @proves(STREAM_WRITE)
+    def test_many_rows_in_bounded_memory(self, query: SinkQuery, target: SinkTarget) -> None:
+        """Purpose: a task may get more rows than fit into memory.
+
+        Steps: one task writes ``many`` rows of 200 bytes, in Arrow batches of 5,000.
+        Pass: the process grows by less than ``most_memory_bytes``, and every row can be read once.
+        If it fails: hand rows on while they come; bound what waits in queues.
+        """
+        text = "x" * 200
+
+        def share() -> Iterator[pa.RecordBatch]:
+            for first in range(0, self.many, 5_000):
+                ids = range(first, min(first + 5_000, self.many))
+                yield self.with_texts(ids, [text] * len(ids)) or self.batch(ids)
+
+        query.run(0, [[self.batch([self.many])]])  # what a first batch costs is not the point
+        grown = peak_growth_bytes(lambda: query.run(1, [share()]))
+        query.finish()
+        assert grown < self.most_memory_bytes, f"the task grew by {grown >> 20} MiB"
+        assert self._seen(target) == Counter(range(self.many + 1))
+
+    @pytest.mark.parametrize("change", ["a column more", "a column less"])
+    @proves(STREAM_WRITE)
+    def test_the_schema_changes(self, query: SinkQuery, target: SinkTarget, tmp_path: Path, change: str) -> None:
+        """Purpose: a query is changed, and started again from its checkpoint.
+
+        Steps: a batch; the driver ends in the middle of the second one's commit; the query goes on with a column more,
+        or less; if that is refused, it goes on as it was.
+        Pass: every row can be read once (at least once, for a sink that promises no more).
+        If it fails: refuse in validate_schema, with BadConfigurationError; what was decided is carried out still.
+        """
+        wider = self.schema.append(pa.field("added", pa.string()))
+        narrow_batches = self._batches()
+        wide_batches: list[Shares] = [[[_widened(b, wider) for b in s] for s in shares] for shares in narrow_batches]
+        before, after = (self.schema, narrow_batches), (wider, wide_batches)
+        if change == "a column less":
+            before, after = after, before
+        try:
+            old = self._query(target, tmp_path / "changing", before[0])
+            old.run(0, before[1][0])
+        except (BadConfigurationError, BadDataError):
+            return  # it takes no column more
+        if old.commits:
+            results = old.tasks(1, before[1][1])
+            with query_crashing(old, _DECIDED):
+                old.commit(1, results)
+        try:
+            new = self._query(target, tmp_path / "changing", after[0], old)
+            new.run_all(after[1])
+        except (BadConfigurationError, BadDataError):
+            old.restart()
+            old.run_all(before[1])
+        seen = self._seen(target)
+        assert not self._ids() - seen
+        if EXACTLY_ONCE in self.connector.capabilities:
+            assert seen == self._ids()
+
+    @pytest.mark.parametrize("moment", ["writing", "committing"])
+    @proves(STREAM_WRITE)
+    def test_the_system_is_away_for_a_while(self, query: SinkQuery, target: SinkTarget, moment: str) -> None:
+        """Purpose: servers restart, networks break.
+
+        Steps: the system can't be reached while tasks write, or while the batch is committed; it comes back; the query
+        is restarted.
+        Pass: RetriableError or OSError meanwhile, and every row can be read once (at least once) in the end.
+        If it fails: an error that may pass must not be fatal, nor be swallowed; give every call a time limit.
+        """
+        if target.unreachable is None:
+            pytest.skip("the target can not be made unreachable")
+        if moment == "committing" and not query.commits:
+            pytest.skip("the sink commits nothing")
+        batches = self._batches()
+        query.run(0, batches[0])
+        act = functools.partial(query.run, 1, batches[1])
+        if moment == "committing":
+            act = functools.partial(query.commit, 1, query.tasks(1, batches[1]))
+        with target.unreachable(), pytest.raises((OSError, RetriableError)):
+            act()
+        query.restart()
+        query.run_all(batches)
+        seen = self._seen(target)
+        assert not self._ids() - seen
+        if EXACTLY_ONCE in self.connector.capabilities:
+            assert seen == self._ids()
 
     @proves(EXACTLY_ONCE)
     def test_nothing_is_visible_before_the_commit(self, query: SinkQuery, target: SinkTarget) -> None:
@@ -386,7 +262,7 @@ class SinkSuite(ConnectorSuite):
 
         def fresh(at: int | str) -> tuple[SinkTarget, SinkQuery]:
             target = new_target()
-            return target, SinkQuery(self._sink(target), self.schema, tmp_path / f"checkpoint-{at}")
+            return target, self._query(target, tmp_path / f"checkpoint-{at}")
 
         target, query = fresh("dry")
         query.run_all(batches)
@@ -556,6 +432,11 @@ class SinkSuite(ConnectorSuite):
         query.restart()
         query.run_all(batches)
         assert self._seen(target) == self._ids()
+
+
+def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    added = pa.array([f"added {i}" for i in range(batch.num_rows)], pa.string())
+    return pa.RecordBatch.from_arrays([*batch.columns, added], schema=schema)
 
 
 class query_crashing:

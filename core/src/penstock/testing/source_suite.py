@@ -16,9 +16,9 @@ After the suites of Flink's connector test framework and the tests of its reader
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
-import pickle
 import threading
 import time
 from collections import Counter
@@ -28,11 +28,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from penstock.errors import BadConfigurationError, PenstockError
+from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError
 from penstock.plugins import ADMISSION_CONTROL, BATCH_READ, BOUNDED, DISCOVERY, RESUMABLE, STREAM_READ
-from penstock.source import Source
-from penstock.testing.capabilities import ConnectorSuite, proves
+from penstock.testing.capabilities import proves, refuses
+from penstock.testing.memory import peak_growth_bytes
 from penstock.testing.origin import SourceOrigin
+from penstock.testing.rows import SPARK_TYPES
+from penstock.testing.source_cases import SourceCases
 from penstock.testing.source_engine import SourceQuery
 
 __all__ = ["SourceSuite"]
@@ -41,32 +43,15 @@ __all__ = ["SourceSuite"]
 _PATIENCE_S = 30.0
 
 
-class SourceSuite(ConnectorSuite):
-    """See the module. What may be overridden: ``schema`` and :meth:`id_of`, for a source that gives other rows;
-    ``limit``: the option that bounds a micro-batch, with a value, and how many rows that lets through at most.
+class SourceSuite(SourceCases):
+    """See the module and :class:`penstock.testing.source_cases.SourceCases`. What may be overridden as well:
+    ``limit``: the option that bounds a micro-batch, with a value, and how many rows that lets through at most;
+    ``many``, the rows of the case about memory, and ``most_memory_bytes``, by how much a task may grow meanwhile.
     """
 
-    schema: ClassVar[pa.Schema] = pa.schema([("id", pa.int64())])
     limit: ClassVar[tuple[str, str, int] | None] = None
-
-    @pytest.fixture
-    def origin(self) -> SourceOrigin:
-        """To be overridden: where the source reads from, empty at first."""
-        raise NotImplementedError("write a fixture 'origin' that returns a penstock.testing.SourceOrigin")
-
-    def id_of(self, row: Mapping[str, Any]) -> int:
-        """Which of the rows that were put there it is."""
-        return int(row["id"])
-
-    # --- the source ---------------------------------------------------------------------------------------------------
-
-    def _source(self, origin: SourceOrigin, **more: str) -> Source[Any, Any]:
-        connector = self.connector()
-        assert connector.source_options is not None, f"{self.connector.__name__} declares no source_options"
-        options = connector.source_options.parse({**origin.options, **more}, owner="source under test")
-        source = connector.create_source(options)
-        source.validate_schema(self.schema)
-        return source
+    many: ClassVar[int] = 1_000_000
+    most_memory_bytes: ClassVar[int] = 128 << 20
 
     @pytest.fixture
     def query(self, origin: SourceOrigin) -> Iterable[SourceQuery]:
@@ -366,49 +351,174 @@ class SourceSuite(ConnectorSuite):
             assert isinstance(split.split_id, str) and split.size_bytes >= 0 and isinstance(split.group, str)
         assert len({split.split_id for split in splits}) == len(splits)
 
-    @proves(STREAM_READ)
-    def test_the_source_can_be_pickled(self, query: SourceQuery) -> None:
-        """Purpose: the source is made on the driver and sent to every task.
+    # --- data ---------------------------------------------------------------------------------------------------------
 
-        Steps: it is pickled and unpickled.
-        Pass: that works, and takes less than 1 MB.
-        If it fails: keep configuration only; open connections in create_enumerator and create_reader.
+    @proves(BATCH_READ)
+    @pytest.mark.parametrize("name", SPARK_TYPES)
+    def test_every_type_is_read_or_refused(self, origin: SourceOrigin, name: str) -> None:
+        """Purpose: a column of any of Spark's types, with its extremes and with nulls.
+
+        Steps: rows with one more column, of that type, are put there and read.
+        Pass: the source refuses the schema, with an error that says so; or every value is as it was put there.
+        If it fails: refuse types in validate_schema, with BadConfigurationError.
         """
-        pickled = pickle.dumps(query.source)
-        assert len(pickled) < 1_000_000
-        assert type(pickle.loads(pickled)) is type(query.source)
-
-    # --- options ------------------------------------------------------------------------------------------------------
+        if origin.put_table is None:
+            pytest.skip("rows of this source are always the same")
+        kind, values = SPARK_TYPES[name]
+        column = pa.array([None, *values, None], kind)
+        table = pa.table({"id": pa.array(range(len(column)), pa.int64()), "extra": column})
+        try:
+            origin.put_table(table)
+        except NotImplementedError:
+            pytest.skip("the system has no such type")
+        try:
+            source = self._create_for(self._parse(origin.options), table.schema)
+            rows = SourceQuery(source, table.schema).read_all_now()
+        except (BadConfigurationError, BadDataError):
+            return
+        read = pa.Table.from_pylist(sorted(rows, key=lambda row: int(row["id"])), table.schema)
+        assert repr(read.column("extra").to_pylist()) == repr(column.to_pylist())  # as text: nan equals nothing
 
     @proves(STREAM_READ)
-    def test_an_unknown_option_is_refused(self, origin: SourceOrigin) -> None:
-        """Purpose: a typing error must not silently do something else.
+    def test_many_rows_in_bounded_memory(self, origin: SourceOrigin) -> None:
+        """Purpose: a task may read more rows than fit into memory.
 
-        Steps: an option that does not exist.
-        Pass: BadConfigurationError that names it.
-        If it fails: declare every option in source_options; a prefix must not swallow all names.
+        Steps: ``many`` rows are put there; batches are planned and read until they have come.
+        Pass: the process grows by less than ``most_memory_bytes`` while tasks read, and as many rows have come.
+        If it fails: bound the elements that a fetch returns to a few MiB.
         """
-        with pytest.raises(BadConfigurationError, match="noSuchOptionAtAll"):
-            self._source(origin, noSuchOptionAtAll="1")
+        origin.put(range(self.many))
+        query = SourceQuery(self._source(origin), self.schema)
+        read = 0
+
+        def read_batch(batch: int) -> None:
+            nonlocal read
+            for splits in query.tasks(batch):
+                for part in query.read_task(splits):
+                    read += part.num_rows
+
+        try:
+            while read < self.many:
+                batch = self._plan(query)
+                grown = peak_growth_bytes(functools.partial(read_batch, batch))
+                query.commit(batch)
+                assert grown < self.most_memory_bytes, f"the tasks grew by {grown >> 20} MiB"
+            assert read == self.many
+        finally:
+            query.stop()
 
     @proves(STREAM_READ)
-    def test_secrets_are_never_shown(self, origin: SourceOrigin) -> None:
-        """Purpose: passwords must not end up in logs, offsets or error texts.
+    def test_more_slots_than_splits(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: readers without a split are idle, and nothing waits for them.
 
-        Steps: every option that is declared secret is given a value that is searched for in what is printed of the
-        options and of the source.
-        Pass: it is nowhere.
-        If it fails: leave secret fields out of the repr (dataclasses.field(repr=False)).
+        Steps: one row, and 16 slots.
+        Pass: the row is read once, and no task is without a split.
+        If it fails: assign_splits must not make tasks without splits.
         """
-        connector = self.connector()
-        assert connector.source_options is not None
-        for option in connector.source_options:
-            if not option.secret:
-                continue
-            name = option.name.replace("*", "password")
-            try:
-                options = connector.source_options.parse({**origin.options, name: "s3cr3t-of-the-kit"}, owner="source")
-                shown = f"{options!r} {options} {connector.create_source(options)!r}"
-            except PenstockError as error:
-                shown = f"{error} {error!r}"
-            assert "s3cr3t-of-the-kit" not in shown, f"the value of '{option.name}' is shown"
+        origin.put([0])
+        query.restart(parallelism=16)
+        batch = self._plan(query)
+        assert all(query.tasks(batch))
+        assert self._ids(query.read(batch)) == Counter([0])
+
+    @proves(RESUMABLE)
+    def test_the_system_is_away_for_a_while(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: servers restart, networks break.
+
+        Steps: a batch is planned; the system can't be reached while it is read; it comes back; the query is restarted.
+        Pass: RetriableError or OSError meanwhile, and every row has come once in the end.
+        If it fails: an error that may pass must not be fatal, nor taken for the end; give every call a time limit.
+        """
+        if origin.unreachable is None:
+            pytest.skip("the origin can not be made unreachable")
+        self._put(origin, 0, 10, 20)
+        batch = self._plan(query)
+        with origin.unreachable(), pytest.raises((OSError, RetriableError)):
+            query.read(batch)
+        query.restart()
+        seen = self._ids(query.read(batch))
+        query.commit(batch)
+        self._put(origin, 10, 10, 20)
+        assert seen + self._read_until(query, Counter(range(20)) - seen) == Counter(range(20))
+
+    # --- what is not declared -----------------------------------------------------------------------------------------
+
+    @refuses(STREAM_READ)
+    def test_streams_are_refused(self, given: Mapping[str, str]) -> None:
+        """Purpose: a connector that can't read streams says so.
+
+        Steps: Spark asks for a stream reader.
+        Pass: BadConfigurationError that says what can't be done.
+        If it fails: declare the capability, or leave source_options out.
+        """
+        with self._refused(STREAM_READ):
+            self._data_source(given).streamReader(self._struct(self.schema))
+
+    @refuses(BATCH_READ)
+    def test_batch_reads_are_refused(self, given: Mapping[str, str]) -> None:
+        """Purpose: a connector that can't read a batch says so.
+
+        Steps: Spark asks for a reader.
+        Pass: BadConfigurationError that says what can't be done.
+        If it fails: declare the capability, or leave source_options out.
+        """
+        with self._refused(BATCH_READ):
+            self._data_source(given).reader(self._struct(self.schema))
+
+    @refuses(BOUNDED)
+    def test_a_stream_does_not_end(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: a query that is meant to go on is not stopped.
+
+        Steps: everything there is, is read.
+        Pass: no offset says that it is the final one.
+        If it fails: SplitEnumerator.has_ended is for sources that are declared to be bounded.
+        """
+        origin.put(range(5))
+        self._read_until(query, Counter(range(5)))
+        assert not any(json.loads(offset).get("final") for offset in query.offsets)
+
+    @refuses(RESUMABLE)
+    def test_a_restart_fails_or_goes_on(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: a source that can't go on where it was does not hang, nor break in strange ways.
+
+        Steps: a batch is read and noted; the driver is restarted; more rows come.
+        Pass: later rows are read, or the restart fails with an error of Penstock's.
+        If it fails: tell what a restart can't do, with FatalError or DataLostError.
+        """
+        origin.put(range(10))
+        batch = self._plan(query)
+        query.read(batch)
+        query.commit(batch)
+        try:
+            query.restart()
+            query.plan()  # connects again
+            origin.put(range(10, 20))
+            rows = query.read(self._plan(query))
+        except PenstockError:
+            return
+        assert rows
+
+    @refuses(ADMISSION_CONTROL)
+    def test_a_batch_takes_everything(self, query: SourceQuery) -> None:
+        """Purpose: what is said of limits holds.
+
+        Steps: the source is asked for its limits.
+        Pass: it has none.
+        If it fails: declare the capability, so that it is proven.
+        """
+        limits = query.source.read_limits()
+        assert (limits.max_groups, limits.max_bytes, limits.max_records) == (None, None, None)
+
+    @refuses(DISCOVERY)
+    def test_rows_that_come_later_do_no_harm(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: a source that looks only once is not confused by what comes later.
+
+        Steps: rows are put there and read; more are put there.
+        Pass: the first rows have come once, and no error.
+        If it fails: fix what is there when the stream begins.
+        """
+        origin.put(range(10))
+        seen = self._read_until(query, Counter(range(10)))
+        origin.put(range(10, 20))
+        seen += self._ids(query.run_batch())
+        assert not seen - Counter(range(20)) and not Counter(range(10)) - seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,12 @@ class SinkTarget:
     sees there now, as dictionaries; ``hidden`` names what is there and not visible (staged files, open transactions),
     for the cases that say that nothing lingers: leave it out if that can't be told. ``lose`` makes everything that was
     prepared and not committed impossible to commit (removes staged files, ends transactions): leave it out if nothing
-    can do that.
+    can do that. ``unreachable`` is a context in which the system does not answer, and loses nothing (its server is
+    stopped, its folder is away): leave it out if that can't be had.
     """
 
     options: Mapping[str, str]
     read: Callable[[], Sequence[Mapping[str, Any]]]
     hidden: Callable[[], Sequence[str]] | None = None
     lose: Callable[[], object] | None = None
+    unreachable: Callable[[], AbstractContextManager[object]] | None = None

@@ -1,4 +1,4 @@
-"""The smallest source that passes the kit, to begin from: the numbers in a local file that grows, one in each line.
+"""A small source with an enumerator and a reader of its own, to begin from: numbers in a local file that grows.
 
 A split is a range of bytes that ends behind a line's end; the state is how far has been handed out.
 """

@@ -1,0 +1,41 @@
+"""How much memory something takes, measured from outside of it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["peak_growth_bytes"]
+
+_STATM = Path("/proc/self/statm")
+
+
+def _resident_bytes() -> int:
+    """What this process has in memory now; where the system does not tell, the most it ever had."""
+    if _STATM.exists():
+        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def peak_growth_bytes(work: Callable[[], object]) -> int:
+    """By how much this process was larger at its largest, while ``work`` ran, than before. Looks every 10 ms."""
+    before = most = _resident_bytes()
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not done.wait(0.01):
+            most = max(most, _resident_bytes())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        work()
+    finally:
+        done.set()
+        watcher.join()
+    return max(most, _resident_bytes()) - before

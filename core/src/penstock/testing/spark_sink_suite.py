@@ -1,0 +1,94 @@
+"""The cases of a sink on real Spark. An author gives the fixture of the other suite to a second class::
+
+    class TestNotesOnSpark(SparkSinkSuite):
+        connector = NotesConnector
+        new_target = TestNotes.new_target
+
+The session is the fixture ``penstock_spark``: two cores of this machine, or whatever session the author's tests have
+made before. Processes are killed with SIGKILL from within (:mod:`penstock.testing.spark_engine`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import monotonically_increasing_id
+
+from penstock.plugins import BATCH_WRITE, EXACTLY_ONCE, STREAM_WRITE
+from penstock.testing.capabilities import proves
+from penstock.testing.sink_cases import SinkCases
+from penstock.testing.spark_engine import KillingFuse, SparkSinkQuery
+from penstock.testing.target import SinkTarget
+
+__all__ = ["SparkSinkSuite"]
+
+
+@pytest.mark.spark
+class SparkSinkSuite(SinkCases):
+    """See the module and :class:`penstock.testing.sink_cases.SinkCases`."""
+
+    @pytest.fixture(autouse=True)
+    def _session(self, penstock_spark: SparkSession) -> None:
+        self._spark = penstock_spark
+
+    def _query(
+        self, target: SinkTarget, folder: Path, schema: pa.Schema | None = None, fuse: KillingFuse | None = None
+    ) -> SparkSinkQuery:
+        wanted = schema if schema is not None else self.schema
+        return SparkSinkQuery(self._spark, self.connector, target.options, wanted, folder, fuse)
+
+    @pytest.mark.parametrize(
+        "step", ["before write", "after prepare_commit", "before commit", "half way through commit", "after commit"]
+    )
+    @proves(STREAM_WRITE)
+    def test_a_process_is_killed(self, target: SinkTarget, tmp_path: Path, step: str) -> None:
+        """Purpose: executors are lost, and drivers.
+
+        Steps: three batches; the first Python process that comes to the step is killed; the query is started again if
+        Spark does not carry on by itself.
+        Pass: every row can be read once; at least once, for a sink that promises no more.
+        If it fails: see test_a_crash_at_every_step, which does the same without Spark, at more steps.
+        """
+        query = self._query(target, tmp_path / "killed", fuse=KillingFuse(step, tmp_path / "burnt"))
+        query.run_all(self._batches())
+        seen = self._seen(target)
+        assert not self._ids() - seen
+        if EXACTLY_ONCE in self.connector.capabilities:
+            assert seen == self._ids()
+
+    @proves(BATCH_WRITE)
+    def test_a_batch_write(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: ``df.write`` works.
+
+        Steps: rows are written in three tasks, twice.
+        Pass: every row can be read once.
+        If it fails: a batch write has no checkpoint, and no batch before or after it.
+        """
+        shape = [(3, 2, 4), (1, 5, 2)]
+        for shares in self._batches(shape):
+            self._query(target, tmp_path).write_batch(shares)
+        assert self._seen(target) == self._ids(shape)
+
+    @proves(BATCH_WRITE)
+    def test_a_batch_write_that_fails(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a write that failed leaves nothing, where that is promised.
+
+        Steps: the last of three tasks fails; the rows are written again.
+        Pass: the error comes through; every row can be read once (at least once) in the end.
+        If it fails: Committer.abort must throw away what the other tasks have prepared.
+        """
+        shares = self._batches([(3, 2, 4)])[0]
+        query = self._query(target, tmp_path)
+        first, *others = self.schema.names
+        frame = query.frame(shares).withColumn("number", monotonically_increasing_id())
+        broken = f"if(number = 8, raise_error('poison'), {first}) as {first}"
+        with pytest.raises(Exception, match="poison"):
+            query.save(frame.repartition(3).selectExpr(broken, *others))
+        query.write_batch(shares)
+        seen = self._seen(target)
+        assert not self._ids([(3, 2, 4)]) - seen
+        if EXACTLY_ONCE in self.connector.capabilities:
+            assert seen == self._ids([(3, 2, 4)])
