@@ -167,6 +167,7 @@ class _SharesSplits(LinesReader):
         self._splits = self.shared
 
 
+#: What is wrong with each source -> the case that must fail, and the source.
 SOURCE_FLAWS: dict[str, SourceFlaw] = {
     "offsets that go back": SourceFlaw("test_a_restart_at_every_step", _with_enumerator(_GoesBack)),
     "never stands still": SourceFlaw("test_an_idle_stream_stands_still", _with_enumerator(_NeverStandsStill)),
