@@ -43,6 +43,7 @@ __all__ = [
     "Capability",
     "Connector",
     "InstalledConnector",
+    "core_problem",
     "find_connector",
     "installed_connectors",
 ]
@@ -152,6 +153,11 @@ def _core_range(distribution: Distribution | None) -> tuple[str, str]:
             )
             return str(requirement.specifier), problem
     return "", ""
+
+
+def core_problem(distribution: Distribution | None) -> str:
+    """Why a plugin's distribution can't be used with this core, by its metadata alone; empty if it fits."""
+    return _core_range(distribution)[1]
 
 
 def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[InstalledConnector]:
