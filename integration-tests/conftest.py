@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+from environments import WheelHouse
+
 HERE = Path(__file__).parent
 
 
@@ -150,6 +152,12 @@ def csv_files(tmp_path: Path) -> Callable[..., range]:
         return range(first + files * rows)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> WheelHouse:
+    """Wheels of any project, each built once."""
+    return WheelHouse(tmp_path_factory.mktemp("wheels"))
 
 
 class S3:

@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
-import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import pytest
+
+from environments import Environment
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "examples" / "penstock-sqlite"
 
 
-def run(*command, **environment):
-    ours = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")  # would lead back to the workspace
-    variables = {name: text for name, text in os.environ.items() if name not in ours}
-    variables |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment}
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=variables, check=False)
-    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory):
-    """Built as they would be published, from copies: nothing is left in the sources."""
-    folder = tmp_path_factory.mktemp("wheels")
-    for project in (ROOT / "core", PLUGIN):
-        copy = tmp_path_factory.mktemp("source") / project.name
-        shutil.copytree(project, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-        pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
-        run(*pip, "--wheel-dir", folder, copy)
-    return sorted(folder.glob("*.whl"))
-
-
-@pytest.fixture(scope="module")
-def python(wheels, tmp_path_factory):
-    """The Python of an environment in which there is only what the wheels ask for, in the locked versions."""
-    home = tmp_path_factory.mktemp("empty")
-    venv.create(home, with_pip=True)
-    core, plugin = wheels
-    pip = (home / "bin" / "python", "-m", "pip", "install", "--quiet", "--constraint", ROOT / "requirements-dev.txt")
-    run(*pip, f"{core}[testing]", plugin)
-    return home / "bin" / "python"
+def environment(wheels, tmp_path_factory):
+    """In which there is only what the wheels of core and plugin ask for, and the kit."""
+    built = [wheels.wheel(ROOT / "core"), wheels.wheel(PLUGIN)]
+    made = Environment(tmp_path_factory.mktemp("empty"), built, ["penstock[testing]"])
+    assert "No broken requirements" in made.check()
+    return made
 
 
 @pytest.fixture
@@ -65,7 +40,8 @@ import penstock
 from pyspark.sql import SparkSession
 
 path, checkpoint = sys.argv[1:]
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+         .config("spark.sql.shuffle.partitions", 2).getOrCreate())
 penstock.register(spark)
 orders = (spark.readStream.format("penstock.sqlite").option("path", path).option("table", "orders")
           .option("rowsPerSplit", 100).option("splitsPerTrigger", 4).load())
@@ -78,23 +54,22 @@ print(spark.read.format("penstock.sqlite").option("path", path).option("table", 
 """
 
 
-def test_the_plugin_is_found_through_its_entry_point(python):
-    listed = json.loads(run(python.parent / "penstock", "list", "--json"))["connectors"]
+def test_the_plugin_is_found_through_its_entry_point(environment):
+    listed = json.loads(environment.penstock("list", "--json"))["connectors"]
     assert [one["format"] for one in listed] == ["penstock.sqlite"] and listed[0]["fits"]
-    assert "rowsPerSplit" in run(python.parent / "penstock", "describe", "sqlite")
+    assert "rowsPerSplit" in environment.penstock("describe", "sqlite")
 
 
-def test_its_own_tests_pass_there(python, tmp_path):
+def test_its_own_tests_pass_there(environment, tmp_path):
     tests = shutil.copytree(PLUGIN / "tests", tmp_path / "tests")
-    text = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
+    text = environment.run("pytest", "-q", "-p", "no:cacheprovider", tests).stdout
     assert "exactly-once: declared and proven" in text and "failed" not in text
 
 
-def test_a_spark_job_with_it(python, shop, tmp_path):
+@pytest.mark.spark
+def test_a_spark_job_with_it(environment, shop, tmp_path):
     (tmp_path / "job.py").write_text(JOB)
-    text = run(
-        python, tmp_path / "job.py", shop, tmp_path / "ck", SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=str(python)
-    )
+    text = environment.run("python", tmp_path / "job.py", shop, tmp_path / "ck").stdout
     assert int(text.split()[1]) >= 3, "read in steps of 400 row ids"
     with sqlite3.connect(shop) as database:
         found = dict(database.execute("select customer, amount from totals"))
@@ -103,19 +78,12 @@ def test_a_spark_job_with_it(python, shop, tmp_path):
     assert min(stamps) > 1_600_000_000_000_000
 
 
-def test_a_new_connector_is_installed_and_passes_at_once(python, tmp_path):
+def test_a_new_connector_is_installed_and_passes_at_once(environment, wheels, tmp_path):
     """As its README says: pip install -e . && pytest."""
-    run(python.parent / "penstock", "new", "connector", "notes", "--directory", tmp_path)
+    environment.penstock("new", "connector", "notes", "--directory", str(tmp_path))
     project = tmp_path / "penstock-notes"
-    build = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
-    run(*build, "--wheel-dir", tmp_path, project)
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", *tmp_path.glob("*.whl"))
-    text = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", project)
+    environment.install(wheels.wheel(project))
+    text = environment.run("pytest", "-q", "-p", "no:cacheprovider", project).stdout
     assert "exactly-once: declared and proven" in text and "stream-read: declared and proven" in text
-    assert "penstock.notes" in run(python.parent / "penstock", "list")
-    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "penstock-notes")
-
-
-def test_without_a_connector_penstock_says_how_to_get_one(python):
-    run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "penstock-sqlite")
-    assert "pip install" in run(python.parent / "penstock", "list")
+    assert "penstock.notes" in environment.penstock("list")
+    environment.uninstall("penstock-notes")

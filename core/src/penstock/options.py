@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 
-__all__ = ["Option", "OptionSet", "OptionValues", "load_object", "parse_bytes", "parse_duration_ms"]
+__all__ = ["Option", "OptionSet", "OptionValues", "load_object", "nearest_hint", "parse_bytes", "parse_duration_ms"]
 
 Kind = Literal["string", "int", "float", "bool", "bytes", "duration", "choice"]
 
@@ -117,7 +117,7 @@ class Option:
         if self.kind == "choice":
             by_lower = {choice.lower(): choice for choice in self.choices}
             if value.lower() not in by_lower:
-                near = _nearest(value, self.choices)
+                near = nearest_hint(value, self.choices)
                 raise BadConfigurationError(
                     f"option '{self.name}': {text!r} is not one of {', '.join(self.choices)}{near}"
                 )
@@ -127,7 +127,8 @@ class Option:
         return value
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def nearest_hint(name: str, names: Iterable[str]) -> str:
+    """What ends a message: ``"; did you mean 'path'?"``, with the one of ``names`` that is like ``name``; or ``""``."""
     by_lower = {candidate.lower(): candidate for candidate in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     return f"; did you mean '{by_lower[found[0]]}'?" if found else ""
@@ -216,7 +217,7 @@ class OptionSet(tuple[Option, ...]):
             if option is None and name.lower() in skipped:
                 continue
             if option is None:
-                near = _nearest(name, (o.name for o in self))
+                near = nearest_hint(name, (o.name for o in self))
                 raise BadConfigurationError(f"{owner} has no option '{name}'{near}")
             texts[name if option.is_prefix else option.name] = text
         missing = [o.name for o in self if o.required and o.name not in texts]

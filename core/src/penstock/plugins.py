@@ -22,21 +22,47 @@ from packaging.utils import canonicalize_name
 
 from penstock._version import __version__
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionSet, OptionValues, _nearest
+from penstock.options import OptionSet, OptionValues, nearest_hint
 from penstock.sink import Sink
 from penstock.source import Source
 
 if TYPE_CHECKING:
     from penstock.dev import DevServer
 
-__all__ = ["Capability", "Connector", "InstalledConnector", "find_connector", "installed_connectors"]
+__all__ = [
+    "ADMISSION_CONTROL",
+    "BATCH_READ",
+    "BATCH_WRITE",
+    "BOUNDED",
+    "DISCOVERY",
+    "EXACTLY_ONCE",
+    "RESCALING",
+    "RESUMABLE",
+    "STREAM_READ",
+    "STREAM_WRITE",
+    "Capability",
+    "Connector",
+    "InstalledConnector",
+    "core_problem",
+    "find_connector",
+    "installed_connectors",
+]
 
 GROUP = "penstock.connectors"
 
 #: What a connector can say of itself; the conformance kit proves a yes and that a no is refused cleanly.
 Capability = str
-BATCH_READ, STREAM_READ, BATCH_WRITE, STREAM_WRITE = "batch-read", "stream-read", "batch-write", "stream-write"
-EXACTLY_ONCE, RESCALING, ADMISSION_CONTROL, DISCOVERY = "exactly-once", "rescaling", "admission-control", "discovery"
+BATCH_READ = "batch-read"
+STREAM_READ = "stream-read"
+BATCH_WRITE = "batch-write"
+STREAM_WRITE = "stream-write"
+EXACTLY_ONCE = "exactly-once"
+#: A query goes on with more or fewer tasks.
+RESCALING = "rescaling"
+#: An option bounds how much a micro-batch reads.
+ADMISSION_CONTROL = "admission-control"
+#: What is added while a stream runs is found.
+DISCOVERY = "discovery"
 #: A stream that goes on where it was after any restart, without losing a row.
 RESUMABLE = "resumable"
 #: A stream of what was there when it began; it is read in steps, and ends.
@@ -129,6 +155,11 @@ def _core_range(distribution: Distribution | None) -> tuple[str, str]:
     return "", ""
 
 
+def core_problem(distribution: Distribution | None) -> str:
+    """Why a plugin's distribution can't be used with this core, by its metadata alone; empty if it fits."""
+    return _core_range(distribution)[1]
+
+
 def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[InstalledConnector]:
     """Every installed connector, fitting or not, by name. Imports none of them."""
     listed: dict[str, InstalledConnector] = {}
@@ -149,5 +180,5 @@ def find_connector(name: str) -> InstalledConnector:
     for connector in all_found:
         if connector.name == short:
             return connector
-    near = _nearest(short, (connector.name for connector in all_found))
+    near = nearest_hint(short, (connector.name for connector in all_found))
     raise BadConfigurationError(f"no connector '{short}' is installed{near or f': pip install penstock-{short}'}")

@@ -24,6 +24,7 @@ __all__ = ["app"]
 
 _PARTITIONS_SHOWN = 6
 
+#: The command ``penstock kafka``.
 app = typer.Typer(help="Looks after Kafka: transactions left open.", no_args_is_help=True, add_completion=False)
 _transactions = typer.Typer(help="Open transactions: list them, commit or abort them by hand.", no_args_is_help=True)
 app.add_typer(_transactions, name="transactions")

@@ -16,6 +16,7 @@ from penstock.errors import BadConfigurationError, PenstockError
 
 __all__ = ["app", "main"]
 
+#: The command ``penstock``, with its subcommands.
 app = typer.Typer(
     name="penstock",
     cls=PluginCommands,

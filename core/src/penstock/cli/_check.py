@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.cli._located import Mistake
 from penstock.cli._pipeline import Endpoint, Pipeline, PythonEntry, Reading, SourceSpec, read_pipeline
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionSet, _nearest
+from penstock.options import OptionSet, nearest_hint
 from penstock.plugins import Connector, find_connector, installed_connectors
 
 __all__ = ["check_pipeline"]
@@ -83,7 +83,7 @@ def _check_foreign(endpoint: Endpoint, role: str, reading: Reading) -> None:
         endpoint.format_at.complain(f"unknown format '{endpoint.format}'; did you mean 'penstock.{name}'?")
         return
     may_come_from_a_jar = "." in name or any(key.startswith("spark.jars") for key in reading.spark)
-    hint = _nearest(name, (*known, *ours))
+    hint = nearest_hint(name, (*known, *ours))
     if name not in known and not may_come_from_a_jar and hint:
         endpoint.format_at.complain(f"unknown format '{endpoint.format}'{hint}")
 
@@ -103,7 +103,7 @@ def _check_options(endpoint: Endpoint, owner: str, declared: OptionSet) -> None:
         elif name.lower() == "checkpointlocation":
             key.complain("the checkpoint is not an option here: write the key 'checkpoint' at the top level")
         else:
-            key.complain(f"{owner} has no option '{name}'{_nearest(name, (o.name for o in declared))}")
+            key.complain(f"{owner} has no option '{name}'{nearest_hint(name, (o.name for o in declared))}")
     for option in declared:
         if option.required and option.name not in given:
             endpoint.at.complain(f"{owner} needs the option '{option.name}': {option.doc}")
@@ -124,7 +124,7 @@ def _check_python(entry: PythonEntry, directory: Path) -> None:
     names = _top_level_names(tree)
     # A star import may bring any name: then only the import itself can tell.
     if entry.function not in names and "*" not in names:
-        hint = _nearest(entry.function, names)
+        hint = nearest_hint(entry.function, names)
         entry.at.complain(f"{file.name} has no function '{entry.function}'{hint}")
 
 

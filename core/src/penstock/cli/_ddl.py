@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from penstock.options import _nearest
+from penstock.options import nearest_hint
 
 __all__ = ["check_ddl"]
 
@@ -106,7 +106,7 @@ class _Parser:
             if self._accept("collate"):
                 self._take()
         else:
-            hint = _nearest(name, (*_SIMPLE, *_SIZED, *_NESTED)) if name else ""
+            hint = nearest_hint(name, (*_SIMPLE, *_SIZED, *_NESTED)) if name else ""
             raise ValueError(f"column '{column}': {_shown(token)} is not a type{hint}")
 
     def _size(self, name: str) -> None:

@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from penstock._version import __version__
-from penstock.cli._list import HOW_TO_GET_ONE, list_connectors
+from penstock.cli._list import list_connectors
+from penstock.cli._plugins import HOW_TO_GET_ONE
 
 __all__ = ["Finding", "examine", "show_health"]
 

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock._version import __version__
+from penstock.cli._plugins import HOW_TO_GET_ONE
 from penstock.errors import BadConfigurationError
 from penstock.plugins import (
     BATCH_READ,
@@ -22,8 +23,6 @@ from penstock.plugins import (
 )
 
 __all__ = ["ListedConnector", "list_connectors", "show_list"]
-
-HOW_TO_GET_ONE = "No connector is installed. Get one with: pip install penstock-filesystem"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from penstock.options import _nearest
+from penstock.options import nearest_hint
 
 __all__ = ["Document", "Located", "Mistake"]
 
@@ -167,7 +167,7 @@ class Located:
         for name, (key, _) in entries.items():
             if name not in known:
                 where = f" in '{self.name}'" if self.name else ""
-                hint = _nearest(name, known) or f"; known: {', '.join(known)}"
+                hint = nearest_hint(name, known) or f"; known: {', '.join(known)}"
                 key.complain(f"unknown key '{name}'{where}{hint}")
         for name in required:
             if name not in entries:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.cli._ddl import check_ddl
 from penstock.cli._located import Located
-from penstock.options import _nearest, parse_duration_ms
+from penstock.options import nearest_hint, parse_duration_ms
 
 __all__ = ["Trigger", "Watermark", "read_options", "read_schema", "read_trigger", "read_watermark", "values_of"]
 
@@ -46,7 +46,7 @@ def read_watermark(at: Located, columns: list[str]) -> Watermark | None:
     keys = at.section("{column: ..., delay: ...}", ("column", "delay"), ("column", "delay"))
     column = keys["column"].text() if keys and "column" in keys else None
     if keys and column and columns and column.lower() not in [name.lower() for name in columns]:
-        keys["column"].complain(f"the schema has no column '{column}'{_nearest(column, columns)}")
+        keys["column"].complain(f"the schema has no column '{column}'{nearest_hint(column, columns)}")
     delay = _interval(keys["delay"]) if keys and "delay" in keys else None
     return Watermark(column, delay) if column and delay else None
 
@@ -68,7 +68,7 @@ def read_trigger(at: Located) -> Trigger:
     if not at.is_mapping:
         text = at.text()
         if text is not None and text.lower() != "availablenow":
-            hint = _nearest(text, ["availableNow"])
+            hint = nearest_hint(text, ["availableNow"])
             at.complain(f"'{text}' is not a trigger: write availableNow or {{processingTime: 10 seconds}}{hint}")
         return Trigger(available_now=True)
     keys = at.section("availableNow or {processingTime: ...}", ("processingTime",), ("processingTime",)) or {}

@@ -40,7 +40,7 @@ from penstock.cli._parts import (
     read_watermark,
     values_of,
 )
-from penstock.options import _nearest
+from penstock.options import nearest_hint
 
 __all__ = ["Endpoint", "Pipeline", "PythonEntry", "Reading", "SourceSpec", "read_pipeline"]
 
@@ -196,7 +196,7 @@ class _Reader:
             return None, "append"
         mode = keys["mode"].text() if "mode" in keys else "append"
         if mode is not None and mode.lower() not in _MODES:
-            keys["mode"].complain(f"'{mode}' is not a mode ({', '.join(_MODES)}){_nearest(mode, _MODES)}")
+            keys["mode"].complain(f"'{mode}' is not a mode ({', '.join(_MODES)}){nearest_hint(mode, _MODES)}")
         return self._endpoint(at, keys), (mode or "append").lower()
 
     def _endpoint(self, at: Located, keys: dict[str, Located]) -> Endpoint | None:

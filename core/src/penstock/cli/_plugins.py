@@ -9,14 +9,18 @@ import typer
 from typer.core import TyperGroup
 
 from penstock.errors import BadConfigurationError
+from penstock.plugins import core_problem, installed_connectors
 
-__all__ = ["PluginCommands"]
+__all__ = ["HOW_TO_GET_ONE", "PluginCommands"]
 
 GROUP = "penstock.commands"
+HOW_TO_GET_ONE = "No connector is installed. Get one with: pip install penstock-filesystem"
 
 
 class PluginCommands(TyperGroup):
     """The core's commands, and those of entry points; a plugin is imported only when its command is called for.
+
+    One that does not fit the core is never imported: the help leaves its command out, and calling it is refused.
 
     An entry point's value is a ``typer.Typer``; its name is the command's. (Typer has brought along a click of its own,
     or used that of others: its types have no one name.)
@@ -25,14 +29,21 @@ class PluginCommands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """See click."""
         own = super().list_commands(ctx)
-        return own + sorted(name for name in _plugins() if name not in own)
+        fitting = (name for name, entry in _plugins().items() if not core_problem(entry.dist))
+        return own + sorted(name for name in fitting if name not in own)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """See click. Raises BadConfigurationError if the plugin fails on import."""
+        """See click. Raises BadConfigurationError if the plugin does not fit the core, or fails on import."""
         command = super().get_command(ctx, cmd_name)
         if command is not None or cmd_name not in (plugins := _plugins()):
             return command
         return _load(plugins[cmd_name])
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """See click. Ends with how to get a connector, if there is none."""
+        if not installed_connectors():
+            self.epilog = HOW_TO_GET_ONE
+        super().format_help(ctx, formatter)
 
 
 def _plugins() -> dict[str, EntryPoint]:
@@ -40,6 +51,8 @@ def _plugins() -> dict[str, EntryPoint]:
 
 
 def _load(entry: EntryPoint) -> Any:
+    if problem := core_problem(entry.dist):
+        raise BadConfigurationError(f"the command '{entry.name}' can't be used: {problem}")
     try:
         plugin = entry.load()
     except Exception as error:

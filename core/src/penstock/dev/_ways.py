@@ -16,6 +16,7 @@ from penstock.errors import BadConfigurationError, FatalError, RetriableError
 
 __all__ = ["Way", "await_container", "choose_way", "given_address", "open_server", "started_container"]
 
+#: How a server is had: one that is there, in a container, as a process of its own.
 Way = Literal["address", "container", "process"]
 
 _CHECK_SECONDS = 5.0

@@ -288,6 +288,7 @@ class _Boasts(FileSinkConnector):
     capabilities = FileSinkConnector.capabilities - {EXACTLY_ONCE}
 
 
+#: What is wrong with each sink -> the case that must fail, and the sink.
 FLAWS: dict[str, Flaw] = {
     "writes in place": Flaw("test_nothing_is_visible_before_the_commit", WritesInPlace),
     "commit is not idempotent": Flaw("test_commit_twice", CommitsAgain),

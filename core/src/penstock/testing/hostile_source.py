@@ -178,6 +178,7 @@ class _OutageIsTheEnd(LinesReader):
             return RecordsBySplits([], [split.split_id])
 
 
+#: What is wrong with each source -> the case that must fail, and the source.
 SOURCE_FLAWS: dict[str, SourceFlaw] = {
     "offsets that go back": SourceFlaw("test_a_restart_at_every_step", _with_enumerator(_GoesBack)),
     "never stands still": SourceFlaw("test_an_idle_stream_stands_still", _with_enumerator(_NeverStandsStill)),

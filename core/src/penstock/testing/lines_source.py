@@ -128,6 +128,8 @@ class LinesEmitter(RecordEmitter[bytes, LinesSplit]):
 
 @dataclass(frozen=True)
 class LinesSource(Source[LinesSplit, int]):
+    """The file, and how many splits a batch takes. The state is the byte that is handed out next."""
+
     path: str
     max_splits: int | None = None
     split_serializer = JsonSerializer(1, lambda s: [s.start, s.end], lambda version, fields: LinesSplit(*fields))
@@ -150,6 +152,8 @@ class LinesSource(Source[LinesSplit, int]):
 
 
 class LinesConnector(Connector):
+    """Register it as an entry point of the group ``penstock.connectors``."""
+
     summary = "numbers in a file that grows"
     source_options = OptionSet(
         [

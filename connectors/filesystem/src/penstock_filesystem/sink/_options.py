@@ -7,6 +7,7 @@ from penstock.storage import STORAGE_OPTIONS
 
 __all__ = ["SINK_OPTIONS"]
 
+#: What the sink can be told.
 SINK_OPTIONS = OptionSet(
     (
         Option("path", "Directory for the files: a local path, s3://bucket/prefix, hdfs://…", required=True),

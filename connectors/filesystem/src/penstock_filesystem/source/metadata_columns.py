@@ -9,6 +9,7 @@ from penstock_filesystem.source.formats import Rows, SplitState
 
 __all__ = ["METADATA_SCHEMA", "OFFSET_COLUMN", "data_schema", "metadata_column", "validate_metadata"]
 
+#: The column that says where in its file a row is.
 OFFSET_COLUMN = "_file_offset"
 
 #: ``_file_offset`` is the byte at which the row starts for text, CSV and JSON, the row's number for other formats.

@@ -14,9 +14,11 @@ from penstock.storage import STORAGE_OPTIONS
 
 __all__ = ["FORMATS", "SOURCE_OPTIONS", "CsvDialect", "FileSourceSettings"]
 
+#: The values of the option ``format``.
 FORMATS = ("text", "csv", "json", "parquet", "avro", "binary")
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 
+#: What the source can be told.
 SOURCE_OPTIONS = OptionSet(
     (
         Option("path", "Directory, file or glob to read; given by load(...)"),

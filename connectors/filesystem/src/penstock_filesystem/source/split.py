@@ -61,6 +61,7 @@ def split_from_fields(fields: list[Any]) -> FileSplit:
     return FileSplit(str(path), int(mtime_ns), int(size), int(start), int(length))
 
 
+#: ``[path, mtime_ns, size, start, length]``
 SPLIT_SERIALIZER: JsonSerializer[FileSplit] = JsonSerializer(
     1, split_to_fields, lambda version, fields: split_from_fields(fields)
 )

@@ -30,6 +30,7 @@ __all__ = [
     "TransientClientError",
 ]
 
+#: A record's headers, as in Spark's column of that name.
 HEADERS_TYPE = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string(), nullable=True), pa.field("value", pa.binary())]))
 )

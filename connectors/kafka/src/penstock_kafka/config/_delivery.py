@@ -9,6 +9,7 @@ from penstock_kafka.config._settings import ClientSettings
 
 __all__ = ["Delivery", "check_delivery", "check_transaction_timeout"]
 
+#: The values of the option ``delivery``.
 Delivery = Literal["none", "at-least-once", "exactly-once"]
 
 

@@ -18,6 +18,7 @@ from penstock_kafka.config._stores import STORE_SETTINGS, stray_settings, transl
 
 __all__ = ["Role", "translate"]
 
+#: What a client is there for: it decides which settings it takes.
 Role = Literal["consumer", "producer", "admin"]
 
 

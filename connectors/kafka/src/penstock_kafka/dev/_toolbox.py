@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 __all__ = ["Isolation", "KafkaToolbox", "ReadRecord"]
 
+#: Whether records of open and aborted transactions are seen.
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 _SECONDS = 30.0

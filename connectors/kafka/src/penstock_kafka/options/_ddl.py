@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from penstock.options import _nearest
+from penstock.options import nearest_hint
 
 __all__ = ["parse_type"]
 
@@ -95,7 +95,9 @@ class _Parser:
             return pa.decimal128(precision, scale)
         if low not in _NESTED:
             known = (*_SIMPLE, *_TEXTS, *_DECIMALS, *_NESTED)
-            raise ValueError(f"'{word}' is no type{_nearest(low, known) if word else '; the schema ends too early'}")
+            raise ValueError(
+                f"'{word}' is no type{nearest_hint(low, known) if word else '; the schema ends too early'}"
+            )
         self._expect("<")
         return self._nested(low)
 

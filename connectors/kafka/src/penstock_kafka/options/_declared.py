@@ -159,6 +159,7 @@ _READING = (
     Option("badRecordColumn", "badRecords=deadLetter: name of its column", default="_bad_record"),
 )
 
+#: What the source can be told.
 SOURCE_OPTIONS = OptionSet(
     (
         *_CLIENT,
@@ -170,6 +171,7 @@ SOURCE_OPTIONS = OptionSet(
     )
 )
 
+#: What the sink can be told.
 SINK_OPTIONS = OptionSet(
     (
         *_CLIENT,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["DEFAULT_PREFIX", "QueryPrefix"]
 
+#: What the names of transactions begin with, if no option says otherwise.
 DEFAULT_PREFIX = "penstock"
 _SLOT = re.compile(r"[0-9a-f]{8}\.\d+")
 

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock.options import _nearest, load_object
+from penstock.options import load_object, nearest_hint
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._function import FunctionFormat
 
@@ -52,7 +52,7 @@ def find_format(name: str) -> RecordFormat:
     if name in installed:
         return _instance(name, installed[name])
     names = sorted({*_BUILT_IN, *installed})
-    near = _nearest(name, names) or f"; there are {', '.join(names)}, and functions as 'package.module:function'"
+    near = nearest_hint(name, names) or f"; there are {', '.join(names)}, and functions as 'package.module:function'"
     raise BadConfigurationError(f"no record format '{name}' is installed{near}")
 
 

@@ -21,7 +21,8 @@ __all__ = [
 ]
 
 #: In :class:`SpecificOffsets`, what stands for the ends of a partition, as Spark and Kafka write them.
-EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
+EARLIEST_OFFSET = -2
+LATEST_OFFSET = -1
 
 
 @dataclass(frozen=True, order=True)
@@ -85,5 +86,6 @@ class SpecificOffsets:
         return self.offsets.get(partition, self.streams.get(partition.stream))
 
 
+#: Where a stream may start, and where it may stop.
 StartPosition = Earliest | Latest | GroupOffsets | Timestamp | TimestampsByPartition | SpecificOffsets
 StopPosition = Latest | Timestamp | TimestampsByPartition | SpecificOffsets

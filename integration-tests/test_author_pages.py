@@ -1,0 +1,106 @@
+"""The pages for authors, followed literally: each in an empty directory and an environment without Penstock.
+
+A block is ``sh`` (run, in order; ``sh fails`` must fail, ``sh not run`` says why beside it), ``python file=PATH``
+(written there) or ``text output`` (lines that the commands before it print, in this order).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from environments import Environment
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "authors"
+FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_RUN = {("publish-it.md", "twine upload")}
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    tag: str
+    text: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    return [Block(*found) for found in FENCE.findall(page.read_text())]
+
+
+class Reader:
+    """Does what a page says, in ``home``."""
+
+    def __init__(self, environment: Environment, home: Path, wheels: Path) -> None:
+        self._environment = environment
+        self._place = home
+        self._wheels = wheels
+        self._printed = ""
+
+    def follow(self, block: Block) -> None:
+        if block.language == "python":
+            path = self._place / block.tag.removeprefix("file=")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+        elif block.language == "text":
+            self._expect(block.text)
+        elif block.tag != "not run":
+            self._run(block.text, fails=block.tag == "fails")
+
+    def _run(self, commands: str, *, fails: bool) -> None:
+        # Offline: Penstock comes from its wheel, what builds packages is there, and the rest is linked.
+        variables = {"PIP_FIND_LINKS": str(self._wheels), "PIP_NO_BUILD_ISOLATION": "0", "COLUMNS": "120"}
+        script = f"set -e\n{commands}\npwd > '{self._place}/.place'\n"
+        done = self._environment.run(
+            "bash", "-c", script, cwd=self._place, status=1 if fails else 0, timeout=480, **variables
+        )
+        self._printed = done.stdout + done.stderr
+        place = self._place / ".place"
+        if place.exists():
+            self._place = Path(place.read_text().strip())
+            place.unlink()
+
+    def _expect(self, lines: str) -> None:
+        at = 0
+        for line in lines.splitlines():
+            found = self._printed.find(line.strip(), at)
+            assert found >= 0, f"not printed (here): {line!r}\n{self._printed[-4000:]}"
+            at = found + len(line.strip())
+
+
+@pytest.fixture
+def reader(wheels, tmp_path):
+    core = wheels.wheel(ROOT / "core")
+    environment = Environment(tmp_path / "environment", [core], ["penstock[testing]", "pip", "poetry-core"])
+    environment.uninstall("penstock")  # what it needs stays; it is got as the page says
+    assert not (environment.bin / "penstock").exists()
+    home = tmp_path / "home"
+    home.mkdir()
+    return Reader(environment, home, core.parent)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", ["write-a-source", "write-a-sink", "prove-it", "publish-it"])
+def test_a_page_can_be_followed(page, reader):
+    for block in blocks_of(PAGES / f"{page}.md"):
+        reader.follow(block)
+
+
+def test_every_block_is_followed():
+    """No code on these pages that nobody runs."""
+    assert len(list(PAGES.glob("*.md"))) == 5
+    for page in PAGES.glob("*.md"):
+        for block in blocks_of(page):
+            if not block.language:
+                assert page.name == "README.md", "pictures"
+            elif block.language == "python":
+                assert block.tag.startswith("file="), block
+            elif block.language == "text":
+                assert block.tag == "output", block
+            elif block.tag == "not run":
+                assert any(page.name == name and part in block.text for name, part in NOT_RUN), block
+            else:
+                assert block.language == "sh" and block.tag in ("", "fails"), block
