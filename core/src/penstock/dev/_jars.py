@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -9,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -58,12 +60,26 @@ def fetch_jars(jars: JarSet, progress: Callable[[str], None] | None = None) -> P
     if progress is not None:
         progress(f"fetching jars (of {jars.name}, by Maven, once)")
     jars.folder.parent.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(jars.folder.parent / ".lock"):
+        if not jars.folder.is_dir():
+            _fetch(maven, jars, progress)
+    return jars.folder
+
+
+@contextlib.contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    """Maven's own store of jars is not made for several processes at once."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(maven: str, jars: JarSet, progress: Callable[[str], None] | None) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{jars.name}-", dir=jars.folder.parent) as work:
         pom = Path(work) / "pom.xml"
         pom.write_text(_pom(jars), "utf-8")
         _run_maven([maven, "-B", "-f", str(pom), _GOAL, *_settings(Path(work) / "jars")], jars, progress)
         _publish(Path(work) / "jars", jars.folder)
-    return jars.folder
 
 
 def _settings(folder: Path) -> list[str]:

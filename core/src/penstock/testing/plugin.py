@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import defaultdict
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,6 @@ import pytest
 from penstock.testing.capabilities import capability_of
 
 _KIT = str(Path(__file__).parent)
-#: By suite and capability: how many cases passed, and how many there were.
-_Found = dict[str, dict[str, list[int]]]
-_FOUND = pytest.StashKey[_Found]()
-_DECLARED = pytest.StashKey[dict[str, frozenset[str]]]()
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +38,7 @@ def penstock_spark() -> Iterator[Any]:
 def pytest_configure(config: pytest.Config) -> None:
     """The mark of what starts a Spark session."""
     config.addinivalue_line("markers", "spark: starts a Spark session")
+    config.pluginmanager.register(_Conformance(), "penstock-conformance")
 
 
 def _suite(item: pytest.Item) -> Any:
@@ -67,38 +64,52 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             f"{item.name} was skipped ({report.longrepr[2]}). Cases of the kit are not for skipping: take the "
             "capability from the connector if it does not have it"
         )
-    _count(item, suite, report)
+    capability, refuses = capability_of(getattr(item, "function", None), suite)
+    decides = report.when == "call" or report.failed or report.skipped
+    if decides and capability is not None and not (refuses and report.skipped):
+        # On the report, since the process that runs the case need not be the one that prints (pytest-xdist).
+        name = f"{suite.__name__} ({suite.connector.__name__})"
+        report.penstock_case = [name, capability, capability in suite.connector.capabilities]
     return report
 
 
-def _count(item: pytest.Item, suite: Any, report: Any) -> None:
-    if report.when != "call" and not (report.failed or report.skipped):
-        return
-    name = f"{suite.__name__} ({suite.connector.__name__})"
-    capability, refuses = capability_of(getattr(item, "function", None), suite)
-    if capability is None or (refuses and report.skipped):
-        return
-    item.config.stash.setdefault(_DECLARED, {})[name] = suite.connector.capabilities
-    counts = item.config.stash.setdefault(_FOUND, {}).setdefault(name, defaultdict(lambda: [0, 0, 0]))[capability]
-    counts[0 if report.passed else 2 if report.skipped else 1] += 1
+@dataclass
+class _Counts:
+    declared: bool
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line for each capability that the kit has cases for."""
-    config = terminalreporter.config
-    for name, capabilities in sorted(config.stash.get(_FOUND, {}).items()):
-        terminalreporter.section(f"penstock conformance: {name}", sep="-")
-        declared = config.stash[_DECLARED][name]
-        for capability, (passed, failed, skipped) in sorted(capabilities.items()):
-            if capability not in declared and not failed:
-                refused = f", and refused cleanly ({passed} cases)" if passed else ""
-                terminalreporter.line(f"  ·  {capability}: not declared{refused}")
-            elif failed:
-                terminalreporter.line(
-                    f"  ✗  {capability}: {'declared' if capability in declared else 'not declared'}, "
-                    f"{failed} of {passed + failed} cases fail",
-                    red=True,
-                )
-            else:
-                more = f", {skipped} do not apply" if skipped else ""
-                terminalreporter.line(f"  ✓  {capability}: declared and proven by {passed} cases{more}", green=True)
+class _Conformance:
+    """Collects what reports say, and prints it at the end: by suite, a line for each capability."""
+
+    def __init__(self) -> None:
+        self._suites: dict[str, dict[str, _Counts]] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if not hasattr(report, "penstock_case"):
+            return
+        name, capability, declared = report.penstock_case
+        counts = self._suites.setdefault(name, {}).setdefault(capability, _Counts(declared))
+        outcome = report.outcome
+        setattr(counts, outcome, getattr(counts, outcome) + 1)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for name, capabilities in sorted(self._suites.items()):
+            terminalreporter.section(f"penstock conformance: {name}", sep="-")
+            for capability, counts in sorted(capabilities.items()):
+                line, colour = _line(capability, counts)
+                terminalreporter.line(line, **colour)
+
+
+def _line(capability: str, counts: _Counts) -> tuple[str, dict[str, bool]]:
+    if counts.failed:
+        declared = "declared" if counts.declared else "not declared"
+        of = counts.passed + counts.failed
+        return f"  ✗  {capability}: {declared}, {counts.failed} of {of} cases fail", {"red": True}
+    if not counts.declared:
+        refused = f", and refused cleanly ({counts.passed} cases)" if counts.passed else ""
+        return f"  ·  {capability}: not declared{refused}", {}
+    more = f", {counts.skipped} do not apply" if counts.skipped else ""
+    return f"  ✓  {capability}: declared and proven by {counts.passed} cases{more}", {"green": True}
