@@ -2,6 +2,7 @@
 
 from penstock_pravega.options._cuts import CutPosition
 from penstock_pravega.options._formats import FormatSettings
+from penstock_pravega.options._sink import SINK_OPTIONS, SinkOptions
 from penstock_pravega.options._source import SOURCE_OPTIONS, SourceOptions
 
-__all__ = ["SOURCE_OPTIONS", "CutPosition", "FormatSettings", "SourceOptions"]
+__all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS", "CutPosition", "FormatSettings", "SinkOptions", "SourceOptions"]
