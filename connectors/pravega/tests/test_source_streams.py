@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter, defaultdict
 
@@ -36,6 +37,10 @@ def take(harness, enumerator, most: int, limits: ReadLimits | None = None, patie
         else:
             harness.coordinator.await_handlers(lambda: False, 20)
     return batches
+
+
+def chained(batches: list[list[bytes]]) -> list[bytes]:
+    return list(itertools.chain.from_iterable(batches))
 
 
 def in_order(found: list[bytes]) -> bool:
@@ -154,7 +159,7 @@ def test_successors_are_read_after_what_they_replace(pravega, pravega_source):
         ):
             pravega.write(stream, events(number * 100, 100))
             if number % 2:
-                found += sum(take(source, enumerator, 1), [])
+                found += chained(take(source, enumerator, 1))
             change(stream)
         pravega.write(stream, events(500, 100))
         for batch in take(source, enumerator, 600 - len(found)):
@@ -175,7 +180,7 @@ def test_limits(pravega, pravega_source, limit, most):
         batches = take(source, enumerator, 200, source.source.read_limits())
     sizes = [sum(len(value) + 8 for value in one) if "Bytes" in limit else len(one) for one in batches]
     assert max(sizes) <= most and len(sizes) <= 2 * sum(sizes) / most + 2
-    assert Counter(sum(batches, [])) == Counter(values(0, 200))
+    assert Counter(chained(batches)) == Counter(values(0, 200))
 
 
 def test_a_limit_lets_at_least_one_event_through(pravega, pravega_source):
@@ -195,7 +200,7 @@ def test_an_ending_cut_ends_the_stream(pravega, pravega_source):
     pravega.write(stream, events(100, 50))
     source = pravega_source(stream=stream, startingStreamCut="head", endingStreamCut=end, discoveryInterval="50ms")
     with source.enumerator() as enumerator:
-        assert Counter(sum(take(source, enumerator, 100), [])) == Counter(values(0, 100))
+        assert Counter(chained(take(source, enumerator, 100))) == Counter(values(0, 100))
         assert enumerator.take_batch(ReadLimits()) == []
         assert enumerator.has_ended()
 
@@ -216,7 +221,7 @@ def test_truncated_before_it_was_planned(pravega, pravega_source):
         enumerator.take_batch(ReadLimits())
     jumping = pravega_source(stream=stream, failOnDataLoss="false")
     with jumping.enumerator(state) as enumerator:
-        assert Counter(sum(take(jumping, enumerator, 50), [])) == Counter(values(50, 50))
+        assert Counter(chained(take(jumping, enumerator, 50))) == Counter(values(50, 50))
     assert jumping.metrics.snapshot()["data_losses"] >= 1
 
 
@@ -234,7 +239,7 @@ def test_segments_truncated_away(pravega, pravega_source):
         enumerator.take_batch(ReadLimits())
     jumping = pravega_source(stream=stream, failOnDataLoss="false")
     with jumping.enumerator(state) as enumerator:
-        assert Counter(sum(take(jumping, enumerator, 50), [])) == Counter(values(50, 50))
+        assert Counter(chained(take(jumping, enumerator, 50))) == Counter(values(50, 50))
 
 
 def test_truncated_after_it_was_planned(pravega, pravega_source):

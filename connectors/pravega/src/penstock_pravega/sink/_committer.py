@@ -30,7 +30,7 @@ __all__ = ["PravegaCommitter"]
 
 _log = logging.getLogger("penstock.pravega")
 
-_SETTLE_S, _FIRST_LOOK_S, _LONGEST_PAUSE_S = 60.0, 0.002, 0.1
+_SETTLE_S, _FIRST_LOOK_S, _LONGEST_PAUSE_S = 60.0, 0.002, 0.02
 #: The controller forgets transactions a day after their end; before that, what it does not know was never committed.
 _FORGOTTEN_AFTER_MS = 12 * 3_600_000
 

@@ -76,7 +76,7 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         check_schema(schema, self.options)
 
     def start(self, context: SinkContext) -> ExactlyOncePravegaSink:
-        """See the contract: asks the controller how long a lease may be, once in a process for a stream; from now on
+        """See the contract: asks the controller how long a lease may be, once in a process; from now on
         the driver too keeps the query's transactions open.
         """
         lease_ms = self.lease_ms or _allowed_lease(_prepare_stream(self.options), self.options)
@@ -99,7 +99,7 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         return committable.describe()
 
 
-_leases: dict[tuple[int, str, str, int | None], int] = {}
+_leases: dict[tuple[int, str, int | None], int] = {}
 _prepared: set[tuple[int, str, str]] = set()
 
 
@@ -122,7 +122,7 @@ def _prepare_stream(options: SinkOptions) -> Controller:
 
 
 def _allowed_lease(controller: Controller, options: SinkOptions) -> int:
-    key = (os.getpid(), options.connection.uri, options.stream, options.lease_ms)
+    key = (os.getpid(), options.connection.uri, options.lease_ms)
     if key not in _leases:
         scope, _, stream = options.stream.partition("/")
         wanted = _LEASES_MS if options.lease_ms is None else (options.lease_ms,)
