@@ -1,4 +1,4 @@
-"""Pravega to Pravega, as a user would write it; ``key=value`` arguments: controller, scope, in, out, options of both."""
+"""Pravega to Pravega, as a user would write it; arguments: controller, scope, in, out, options of the sink."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import penstock
 
 arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
-controller, scope = arguments.pop("controller"), arguments.pop("scope")
+controller, scope = arguments.pop("controller"), arguments.pop("within")
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
