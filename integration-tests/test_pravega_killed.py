@@ -66,12 +66,12 @@ def test_driver_killed_at_every_step(driver, pravega):
             pravega.merge_all(source if number % 8 == 3 else target)
         write(150)
         run = driver("copy_pravega", fault=point, **job)
-        run.wait()
+        run.wait(600)
         assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
         doubled = [value for value, n in Counter(pravega.values(target)).items() if n > 1]
         assert not doubled, f"doubled after point {number}: {point}"
     run = driver("copy_pravega", **job)
-    assert run.wait() == 0, run.tail()
+    assert run.wait(600) == 0, run.tail()
     found = pravega.values(target)
     assert Counter(found) == Counter(written)
     assert by_key(found) == by_key(written), "the order within a key changed"
@@ -86,7 +86,7 @@ def test_task_killed(driver, pravega, point):
     values = [b"k%d:%06d" % (number % 9, number) for number in range(400)]
     pravega.write(source, [(value.split(b":")[0].decode(), value) for value in values])
     job = {"controller": pravega.address, "within": pravega.scope, "in": source, "out": target, "per_trigger": 100}
-    driver("copy_pravega", fault=point, scope="worker", **job).wait()
+    driver("copy_pravega", fault=point, scope="worker", **job).wait(600)
     run = driver("copy_pravega", **job)
-    assert run.wait() == 0, run.tail()
+    assert run.wait(600) == 0, run.tail()
     assert Counter(pravega.values(target)) == Counter(values)

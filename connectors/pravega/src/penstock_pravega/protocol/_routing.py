@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import mmh3
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -62,7 +63,7 @@ class SegmentRouter:
         ]
 
     @staticmethod
-    def _positions(keys: pa.Array) -> np.ndarray:
+    def _positions(keys: pa.Array) -> npt.NDArray[np.float64]:
         distinct = pc.dictionary_encode(keys.fill_null(""))
         # Row by row, but only once for each distinct key: the hash has no vector form.
         hashed = np.array([key_position(key) for key in distinct.dictionary.to_pylist()])
