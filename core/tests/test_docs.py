@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,13 @@ OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 OPTIONS = re.compile(r"<!-- options -->\n(.*?)<!-- /options -->", re.DOTALL)
 BLOCKS = [(page, name, code) for page in PAGES for name, code in RUN.findall(page.read_text())]
-CONNECTOR_PAGES = {"filesystem": ROOT / "docs" / "filesystem.md", "kafka": ROOT / "docs" / "kafka.md"}
+CONNECTOR_PAGES = {
+    "filesystem": ROOT / "docs" / "filesystem.md",
+    "kafka": ROOT / "docs" / "kafka.md",
+    "pravega": ROOT / "docs" / "pravega.md",
+}
 KAFKA_VARIABLE = "PENSTOCK_KAFKA_ADDRESS"
+PRAVEGA_VARIABLE = "PENSTOCK_PRAVEGA_ADDRESS"
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +34,15 @@ def kafka(tmp_path_factory):
 
     with open_server(KafkaDevServer(), tmp_path_factory.mktemp("kafka")) as address:
         yield KafkaToolbox(address)
+
+
+@pytest.fixture(scope="module")
+def pravega(tmp_path_factory):
+    from penstock.dev import open_server
+    from penstock_pravega.dev import PravegaDevServer
+
+    with open_server(PravegaDevServer(), tmp_path_factory.mktemp("pravega")) as address:
+        yield address
 
 
 def on_topics_of_its_own(code, kafka):
@@ -50,6 +65,9 @@ def test_code_runs_and_prints_what_it_says(page, name, code, tmp_path, request):
         kafka = request.getfixturevalue("kafka")
         environment[KAFKA_VARIABLE] = kafka.address
         code = on_topics_of_its_own(code, kafka)
+    if PRAVEGA_VARIABLE in code:
+        environment[PRAVEGA_VARIABLE] = request.getfixturevalue("pravega")
+        code = code.replace("plant/", f"docs-{uuid.uuid4().hex}/")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "notes.csv").write_text(
         "id,at,note\n1,2026-01-01T10:00:00,first\n2,2026-01-01T10:05:00,\n", "utf-8"
@@ -64,7 +82,7 @@ def test_code_runs_and_prints_what_it_says(page, name, code, tmp_path, request):
 
 
 def test_there_are_blocks_to_run():
-    assert {"files", "source", "kafka", "decoding"} <= {name for _, name, _ in BLOCKS}
+    assert {"files", "source", "kafka", "decoding", "pravega"} <= {name for _, name, _ in BLOCKS}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])

@@ -60,7 +60,7 @@ def fetch_jars(jars: JarSet, progress: Callable[[str], None] | None = None) -> P
     if progress is not None:
         progress(f"fetching jars (of {jars.name}, by Maven, once)")
     jars.folder.parent.mkdir(parents=True, exist_ok=True)
-    with _one_at_a_time(jars.folder.parent / ".lock"):
+    with _one_at_a_time(cache_folder() / "jars.lock"):
         if not jars.folder.is_dir():
             _fetch(maven, jars, progress)
     return jars.folder

@@ -1,0 +1,69 @@
+"""The plugin that ties the Pravega source and sink to their names and options."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.dev import DevServer
+from penstock.options import OptionSet, OptionValues
+from penstock.plugins import (
+    ADMISSION_CONTROL,
+    BATCH_READ,
+    BATCH_WRITE,
+    DISCOVERY,
+    EXACTLY_ONCE,
+    RESCALING,
+    RESUMABLE,
+    STREAM_READ,
+    STREAM_WRITE,
+    Capability,
+    Connector,
+)
+from penstock.sink import Sink
+from penstock.source import Source
+from penstock_pravega.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions
+from penstock_pravega.sink import create_sink
+from penstock_pravega.source import PravegaSource
+
+__all__ = ["PravegaConnector"]
+
+
+class PravegaConnector(Connector):
+    """Streams of Pravega."""
+
+    summary: ClassVar[str] = "Pravega streams, read exactly and written exactly once, without a jar"
+    source_options: ClassVar[OptionSet | None] = SOURCE_OPTIONS
+    sink_options: ClassVar[OptionSet | None] = SINK_OPTIONS
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {
+            BATCH_READ,
+            STREAM_READ,
+            BATCH_WRITE,
+            STREAM_WRITE,
+            EXACTLY_ONCE,
+            RESCALING,
+            RESUMABLE,
+            ADMISSION_CONTROL,
+            DISCOVERY,
+        }
+    )
+
+    def create_source(self, options: OptionValues) -> Source[Any, Any]:
+        """A Pravega source."""
+        return PravegaSource.from_options(options)
+
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+        """A sink of the chosen delivery."""
+        return create_sink(SinkOptions.from_values(options), schema)
+
+    def dev_server(self) -> DevServer | None:
+        """A server to try it with."""
+        from penstock_pravega.dev import PravegaDevServer
+
+        return PravegaDevServer()
+
+    def describe_guarantee(self) -> str:
+        """See the base class."""
+        return "source: every event once; sink: exactly once on request (transactions), else at least once"

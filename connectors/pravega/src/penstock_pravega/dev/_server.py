@@ -1,0 +1,113 @@
+"""A standalone Pravega for development and tests: controller, segment store and ZooKeeper in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, Place
+from penstock.errors import RetriableError
+from penstock_pravega.dev._jars import PRAVEGA_JARS, VERSION
+from penstock_pravega.dev._loopback import loopback_library
+from penstock_pravega.protocol import Controller, ControllerSettings
+
+__all__ = ["PravegaDevServer", "pravega_server"]
+
+_LOG_CONFIGURATION = (
+    "<configuration>"
+    '<appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>'
+    "<pattern>%d{{ISO8601}} %-5level [%thread] %logger{{20}} - %msg%n</pattern></encoder></appender>"
+    '<root level="{level}"><appender-ref ref="out"/></root>'
+    "</configuration>"
+)
+
+
+class PravegaDevServer(DevServer):
+    """Pravega 0.13.0, standalone: everything is in memory and gone when it ends. ``heap_mb`` bounds what it can hold.
+
+    ``properties`` are settings that win over ours.
+    """
+
+    name: ClassVar[str] = "pravega"
+    title: ClassVar[str] = f"Pravega {VERSION} standalone"
+    environment_variable: ClassVar[str] = "PENSTOCK_PRAVEGA_ADDRESS"
+    jars: ClassVar[JarSet | None] = PRAVEGA_JARS
+    #: Controller, segment store, ZooKeeper.
+    port_count: ClassVar[int] = 3
+    start_seconds: ClassVar[float] = 120
+
+    def __init__(self, properties: Mapping[str, str] | None = None, *, heap_mb: int = 768) -> None:
+        self.properties = dict(properties or {})
+        self.heap_mb = heap_mb
+
+    def command(self, place: Place) -> list[str]:
+        """See the base class."""
+        controller, segment_store, zookeeper = place.ports
+        settings = {
+            "singlenode.controller.rpc.port": str(controller),
+            "singlenode.segmentStore.port": str(segment_store),
+            "singlenode.zk.port": str(zookeeper),
+            "singlenode.controller.rest.enable": "false",
+            "singlenode.admin.gateway.enable": "false",
+            "singlenode.metrics.enable": "false",
+            "pravegaservice.service.listener.host.nameOrIp": "127.0.0.1",
+            "pravegaservice.service.published.host.nameOrIp": "127.0.0.1",
+            **self.properties,
+        }
+        configuration = place.folder / "standalone.properties"
+        configuration.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), "utf-8")
+        logging = place.folder / "logback.xml"
+        logging.write_text(_LOG_CONFIGURATION.format(level="WARN"), "utf-8")
+        temporary = place.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        options = [
+            "-Xms256m",
+            f"-Xmx{self.heap_mb}m",
+            "-XX:MaxDirectMemorySize=512m",
+            "-XX:+UseSerialGC",
+            "-Djava.net.preferIPv4Stack=true",
+            f"-Djava.io.tmpdir={temporary}",
+            f"-Dsinglenode.configurationFile={configuration}",
+            f"-Dlogback.configurationFile={logging}",
+        ]
+        java = place.java("io.pravega.local.LocalPravegaEmulator", options=options)
+        return ["env", f"LD_PRELOAD={loopback_library(place.folder)}", *java]
+
+    def check(self, address: str, timeout_s: float) -> None:
+        """The controller lists its scopes."""
+        controller = Controller(ControllerSettings(address, timeout_s=timeout_s, tries=1))
+        try:
+            controller.list_scopes()
+        finally:
+            controller.close()
+
+    def warm_up(self, address: str) -> None:
+        """A stream can be made and its segments are served, so that the first query does not wait for containers."""
+        controller = Controller(ControllerSettings(address, timeout_s=10, tries=1))
+        try:
+            controller.create_scope("_penstock")
+            controller.create_stream("_penstock", "warm-up", segments=1)
+            if not controller.current_segments("_penstock", "warm-up"):
+                raise RetriableError("the stream of the warm-up has no segments yet")
+        finally:
+            controller.close()
+
+    def address(self, port: int) -> str:
+        """See the base class."""
+        return f"tcp://127.0.0.1:{port}"
+
+    def container(self, port: int) -> ContainerImage | None:
+        """None: the image publishes the segment store's address too, which would have to be the same inside and out."""
+        return None
+
+    def usage(self, address: str) -> str:
+        """The option of the source and the sink."""
+        return f'.option("controller", "{address}")'
+
+
+def pravega_server(
+    folder: Path | str, properties: Mapping[str, str] | None = None, *, heap_mb: int = 768
+) -> LocalServer:
+    """A server of one's own, as a context manager; see :class:`penstock.dev.LocalServer`. A restart begins empty."""
+    return LocalServer(PravegaDevServer(properties, heap_mb=heap_mb), folder)

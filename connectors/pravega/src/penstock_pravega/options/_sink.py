@@ -1,0 +1,131 @@
+"""The sink's options, as data and as the sink uses them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import BadConfigurationError
+from penstock.options import Option, OptionSet, OptionValues
+from penstock_pravega.options._connection import (
+    CONNECTION_OPTIONS,
+    connection_settings,
+    default_scope,
+    full_stream_name,
+)
+from penstock_pravega.options._formats import FormatSettings, format_options
+from penstock_pravega.protocol import ControllerSettings, StreamPolicy
+
+__all__ = ["SINK_OPTIONS", "SinkOptions"]
+
+DEFAULT_KEY_COLUMN = "routing_key"
+_FUNCTION = re.compile(r"[\w.]+:[\w.]+")
+
+SINK_OPTIONS = OptionSet(
+    [
+        *CONNECTION_OPTIONS,
+        Option("stream", "The stream to write to, as scope/stream or in the scope", required=True),
+        Option(
+            "delivery",
+            "best-effort (what can't be written is dropped and counted), at-least-once, or exactly-once (transactions "
+            "that the driver commits)",
+            "choice",
+            "at-least-once",
+            ("best-effort", "at-least-once", "exactly-once"),
+        ),
+        Option(
+            "routingKey",
+            f"What routing keys are taken from: a string column (default: {DEFAULT_KEY_COLUMN}, if there is one), or "
+            "module:function, which gets an Arrow record batch and returns a string array. Events of one key keep "
+            "their order; without keys they go to one segment after another",
+        ),
+        Option(
+            "transactionLease",
+            "exactly-once: how long a transaction stays open once nobody renews its lease any more. Unset: the longest "
+            "of 10m, 5m, 2m, 1m, 30s and 10s that the server allows",
+            "duration",
+            minimum=1,
+        ),
+        Option(
+            "deterministicPlan",
+            "exactly-once: promise that a batch that is run again gives every task the same rows, so that the share of "
+            "one lost transaction can be written again alone",
+            "bool",
+            "false",
+        ),
+        Option("create", "Make scope and stream if they are not there", "bool", "false"),
+        Option("create.segments", "With create: segments at the start, and at least", "int", "1", minimum=1),
+        Option(
+            "create.eventsPerSecond", "With create: scale at so many events a second in a segment", "int", minimum=1
+        ),
+        Option("create.kbytesPerSecond", "With create: scale for so many KiB a second in a segment", "int", minimum=1),
+        Option("create.retentionTime", "With create: keep events so long", "duration", minimum=1),
+        Option("create.retentionSize", "With create: keep so many bytes", "bytes", minimum=1),
+        *format_options(reading=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Checked, typed, picklable. ``stream`` is ``scope/stream``. ``key_function`` is ``module:function``. Secrets are
+    in ``connection`` and ``format``, whose reprs hide them.
+    """
+
+    connection: ControllerSettings
+    stream: str
+    delivery: str
+    key_column: str
+    key_column_is_needed: bool
+    key_function: str | None
+    lease_ms: int | None
+    plan_is_deterministic: bool
+    create: StreamPolicy | None
+    format: FormatSettings
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> SinkOptions:
+        """The options of ``values``. Raises BadConfigurationError for what does not go together."""
+        key = (values["routingKey"] or "").strip()
+        is_function = bool(_FUNCTION.fullmatch(key))
+        for name in ("transactionLease", "deterministicPlan"):
+            if values.is_set(name) and values["delivery"] != "exactly-once":
+                raise BadConfigurationError(f"option '{name}' is for delivery=exactly-once: leave it out, or set that")
+        return cls(
+            connection=connection_settings(values),
+            stream=full_stream_name(values["stream"], default_scope(values)),
+            delivery=values["delivery"],
+            key_column=DEFAULT_KEY_COLUMN if not key or is_function else key,
+            key_column_is_needed=bool(key) and not is_function,
+            key_function=key if is_function else None,
+            lease_ms=values["transactionLease"],
+            plan_is_deterministic=values["deterministicPlan"],
+            create=_policy(values),
+            format=FormatSettings.from_values(values),
+        )
+
+
+def _policy(values: OptionValues) -> StreamPolicy | None:
+    given = [o.name for o in SINK_OPTIONS if o.name.startswith("create.") and values.is_set(o.name)]
+    if not values["create"]:
+        if given:
+            raise BadConfigurationError(f"option '{given[0]}' is for create=true")
+        return None
+    events, kbytes = values["create.eventsPerSecond"], values["create.kbytesPerSecond"]
+    _not_both(events, kbytes, "create.eventsPerSecond", "create.kbytesPerSecond")
+    _not_both(
+        values["create.retentionTime"], values["create.retentionSize"], "create.retentionTime", "create.retentionSize"
+    )
+    return StreamPolicy(
+        segments=values["create.segments"],
+        scale_by="events" if events else "kbytes" if kbytes else None,
+        target_rate=events or kbytes or 0,
+        retention_ms=values["create.retentionTime"],
+        retention_bytes=values["create.retentionSize"],
+    )
+
+
+def _not_both(one: Any, other: Any, name: str, other_name: str) -> None:
+    if one is not None and other is not None:
+        raise BadConfigurationError(f"options '{name}' and '{other_name}' exclude each other")

@@ -1,0 +1,110 @@
+"""The source's options, as data and as the source uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import BadConfigurationError
+from penstock.options import Option, OptionSet, OptionValues
+from penstock_pravega.options._connection import (
+    CONNECTION_OPTIONS,
+    connection_settings,
+    default_scope,
+    full_stream_name,
+)
+from penstock_pravega.options._cuts import CutPosition, parse_position
+from penstock_pravega.options._formats import FormatSettings, format_options
+from penstock_pravega.protocol import ControllerSettings
+
+__all__ = ["SOURCE_OPTIONS", "SourceOptions"]
+
+SOURCE_OPTIONS = OptionSet(
+    [
+        *CONNECTION_OPTIONS,
+        Option("stream", "Streams to read, with commas between; each as scope/stream or in the scope", required=True),
+        Option(
+            "startingStreamCut",
+            "Where a new query starts: head, tail, a stream cut as the Java client prints it, or JSON "
+            '{"scope/stream": "…"} with one of them for each stream. Default: tail for a stream, head for a batch',
+        ),
+        Option(
+            "endingStreamCut",
+            "Where reading stops, written alike; tail is where it is at the start. Default: tail for a batch; a stream "
+            "without one goes on, with one it ends",
+        ),
+        Option(
+            "maxBytesPerTrigger",
+            "How much a micro-batch reads at most, but at least an event a segment",
+            "bytes",
+            minimum=1,
+        ),
+        Option(
+            "maxRowsPerTrigger",
+            "How many events a micro-batch reads at most, but at least one a segment",
+            "int",
+            minimum=1,
+        ),
+        Option(
+            "failOnDataLoss",
+            "What was truncated before it was read: an error, or (false) a jump to what is there, with a warning",
+            "bool",
+            "true",
+        ),
+        Option(
+            "discoveryInterval",
+            "How often segments that replaced others are looked for again",
+            "duration",
+            "10s",
+            minimum=1,
+        ),
+        Option("includePosition", "Add the column position, a text that names an event for good", "bool", "false"),
+        *format_options(reading=True),
+        Option(
+            "badRecords",
+            "An event that can't be decoded: fail, or null with the metric bad_rows",
+            "choice",
+            "fail",
+            ("fail", "null"),
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Checked, typed, picklable. Streams are ``scope/stream``. Secrets are in ``connection`` and ``format``, whose
+    reprs hide them.
+    """
+
+    connection: ControllerSettings
+    streams: tuple[str, ...]
+    start: CutPosition | None
+    stop: CutPosition | None
+    max_bytes: int | None
+    max_rows: int | None
+    fail_on_data_loss: bool
+    discovery_interval_ms: int
+    include_position: bool
+    format: FormatSettings
+    fail_on_bad: bool
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> SourceOptions:
+        """The options of ``values``. Raises BadConfigurationError for what does not go together."""
+        scope = default_scope(values)
+        names = [full_stream_name(name, scope) for name in values["stream"].split(",") if name.strip()]
+        if not names or len(set(names)) != len(names):
+            raise BadConfigurationError("option 'stream': it must name streams, each once")
+        return cls(
+            connection=connection_settings(values),
+            streams=tuple(names),
+            start=parse_position("startingStreamCut", values["startingStreamCut"], names, scope),
+            stop=parse_position("endingStreamCut", values["endingStreamCut"], names, scope),
+            max_bytes=values["maxBytesPerTrigger"],
+            max_rows=values["maxRowsPerTrigger"],
+            fail_on_data_loss=values["failOnDataLoss"],
+            discovery_interval_ms=values["discoveryInterval"],
+            include_position=values["includePosition"],
+            format=FormatSettings.from_values(values),
+            fail_on_bad=values["badRecords"] == "fail",
+        )

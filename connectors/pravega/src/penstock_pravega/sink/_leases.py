@@ -1,0 +1,138 @@
+"""Keeping transactions open: one thread in each process renews leases until their transactions are over."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from penstock.errors import PenstockError
+from penstock_pravega.protocol import ControllerSettings, PingAnswer, controller_of
+from penstock_pravega.sink._committable import TransactionRef
+
+__all__ = ["LeaseKeeper", "lease_keeper"]
+
+_log = logging.getLogger("penstock.pravega")
+
+#: Nothing is kept open for longer by a process that heard no more of it.
+_LONGEST_S = 24 * 3600.0
+_LEASE_PART, _SOONEST_S, _RETRY_S = 4, 0.5, 2.0
+
+Source = Callable[[], Iterable[tuple[TransactionRef, int]]]
+
+
+class LeaseKeeper:
+    """Renews leases four times as often as needed. Thread-safe; its thread is a daemon and ends when idle.
+
+    A transaction is kept in the process of the task that opened it, also after the task ended, until it was committed
+    or aborted or the process ends; and, by the query's notes, on the driver, whose batch may last longer than its
+    workers.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._due: dict[tuple[ControllerSettings, TransactionRef, int], float] = {}
+        self._until: dict[tuple[ControllerSettings, TransactionRef, int], float] = {}
+        self._watched: dict[str, tuple[ControllerSettings, Source, float, float]] = {}
+        self._thread: threading.Thread | None = None
+
+    def keep(self, settings: ControllerSettings, ref: TransactionRef, lease_ms: int) -> None:
+        """From now on; it was opened, or renewed, just now."""
+        with self._condition:
+            key = (settings, ref, lease_ms)
+            if key not in self._due:
+                self._due[key] = time.monotonic() + _interval(lease_ms)
+                self._until[key] = time.monotonic() + _LONGEST_S
+                self._start()
+
+    def watch(self, name: str, settings: ControllerSettings, source: Source, lease_ms: int) -> None:
+        """Asks ``source`` now and then what is to be kept open: for a day after the last call for ``name``."""
+        with self._condition:
+            _, _, _, due = self._watched.get(name, (settings, source, 0.0, time.monotonic() + _interval(lease_ms)))
+            self._watched[name] = (settings, source, time.monotonic() + _LONGEST_S, due)
+            self._start()
+
+    def forget(self, ref: TransactionRef) -> None:
+        """It is over."""
+        with self._condition:
+            for key in [key for key in self._due if key[1] == ref]:
+                self._drop(key)
+
+    def _drop(self, key: tuple[ControllerSettings, TransactionRef, int]) -> None:
+        self._due.pop(key, None)
+        self._until.pop(key, None)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="penstock-leases", daemon=True)
+            self._thread.start()
+        self._condition.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                now = time.monotonic()
+                for key in [key for key, until in self._until.items() if until < now]:
+                    self._drop(key)
+                for name in [name for name, (_, _, until, _) in self._watched.items() if until < now]:
+                    del self._watched[name]
+                times = [*self._due.values(), *(due for *_, due in self._watched.values())]
+                if not times:
+                    self._thread = None
+                    return
+                wait = min(times) - now
+                if wait > 0:
+                    self._condition.wait(wait)
+                    continue
+                due = [key for key, at in self._due.items() if at <= now]
+                watched = [(name, *one) for name, one in self._watched.items() if one[3] <= now]
+            for key in due:
+                self._renew(*key)
+            for name, settings, source, until, _ in watched:
+                self._ask(name, settings, source, until)
+
+    def _renew(self, settings: ControllerSettings, ref: TransactionRef, lease_ms: int) -> None:
+        key, pause = (settings, ref, lease_ms), _interval(lease_ms)
+        try:
+            answer = controller_of(settings).ping_transaction(*ref.scope_and_stream, ref.id, lease_ms)
+            over = answer not in (PingAnswer.OK, PingAnswer.DISCONNECTED)
+            pause = pause if answer is PingAnswer.OK else min(pause, _RETRY_S)
+        except PenstockError as error:
+            _log.warning("the lease of %s could not be renewed: %s", ref, error)
+            over, pause = False, min(pause, _RETRY_S)
+        with self._condition:
+            if over:
+                self._drop(key)
+            elif key in self._due:
+                self._due[key] = time.monotonic() + pause
+
+    def _ask(self, name: str, settings: ControllerSettings, source: Source, until: float) -> None:
+        pause = _RETRY_S
+        try:
+            for ref, lease_ms in source():
+                pause = max(pause, _interval(lease_ms))
+                controller_of(settings).ping_transaction(*ref.scope_and_stream, ref.id, lease_ms)
+        except (PenstockError, OSError) as error:
+            _log.warning("leases of open transactions could not be renewed: %s", error)
+        with self._condition:
+            if name in self._watched:
+                self._watched[name] = (settings, source, self._watched[name][2], time.monotonic() + pause)
+
+
+def _interval(lease_ms: int) -> float:
+    return max(_SOONEST_S, lease_ms / 1000 / _LEASE_PART)
+
+
+_keepers: dict[int, LeaseKeeper] = {}
+_lock = threading.Lock()
+
+
+def lease_keeper() -> LeaseKeeper:
+    """This process's: a thread does not survive a fork."""
+    with _lock:
+        if os.getpid() not in _keepers:
+            _keepers.clear()
+            _keepers[os.getpid()] = LeaseKeeper()
+        return _keepers[os.getpid()]

@@ -1,0 +1,102 @@
+"""Rows of a query as events and routing keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.options import load_object
+from penstock.serialization.formats import RecordEncoder, create_encoder
+from penstock_pravega.options import SinkOptions
+from penstock_pravega.protocol import LARGEST_EVENT
+
+__all__ = ["EventColumns", "check_schema", "create_event_encoder"]
+
+_BYTES_OR_TEXT = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+
+
+def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
+    """Raises :class:`BadConfigurationError` if rows of ``schema`` can't become events."""
+    columns = {field.name.lower(): field for field in schema}
+    value = columns.get("value")
+    if value is None:
+        raise BadConfigurationError(
+            f"a column 'value' is needed to write to Pravega; there are: {', '.join(schema.names)}"
+        )
+    if options.format.is_raw and value.type not in _BYTES_OR_TEXT:
+        raise BadConfigurationError(
+            f"column 'value' is of type {value.type}: it must be string or binary, or be written in a format (option "
+            "'value.format', for example json)"
+        )
+    key = columns.get(options.key_column.lower())
+    if key is None and options.key_column_is_needed:
+        raise BadConfigurationError(
+            f"option 'routingKey': there is no column '{options.key_column}'; there are: {', '.join(schema.names)}"
+        )
+    if key is not None and options.key_function is None and not _is_text(key.type):
+        raise BadConfigurationError(
+            f"column '{key.name}' holds routing keys and is of type {key.type}: cast it to string"
+        )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def create_event_encoder(options: SinkOptions, schema: pa.Schema) -> RecordEncoder | None:
+    """``None`` for bytes and strings as they are. Driver."""
+    if options.format.is_raw:
+        return None
+    columns = {field.name.lower(): field for field in schema}
+    if "value" not in columns:
+        raise BadConfigurationError(f"option 'value.format' is {options.format.name}, but there is no column 'value'")
+    return create_encoder(options.format.name, dict(options.format.options), columns["value"].type)
+
+
+@dataclass
+class EventColumns:
+    """Makes events and keys out of rows; other columns are dropped. Task, single thread."""
+
+    options: SinkOptions
+    encoder: RecordEncoder | None
+
+    def __post_init__(self) -> None:
+        function = self.options.key_function
+        self._key_function: Callable[[pa.RecordBatch], Any] | None = None
+        if function is not None:
+            self._key_function = load_object("option 'routingKey'", function)
+
+    def convert(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array | None]:
+        """Events (large_binary, without nulls) and their keys (string), if they have any.
+
+        Raises BadDataError for an event that is null or larger than 8 MiB, which Pravega's clients could not read.
+        """
+        columns = {name.lower(): batch.column(at) for at, name in enumerate(batch.schema.names)}
+        values = columns["value"]
+        values = (values if self.encoder is None else self.encoder.encode(values)).cast(pa.large_binary())
+        if values.null_count:
+            row = pc.index(values.is_null(), True).as_py()
+            raise BadDataError(f"row {row} of a batch has no value (it is null): an event has one; leave such rows out")
+        lengths = pc.binary_length(values)
+        if len(values) and pc.max(lengths).as_py() > LARGEST_EVENT:
+            row = pc.index(pc.greater(lengths, LARGEST_EVENT), True).as_py()
+            raise BadDataError(
+                f"row {row} of a batch has a value of {lengths[row]} bytes: an event has at most {LARGEST_EVENT}"
+            )
+        return values, self._keys(batch, columns.get(self.options.key_column.lower()))
+
+    def _keys(self, batch: pa.RecordBatch, column: pa.Array | None) -> pa.Array | None:
+        if self._key_function is None:
+            return None if column is None else column.cast(pa.string())
+        keys = self._key_function(batch)
+        if not isinstance(keys, pa.Array) or len(keys) != batch.num_rows or not _is_text(keys.type):
+            raise BadDataError(
+                f"option 'routingKey': {self.options.key_function} must return an Arrow array of strings, one for each "
+                "row"
+            )
+        return keys.cast(pa.string())

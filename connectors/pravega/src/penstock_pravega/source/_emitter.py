@@ -1,0 +1,72 @@
+"""Blocks of events as batches of the schema that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import BadDataError
+from penstock.serialization.formats import RecordDecoder
+from penstock.source import ReaderContext, RecordEmitter
+from penstock_pravega.protocol import segment_name, to_array
+from penstock_pravega.source._split import SegmentRange
+from penstock_pravega.source._split_reader import EventBlock
+
+__all__ = ["PravegaEmitter"]
+
+
+class PravegaEmitter(RecordEmitter[EventBlock, SegmentRange]):
+    """Decodes the events where a decoder is given, and adds where they are.
+
+    An event that can't be decoded fails the query if ``fail_on_bad``; else its value is null and it is counted.
+    """
+
+    def __init__(self, context: ReaderContext, decoder: RecordDecoder | None, *, fail_on_bad: bool) -> None:
+        self._context = context
+        self._decoder = decoder
+        self._fail_on_bad = fail_on_bad
+        self._constants: dict[str, tuple[Any, pa.Array]] = {}
+
+    def emit_record(self, element: EventBlock, split_state: SegmentRange) -> Iterator[pa.RecordBatch]:
+        """See the base class."""
+        rows = len(element.offsets) - 1
+        offsets = pa.array(element.start + element.offsets[:-1])
+        makers: dict[str, Callable[[], pa.Array]] = {
+            "value": lambda: self._value(element, split_state, offsets),
+            "stream": lambda: self._constant("stream", split_state.stream, pa.string(), rows),
+            "segment": lambda: self._constant("segment", split_state.segment, pa.int64(), rows),
+            "offset": lambda: offsets,
+            "position": lambda: _positions(split_state, offsets),
+        }
+        names = self._context.schema.names
+        yield pa.RecordBatch.from_arrays([makers[name]() for name in names], names=names)
+
+    def _value(self, element: EventBlock, split: SegmentRange, offsets: pa.Array) -> pa.Array:
+        values = to_array(element.data, element.offsets)
+        if self._decoder is None:
+            return values
+        decoded = self._decoder.decode(values)
+        if decoded.errors is not None:
+            bad = len(decoded.errors) - decoded.errors.null_count
+            if self._fail_on_bad and bad:
+                row = pc.index(decoded.errors.is_valid(), True).as_py()
+                raise BadDataError(
+                    f"{segment_name(split.stream, split.segment)} offset {offsets[row]}: {decoded.errors[row].as_py()}"
+                    f"; {bad} such events in this batch. To go on, set badRecords=null"
+                )
+            self._context.metrics.add("bad_rows", bad)
+        return decoded.column
+
+    def _constant(self, name: str, value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+        known, array = self._constants.get(name, (None, None))
+        if known != value or len(array) < rows:
+            array = pa.repeat(pa.scalar(value, kind), rows)
+            self._constants[name] = (value, array)
+        return array.slice(0, rows)
+
+
+def _positions(split: SegmentRange, offsets: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(segment_name(split.stream, split.segment), offsets.cast(pa.string()), ":")

@@ -1,0 +1,98 @@
+"""The source: ties options, enumerator, reader, formats and serializers together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from penstock.options import OptionValues
+from penstock.serialization import JsonSerializer
+from penstock.serialization.formats import RecordDecoder, create_decoder
+from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source
+from penstock_pravega.options import SourceOptions
+from penstock_pravega.source._emitter import PravegaEmitter
+from penstock_pravega.source._enumerator import PravegaEnumerator
+from penstock_pravega.source._schema import event_schema, validate
+from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
+from penstock_pravega.source._split_reader import PravegaSplitReader
+from penstock_pravega.source._stream_client import StreamClient
+
+__all__ = ["PravegaSource"]
+
+
+class PravegaSource(Source[SegmentRange, PravegaState]):
+    """Streams of one Pravega. See the option declarations for what can be set.
+
+    The decoder is made on the driver, when the schema is known. The pickled form holds the credentials.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._decoder: RecordDecoder | None = None
+
+    @classmethod
+    def from_options(cls, values: OptionValues) -> PravegaSource:
+        """A source of validated options. Raises BadConfigurationError for values that do not go together."""
+        return cls(SourceOptions.from_values(values))
+
+    @property
+    def split_serializer(self) -> JsonSerializer[SegmentRange]:
+        """See the contract."""
+        return SPLIT_SERIALIZER
+
+    @property
+    def enumerator_serializer(self) -> JsonSerializer[PravegaState]:
+        """See the contract."""
+        return STATE_SERIALIZER
+
+    def read_limits(self) -> ReadLimits:
+        """See the contract."""
+        return ReadLimits(max_bytes=self._options.max_bytes, max_records=self._options.max_rows)
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def fixed_schema(self) -> pa.Schema:
+        """See the contract."""
+        return self._schema(self._create_decoder(None))
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract. The user's type of ``value`` says what it is decoded to."""
+        decoder = self._create_decoder(schema.field("value").type) if "value" in schema.names else None
+        validate(schema, self._schema(decoder))
+        self._decoder = decoder
+
+    def _create_decoder(self, wanted: pa.DataType | None) -> RecordDecoder | None:
+        """``None`` for bytes as they are."""
+        settings = self._options.format
+        return None if settings.is_raw else create_decoder(settings.name, dict(settings.options), wanted)
+
+    def _schema(self, decoder: RecordDecoder | None) -> pa.Schema:
+        value = pa.binary() if decoder is None else decoder.type
+        return event_schema(value, position=self._options.include_position)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaEnumerator:
+        """See the contract."""
+        return PravegaEnumerator(context, StreamClient(self._options.connection), self._options, checkpoint)
+
+    def list_splits(self, context: EnumeratorContext) -> Iterator[SegmentRange]:
+        """See the contract: from the head, or the starting cut, to where the tail is now, or the ending cut."""
+        client = StreamClient(self._options.connection)
+        enumerator = PravegaEnumerator(context, client, self._options, None, bounded=True)
+        try:
+            enumerator.prepare_for_available_now()
+            while splits := enumerator.take_batch(ReadLimits()):
+                yield from splits
+        finally:
+            enumerator.close()
+
+    def create_reader(self, context: ReaderContext) -> PravegaSplitReader:
+        """See the contract."""
+        options = self._options
+        return PravegaSplitReader(options.connection, context.metrics, fail_on_data_loss=options.fail_on_data_loss)
+
+    def create_emitter(self, context: ReaderContext) -> PravegaEmitter:
+        """See the contract."""
+        return PravegaEmitter(context, self._decoder, fail_on_bad=self._options.fail_on_bad)

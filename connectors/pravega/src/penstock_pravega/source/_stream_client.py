@@ -1,0 +1,80 @@
+"""Questions about streams that the driver asks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from penstock_pravega.protocol import ControllerSettings, KeyRange, NoSuchSegment, SegmentInfo, SegmentStores, epoch_of
+
+__all__ = ["StreamClient"]
+
+
+class StreamClient:
+    """Several threads use it; each asks by connections of its own. A stream is ``scope/stream``.
+
+    Every method raises RetriableError if nobody answers, BadConfigurationError for a stream that is not there.
+    """
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        self._settings = settings
+        self._local = threading.local()
+        self._opened: list[SegmentStores] = []
+
+    @property
+    def stores(self) -> SegmentStores:
+        """This thread's connections."""
+        if not hasattr(self._local, "stores"):
+            self._local.stores = SegmentStores(self._settings)
+            self._opened.append(self._local.stores)
+        stores: SegmentStores = self._local.stores
+        return stores
+
+    def head(self, stream: str) -> dict[int, int]:
+        """The cut before everything that is there."""
+        return self.stores.controller.head_cut(*_parts(stream))
+
+    def tail(self, stream: str) -> dict[int, int]:
+        """The cut behind everything that is there; empty for a sealed stream, whose segments all have an end."""
+        controller = self.stores.controller
+        while True:
+            segments = controller.current_segments(*_parts(stream))
+            infos = self.infos(stream, segments)
+            # A scaling on the way: the segments were replaced, or their successors are not there yet.
+            if all(info is not None and not info.is_sealed for info in infos.values()):
+                return {segment: info.end for segment, info in infos.items() if info is not None}
+            if controller.current_segments(*_parts(stream)) == segments:
+                return {segment: info.end for segment, info in infos.items() if info is not None}
+
+    def infos(self, stream: str, segments: Iterable[int]) -> dict[int, SegmentInfo | None]:
+        """Where segments begin and end now; ``None`` for one that is gone."""
+        found: dict[int, SegmentInfo | None] = {}
+        for segment in segments:
+            try:
+                found[segment] = self.stores.info(stream, segment)
+            except NoSuchSegment:
+                found[segment] = None
+        return found
+
+    def successors(self, stream: str, segment: int) -> Mapping[int, list[int]]:
+        """Successor → all that it replaces."""
+        return self.stores.controller.successors(*_parts(stream), segment)
+
+    def check_order(self, stream: str, start: Mapping[int, int], end: Mapping[int, int]) -> None:
+        """Raises BadConfigurationError if ``end`` is not behind ``start``."""
+        if end:
+            self.stores.controller.segments_between(*_parts(stream), start, end)
+
+    def key_range(self, stream: str, segment: int) -> KeyRange | None:
+        """The keys that a segment takes."""
+        return self.stores.controller.epoch_segments(*_parts(stream), epoch_of(segment)).get(segment)
+
+    def close(self) -> None:
+        """Ends the connections."""
+        for stores in self._opened:
+            stores.close()
+
+
+def _parts(stream: str) -> tuple[str, str]:
+    scope, _, name = stream.partition("/")
+    return scope, name

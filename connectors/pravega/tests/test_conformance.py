@@ -1,0 +1,93 @@
+"""The conformance kit on a real server."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+from penstock_pravega import PravegaConnector
+from penstock_pravega.protocol import Controller, TransactionState
+from penstock_pravega.source._schema import event_schema
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch):
+    begin, opened = Controller.begin_transaction, []
+
+    def recording(self, scope, stream, lease_ms):
+        transaction, ranges = begin(self, scope, stream, lease_ms)
+        opened.append((scope, stream, transaction))
+        return transaction, ranges
+
+    monkeypatch.setattr(Controller, "begin_transaction", recording)
+    return opened
+
+
+class TestSink(SinkSuite):
+    connector = PravegaConnector
+    schema = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
+
+    def batch(self, ids):
+        return self.with_texts(ids, [f"row {i}" for i in ids])
+
+    def with_texts(self, ids, texts):
+        values = [json.dumps({"id": i, "text": text}) for i, text in zip(ids, texts, strict=True)]
+        return pa.record_batch([[str(i) for i in ids], values], schema=self.schema)
+
+    def id_of(self, row):
+        return row["id"]
+
+    @pytest.fixture
+    def new_target(self, pravega, recorded):
+        def make():
+            stream = pravega.create_stream(segments=2)
+
+            def read():
+                return [json.loads(value) for value in pravega.values(stream)]
+
+            def hidden():
+                mine = [one for one in recorded if one[1] == stream]
+                return [f"{one[2]:032x}" for one in mine if is_open(pravega, one)]
+
+            def lose():
+                for one in recorded:
+                    if one[1] == stream and is_open(pravega, one):
+                        pravega.controller.abort_transaction(*one)
+
+            options = {
+                "controller": pravega.address,
+                "scope": pravega.scope,
+                "stream": stream,
+                "delivery": "exactly-once",
+            }
+            return SinkTarget(options, read, hidden, lose)
+
+        return make
+
+
+def is_open(pravega, transaction):
+    return pravega.controller.transaction_state(*transaction) is TransactionState.OPEN
+
+
+class TestSource(SourceSuite):
+    connector = PravegaConnector
+    schema = event_schema(pa.binary())
+    limit = ("maxRowsPerTrigger", "6", 6)
+
+    def id_of(self, row):
+        return int(row["value"])
+
+    @pytest.fixture
+    def origin(self, pravega):
+        stream = pravega.create_stream(segments=2)
+        options = {
+            "controller": pravega.address,
+            "scope": pravega.scope,
+            "stream": stream,
+            "startingStreamCut": "head",
+            "discoveryInterval": "100ms",
+        }
+        return SourceOrigin(options, lambda ids: pravega.write(stream, [(str(i), str(i).encode()) for i in ids]))

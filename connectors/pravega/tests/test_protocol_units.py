@@ -1,0 +1,153 @@
+"""The protocol part without a server: names, cuts, hashes, events, messages."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import BadConfigurationError
+from penstock_pravega.protocol import (
+    BrokenEvents,
+    ControllerSettings,
+    Credentials,
+    KeyRange,
+    SegmentRouter,
+    cut_text,
+    event_offsets,
+    frame_events,
+    frames_size,
+    key_position,
+    parse_cut,
+    segment_name,
+    to_array,
+    transaction_segment_name,
+)
+
+#: Of pravega-client 0.13.0: StreamCut.asText() of a stream that was scaled.
+JAVA_TEXT = "H4sIAAAAAAAA/wXBgQkAIAwDwYUebGzQ0nUcofuDd9Hz1rRJNmohgmi7ODbKOuje+sIVgSUoAAAA"
+
+
+def framed(*events: bytes) -> bytes:
+    return bytes(frame_events(pa.array(events, pa.large_binary())))
+
+
+def test_names():
+    segment = 1 << 32 | 3
+    assert segment_name("s/t", segment) == "s/t/3.#epoch.1"
+    wanted = "s/t/3.#epoch.1#transaction." + "0" * 31 + "f"
+    assert transaction_segment_name("s/t", segment, 15) == wanted
+
+
+def test_a_cut_of_the_java_client_is_read():
+    epoch = 1 << 32
+    assert parse_cut(JAVA_TEXT) == ("sc/s", {epoch | 4: 448, epoch | 3: 644, 2: 1386, 1: 1778})
+
+
+@given(st.dictionaries(st.integers(0, 2**40), st.integers(0, 2**62), min_size=1, max_size=20))
+def test_cuts_come_back(cut):
+    cut = {segment: offset for segment, offset in cut.items() if segment & 0xFFFFFFFF < 2**31}
+    if cut:
+        assert parse_cut(cut_text("a/b", cut)) == ("a/b", cut)
+        assert cut_text("a/b", cut) == cut_text("a/b", dict(reversed(cut.items())))
+
+
+@pytest.mark.parametrize(
+    "plain", ["", "1:a/b:0:0:0", "0:a/b:0,1:0:0", "0:a/b:x:0:0", "0:ab:0:0:0", "0:a/b:0:0:-1", "0:a/b:::"]
+)
+def test_other_texts_are_no_cuts(plain):
+    with pytest.raises(ValueError):
+        parse_cut(base64.b64encode(gzip.compress(plain.encode())).decode())
+    with pytest.raises(ValueError):
+        parse_cut(plain)
+
+
+@pytest.mark.parametrize(
+    ("key", "position"),
+    # As pravega-client 0.13.0 says (HashHelper.seededWith("EventRouter").hashToRange).
+    [
+        ("", 0.24117842791623523),
+        ("a", 0.9433912753816884),
+        ("key-1", 0.3829162539760538),
+        ("grüße", 0.3127061686409429),
+        ("東京🚀", 0.10113027628999904),
+        ("0123456789abcdefghij", 0.43377985214276693),
+    ],
+)
+def test_a_key_hashes_as_in_the_java_client(key, position):
+    assert key_position(key) == position
+
+
+def test_rows_go_where_their_keys_belong():
+    ranges = {0: KeyRange(0.0, 0.25), 1: KeyRange(0.25, 0.5), 2: KeyRange(0.5, 1.0)}
+    keys = [f"key-{number % 50}" for number in range(1000)]
+    found = dict(SegmentRouter(ranges).route(pa.array(keys), len(keys)))
+    assert sorted(row for rows in found.values() for row in rows.to_pylist()) == list(range(1000))
+    for segment, rows in found.items():
+        assert rows.to_pylist() == sorted(rows.to_pylist())
+        for row in rows.to_pylist():
+            assert ranges[segment].low <= key_position(keys[row]) < ranges[segment].high
+
+
+def test_rows_without_keys_take_turns():
+    router = SegmentRouter({0: KeyRange(0.0, 0.5), 1: KeyRange(0.5, 1.0)})
+    assert {router.route(None, 5)[0][0] for _ in range(2)} == {0, 1}
+
+
+@settings(max_examples=60)
+@given(st.lists(st.binary(max_size=30), max_size=40), st.integers(0, 200))
+def test_events_come_back_whole(events, cut_off):
+    data = framed(*events)
+    assert len(data) == frames_size(pa.array(events, pa.large_binary()))
+    assert to_array(data, event_offsets(data)).to_pylist() == events
+    part = data[: max(0, len(data) - cut_off)]
+    offsets = event_offsets(part)
+    found = to_array(part, offsets).to_pylist()
+    assert found == events[: len(found)]
+    # Only the last of what is there may be missing.
+    assert len(part) - offsets[-1] < (8 + len(events[len(found)]) if len(found) < len(events) else 1)
+
+
+@pytest.mark.parametrize("size", [0, 5, 100])
+def test_events_of_one_size(size):
+    events = [bytes([number % 250]) * size for number in range(1000)]
+    data = framed(*events) + framed(b"another") + framed(b"cut off")[:-1]
+    assert to_array(data, event_offsets(data)).to_pylist() == [*events, b"another"]
+
+
+def test_what_is_no_event_is_refused():
+    with pytest.raises(BrokenEvents):
+        event_offsets(b"\x00\x00\x00\x01\x00\x00\x00\x00")
+    with pytest.raises(BrokenEvents):
+        event_offsets(framed(b"a", b"b") + b"\xff" * 8)
+    assert event_offsets(b"\x00\x00").tolist() == [0]
+
+
+def test_a_sliced_array_is_framed_as_it_is():
+    events = pa.array([b"a", b"bc", b"", b"def"], pa.large_binary()).slice(1, 2)
+    assert bytes(frame_events(events)) == framed(b"bc", b"")
+    assert np.array_equal(event_offsets(framed(b"bc", b"")), [0, 10, 18])
+
+
+def looked_at(one):
+    return one.addresses, one.is_secure
+
+
+def test_addresses():
+    assert ControllerSettings("tcp://a:1,b:2").addresses == ["a:1", "b:2"]
+    assert not ControllerSettings("localhost:9090").is_secure
+    assert ControllerSettings("tls://h:9090").is_secure
+    for wrong in ("http://h:1", "tcp://h", "tcp://h:x", "tcp://u:p@h:1", "tcp://a:1,tls://b:2"):
+        with pytest.raises(BadConfigurationError):
+            looked_at(ControllerSettings(wrong))
+
+
+def test_credentials_are_hidden():
+    credentials = Credentials.basic("anna", "s3cr3t")
+    assert credentials.header == "Basic " + base64.b64encode(b"anna:s3cr3t").decode()
+    assert credentials.token not in repr(ControllerSettings("tcp://h:1", credentials))

@@ -1,0 +1,335 @@
+"""Reading and appending against recorded and made-up answers of a segment store: a socket that plays its part."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadConfigurationError, FatalError, RetriableError
+from penstock_pravega.protocol import (
+    ControllerSettings,
+    Credentials,
+    NoSuchSegment,
+    RangeReader,
+    SegmentAppender,
+    SegmentSealed,
+    SegmentStores,
+    SegmentTruncated,
+    frame_events,
+)
+
+NAME = "s/t/0.#epoch.0"
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">H", len(value)) + value.encode()
+
+
+def message(kind: int, *parts: bytes) -> bytes:
+    payload = b"".join(parts)
+    return struct.pack(">ii", kind, len(payload)) + payload
+
+
+HELLO = message(-127, struct.pack(">ii", 16, 5))
+NUMBER = struct.pack(">q", 7)
+NO_SUCH_SEGMENT = message(53, NUMBER, text(NAME), text(""), NUMBER)
+SEALED = message(51, NUMBER, text(NAME), text(""), NUMBER)
+TRUNCATED = message(56, NUMBER, text(NAME), struct.pack(">q", 640), text(""), NUMBER)
+WRONG_HOST = message(50, NUMBER, text(NAME), text("elsewhere"), text(""))
+TOKEN_EXPIRED = message(60, NUMBER, text(""), struct.pack(">i", 1))
+TOKEN_WRONG = message(60, NUMBER, text(""), struct.pack(">i", 0))
+INVALID_EVENT = message(55, bytes(16), NUMBER, text(""), NUMBER)
+UNSUPPORTED = message(57, NUMBER, text("readSegment"), text(""))
+
+
+class Peer:
+    """A segment store of one's own. ``script`` answers each message: bytes to send back, those in a tuple
+    with hanging up behind them, or None to hang up at once."""
+
+    def __init__(self, script):
+        self.script = script
+        self.connections = 0
+        self.received: list[tuple[int, bytes]] = []
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.address = self.server.getsockname()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.server.accept()
+                self.connections += 1
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, contextlib.suppress(OSError, ConnectionError):
+            while True:
+                kind, length = struct.unpack(">ii", self._exactly(connection, 8))
+                payload = self._exactly(connection, length)
+                if kind == -127:
+                    connection.sendall(HELLO)
+                    continue
+                self.received.append((kind, payload))
+                answer = self.script(kind, payload, self)
+                if isinstance(answer, tuple):
+                    connection.sendall(answer[0])
+                if answer is None or isinstance(answer, tuple):
+                    return
+                connection.sendall(answer)
+
+    @staticmethod
+    def _exactly(connection, length):
+        data = b""
+        while len(data) < length:
+            got = connection.recv(length - len(data))
+            if not got:
+                raise ConnectionError
+            data += got
+        return data
+
+    def close(self):
+        self.server.close()
+
+
+class OneStore(SegmentStores):
+    """Finds every segment at the peer; counts how often it is asked."""
+
+    def __init__(self, address, **settings):
+        super().__init__(ControllerSettings("tcp://127.0.0.1:1", **{"timeout_s": 1.0, **settings}))
+        self.where, self.asked, self.tokens = address, 0, 0
+
+    def address(self, stream, segment):
+        if (stream, segment) not in self._addresses:
+            self.asked += 1
+            self._addresses[stream, segment] = self.where
+        return self._addresses[stream, segment]
+
+    def token(self, stream):
+        if self.settings.credentials is None:
+            return ""
+        if stream not in self._tokens:
+            self.tokens += 1
+            self._tokens[stream] = f"token-{self.tokens}"
+        return self._tokens[stream]
+
+
+@pytest.fixture
+def peer():
+    peers = []
+
+    def make(script):
+        peers.append(Peer(script))
+        return peers[-1]
+
+    yield make
+    for one in peers:
+        one.close()
+
+
+DATA = bytes(range(256)) * 20
+
+
+def asked_for(payload):
+    (length,) = struct.unpack_from(">H", payload)
+    return struct.unpack_from(">qi", payload, 2 + length)
+
+
+def segment_read(offset: int, data: bytes) -> bytes:
+    return message(10, text(NAME), struct.pack(">q??i", offset, False, False, len(data)), data, NUMBER)
+
+
+def honest(kind, payload, peer):
+    offset, length = asked_for(payload)
+    return segment_read(offset, DATA[offset : offset + length])
+
+
+def read_all(stores, start=0, end=5120, chunk=1000):
+    reader, data = RangeReader(stores, "s/t", 0, start, end, chunk=chunk), b""
+    while (piece := reader.read()) is not None:
+        data += piece
+    return data
+
+
+def test_a_range_is_read_exactly(peer):
+    assert read_all(OneStore(peer(honest).address), 100, 4321) == DATA[100:4321]
+
+
+def test_short_answers_are_completed(peer):
+    def short(kind, payload, one):
+        offset, length = asked_for(payload)
+        return segment_read(offset, DATA[offset : offset + min(length, 77)])
+
+    assert read_all(OneStore(peer(short).address)) == DATA
+
+
+def test_more_bytes_than_asked_for_are_cut_off(peer):
+    def long(kind, payload, one):
+        offset, length = asked_for(payload)
+        return segment_read(offset, DATA[offset : offset + max(length, 8) + 5])
+
+    assert read_all(OneStore(peer(long).address), 3, 10, chunk=8) == DATA[3:10]
+
+
+def test_answers_in_another_order(peer):
+    held = []
+
+    def swapped(kind, payload, one):
+        held.append(honest(kind, payload, one))
+        offset, _ = asked_for(payload)
+        if len(held) == 1 and offset + 1000 < len(DATA):
+            return b""
+        answers = b"".join(reversed(held))
+        held.clear()
+        return answers
+
+    assert read_all(OneStore(peer(swapped).address), 0, 4000) == DATA[:4000]
+
+
+def test_a_broken_connection_goes_on_where_it_was(peer):
+    def flaky(kind, payload, one):
+        return None if len(one.received) in (3, 5) else honest(kind, payload, one)
+
+    one = peer(flaky)
+    stores = OneStore(one.address)
+    assert read_all(stores) == DATA
+    assert one.connections == 3 and stores.asked == 3
+
+
+def test_half_an_answer_is_not_taken_for_one(peer):
+    def half(kind, payload, one):
+        answer = honest(kind, payload, one)
+        return (answer[: len(answer) // 2],) if len(one.received) == 2 else answer
+
+    assert read_all(OneStore(peer(half).address, timeout_s=0.3)) == DATA
+
+
+def test_another_host_is_asked_for(peer):
+    def moved(kind, payload, one):
+        return WRONG_HOST if len(one.received) == 1 else honest(kind, payload, one)
+
+    stores = OneStore(peer(moved).address)
+    assert read_all(stores) == DATA
+    assert stores.asked == 2
+
+
+def test_an_expired_token_is_renewed(peer):
+    def expiring(kind, payload, one):
+        return honest(kind, payload, one) if b"token-2" in payload else TOKEN_EXPIRED
+
+    stores = OneStore(peer(expiring).address, credentials=Credentials("Bearer", "x"))
+    assert read_all(stores) == DATA
+    assert stores.tokens == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (NO_SUCH_SEGMENT, NoSuchSegment),
+        (TRUNCATED, SegmentTruncated),
+        (TOKEN_WRONG, BadConfigurationError),
+        (UNSUPPORTED, FatalError),
+        (WRONG_HOST, RetriableError),
+        (None, RetriableError),
+    ],
+)
+def test_refusals(peer, answer, error):
+    with pytest.raises(error) as raised:
+        read_all(OneStore(peer(lambda kind, payload, one: answer).address, tries=2))
+    if error is SegmentTruncated:
+        assert raised.value.start == 640
+
+
+def test_silence_ends(peer):
+    started = time.monotonic()
+    with pytest.raises(RetriableError):
+        read_all(OneStore(peer(lambda kind, payload, one: b"").address, timeout_s=0.2, tries=2))
+    assert time.monotonic() - started < 3
+
+
+def test_closing_wakes_a_reader_up(peer):
+    stores = OneStore(peer(lambda kind, payload, one: b"").address, timeout_s=30)
+    threading.Timer(0.2, stores.close).start()
+    started = time.monotonic()
+    with pytest.raises(RetriableError):
+        read_all(stores)
+    assert time.monotonic() - started < 5
+
+
+# --- appending --------------------------------------------------------------------------------------------------------
+
+
+class Segment:
+    """What a segment store does with appends: it takes every block, also one that came before."""
+
+    def __init__(self, *, fail_at=(), answer=None, drop=False):
+        self.events, self.last, self.blocks = [], {}, 0
+        self.fail_at, self.answer, self.drop = fail_at, answer, drop
+
+    def __call__(self, kind, payload, peer):
+        if kind == 1:
+            writer = payload[8:24]
+            last = self.last.get(writer, -(1 << 63))
+            return message(2, NUMBER, text(NAME), writer, struct.pack(">q", last))
+        writer = payload[:16]
+        (size,) = struct.unpack_from(">i", payload, 20)
+        _, last, _ = struct.unpack_from(">iqq", payload, 24 + size)
+        self.blocks += 1
+        failing = self.blocks in self.fail_at
+        if not (failing and self.drop):
+            self.events.append(payload[24 : 24 + size])
+            self.last[writer] = last
+        if failing:
+            return self.answer
+        return message(7, writer, struct.pack(">qqqq", last, 0, 0, 0))
+
+
+def block(*events: bytes):
+    return frame_events(pa.array(events, pa.large_binary()))
+
+
+def append_all(appender, blocks):
+    for events in blocks:
+        appender.append(block(*events), len(events))
+    appender.flush()
+    appender.close()
+    return appender
+
+
+BLOCKS = [[b"a", b"b"], [b"c"], [b"d", b"e", b"f"], [b"g"]]
+WHOLE = b"".join(bytes(block(*events)) for events in BLOCKS)
+
+
+@pytest.mark.parametrize("drop", [True, False], ids=["before it was taken", "after it was taken"])
+@pytest.mark.parametrize("fail_at", [(1,), (2,), (4,), (1, 2, 3)])
+def test_every_block_is_there_once_though_connections_break(peer, fail_at, drop):
+    segment = Segment(fail_at=fail_at, drop=drop)
+    appender = append_all(SegmentAppender(OneStore(peer(segment).address), "s/t", 0, NAME), BLOCKS)
+    assert b"".join(segment.events) == WHOLE
+    assert (appender.bytes, appender.events) == (len(WHOLE), 7)
+
+
+def test_an_older_connection_that_was_late_is_caught_up_with(peer):
+    segment = Segment(fail_at=(2,), answer=INVALID_EVENT)
+    append_all(SegmentAppender(OneStore(peer(segment).address), "s/t", 0, NAME), BLOCKS)
+    assert b"".join(segment.events) == WHOLE
+
+
+def test_a_sealed_segment_says_what_is_not_there(peer):
+    segment = Segment(fail_at=(3, 4), answer=SEALED, drop=True)
+    appender = SegmentAppender(OneStore(peer(segment).address), "s/t", 0, NAME)
+    with pytest.raises(SegmentSealed):
+        append_all(appender, BLOCKS)
+    assert bytes(appender.unacknowledged()[0].data) == bytes(block(*BLOCKS[2]))
+
+
+@pytest.mark.parametrize(("answer", "error"), [(NO_SUCH_SEGMENT, NoSuchSegment), (None, RetriableError)])
+def test_appends_that_are_refused(peer, answer, error):
+    stores = OneStore(peer(lambda kind, payload, one: answer).address, tries=2)
+    with pytest.raises(error):
+        append_all(SegmentAppender(stores, "s/t", 0, NAME), BLOCKS)

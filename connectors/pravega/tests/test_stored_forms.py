@@ -1,0 +1,54 @@
+"""Every released version of what is stored must open: golden files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.sink import CheckpointLocation
+from penstock.storage import LocalStorage
+from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCommittable, TransactionRef
+from penstock_pravega.sink._notes import TransactionNotes
+from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
+
+GOLDEN = Path(__file__).parent / "golden"
+EPOCH = 1 << 32
+
+REF = TransactionRef("s/out", 0x0123456789ABCDEF << 64 | 0xFEDCBA9876543210)
+FORMS = {
+    "split-v1": (SPLIT_SERIALIZER, SegmentRange("s/in", EPOCH | 3, 1000, 2000)),
+    "state-v1": (
+        STATE_SERIALIZER,
+        PravegaState({"s/in": {0: 7, EPOCH | 3: 1000}, "t/in": {2 * EPOCH | 1: 0}}, {"s/in": {EPOCH | 3: 5000}}),
+    ),
+    "committable-v1": (
+        COMMITTABLE_SERIALIZER,
+        PravegaCommittable(REF, ((EPOCH | 1, 100), (EPOCH | 2, 2**40)), 17, 3, "a" * 32, 600_000, 1_790_000_000_000),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_golden_files_open(name):
+    serializer, value = FORMS[name]
+    version = int(name.rpartition("-v")[2])
+    assert serializer.deserialize(version, (GOLDEN / f"{name}.json").read_bytes()) == value
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_written_now_has_a_golden_file(name):
+    serializer, value = FORMS[name]
+    assert serializer.serialize(value) == (GOLDEN / f"{name}.json").read_bytes()
+
+
+def test_a_note_opens(tmp_path):
+    folder = tmp_path / "penstock" / "pravega-transactions"
+    folder.mkdir(parents=True)
+    golden = (GOLDEN / "note-v1.json").read_bytes()
+    (folder / f"{REF.id:032x}.json").write_bytes(golden)
+    notes = TransactionNotes(CheckpointLocation(LocalStorage(), str(tmp_path)))
+    assert notes.read() == [(REF, 600_000)]
+    notes.write(REF, 600_000)
+    assert json.loads((folder / f"{REF.id:032x}.json").read_bytes()) == json.loads(golden)
