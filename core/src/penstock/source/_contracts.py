@@ -77,6 +77,10 @@ class EnumeratorContext(Protocol):
     def metrics(self) -> Metrics:
         """Counters and gauges of the source."""
 
+    @property
+    def parallelism(self) -> int:
+        """How many tasks the engine runs at a time, as far as it knows: for sources that can't tell sizes."""
+
     def call_async(
         self,
         call: Callable[[], ResultT],

@@ -36,7 +36,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Every split there is now, packed."""
-        coordinator = Coordinator()
+        coordinator = Coordinator(parallelism=self._parallelism)
         try:
             return pack(self._source.list_splits(coordinator), self._source, self._parallelism)
         finally:
@@ -138,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._position, self._assigned = position, []
                 return self._enumerator
             self._close()
-        self._coordinator = Coordinator()
+        self._coordinator = Coordinator(parallelism=self._parallelism)
         self._enumerator = self._source.create_enumerator(self._coordinator, self._state(position))
         self._enumerator.start()
         self._position, self._assigned, self._before_assigned = position, [], None
