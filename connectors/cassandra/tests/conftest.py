@@ -39,6 +39,12 @@ class Cassandra:
 
 
 @pytest.fixture(scope="session")
+def at_address():
+    """``at_address(address)``: the same for another server."""
+    return Cassandra
+
+
+@pytest.fixture(scope="session")
 def cassandra(tmp_path_factory):
     with open_server(CassandraDevServer(quick_start=True), tmp_path_factory.mktemp("cassandra")) as address:
         cassandra = Cassandra(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import random
@@ -190,7 +191,7 @@ def test_pieces_cover_the_ring_once_and_know_their_replicas(name, vnodes):
         for piece in ring(list(owners.items())).pieces(partitioner.cut(number, 10), partitioner.cut(number + 1, 10))
     ]
     assert pieces[0].after == partitioner.lowest and pieces[-1].until == partitioner.highest
-    assert all(one.until == other.after for one, other in zip(pieces, pieces[1:], strict=False))
+    assert all(one.until == other.after for one, other in itertools.pairwise(pieces))
     for piece in pieces if ends else ():
         for token in (piece.after + 1, piece.until):
             # The first node at or above a token holds it; above the last, the first one.
@@ -204,12 +205,10 @@ def test_partitioners_without_numbers_are_refused():
         partitioner_of("org.apache.cassandra.dht.ByteOrderedPartitioner")
 
 
-def test_a_cluster_with_the_random_partitioner(tmp_path):
+def test_a_cluster_with_the_random_partitioner(tmp_path, at_address):
     settings = {"partitioner": "org.apache.cassandra.dht.RandomPartitioner"}
     with cassandra_server(tmp_path, settings, quick_start=True, heap_mb=384) as server:
-        from connectors.cassandra.tests.conftest import Cassandra
-
-        cassandra = Cassandra(server.address)
+        cassandra = at_address(server.address)
         table = cassandra.table("id int primary key, v text")
         for number in range(300):
             cassandra.cql(f"insert into {cassandra.keyspace}.{table} (id, v) values ({number}, 'x')")

@@ -16,9 +16,11 @@ from penstock.source._contracts import (
     SplitEnumerator,
     SplitReader,
 )
+from penstock.source._filters import ColumnFilter
 from penstock.source._reader import SourceReader
 
 __all__ = [
+    "ColumnFilter",
     "EnumeratorContext",
     "ReadLimits",
     "ReaderContext",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.serialization import SimpleVersionedSerializer
-from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source
+from penstock.source import ColumnFilter, EnumeratorContext, ReaderContext, ReadLimits, Source
 from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._enumerator import TokenEnumerator
-from penstock_cassandra.source._plan import ReadPlan, plan_of
+from penstock_cassandra.source._filters import conditions_for
+from penstock_cassandra.source._plan import ReadPlan, plan_of, table_of
 from penstock_cassandra.source._reader import PageEmitter, PageReader
 from penstock_cassandra.source._splits import SPLITS, STATES, TableState, TokenSplit
 
 __all__ = ["CassandraSource"]
+
+_log = logging.getLogger("penstock.cassandra")
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,17 @@ class CassandraSource(Source[TokenSplit, TableState]):
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract."""
         self.plan(self._client()).check(schema)
+
+    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[CassandraSource, Sequence[ColumnFilter]]:
+        """See the contract; a query is left as it is."""
+        if self.options.query:
+            return self, ()
+        conditions, served = conditions_for(
+            table_of(self._client(), self.options.keyspace, self.options.table), filters
+        )
+        if conditions:
+            _log.info("penstock.cassandra: the server applies %s", " AND ".join(conditions))
+        return replace(self, conditions=(*self.conditions, *conditions)), served
 
     def read_limits(self) -> ReadLimits:
         """See the contract."""
