@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from penstock_cassandra.dev import cassandra_server
@@ -77,30 +80,36 @@ def test_a_stream_reads_a_table_in_steps_and_ends(spark, cassandra, tmp_path):
 
 def test_the_server_is_killed_in_between(spark, at_address, tmp_path):
     """The tasks of a write, then of a read, are in the middle of it when the server goes away and comes back."""
-    import threading
-
-    with cassandra_server(tmp_path, quick_start=True, heap_mb=384) as server:
+    with cassandra_server(tmp_path / "server", quick_start=True, heap_mb=384) as server:
         cassandra = at_address(server.address)
         table = cassandra.table("id bigint primary key, v text")
+        options = {**cassandra.options, "table": table, "maxRowsPerSecond": "8000", "requestTimeout": "5s"}
+        marks = [tmp_path / "written", tmp_path / "read"]
 
-        def break_it(after_s):
-            def strike():
+        def strike():
+            for mark in marks:
+                while not mark.exists():
+                    time.sleep(0.05)
                 server.kill()
                 server.start()
 
-            timer = threading.Timer(after_s, strike)
-            timer.start()
-            return timer
+        def marking(mark):
+            def run(batches):
+                for batch in batches:
+                    yield batch
+                    mark.touch()  # the first rows are on their way
 
-        options = {**cassandra.options, "table": table, "maxRowsPerSecond": "6000", "requestTimeout": "5s"}
-        timer = break_it(4)
-        rows = spark.range(0, 120_000, 1, 2).selectExpr("id", "concat('v', id) v")
-        rows.write.format("penstock.cassandra").options(**options).mode("append").save()
-        timer.join()
-        timer = break_it(4)
-        found = spark.read.format("penstock.cassandra").options(**options, pageRows="500", splits="4").load()
-        (row,) = found.selectExpr("count(*) n", "count(distinct id) d", "min(id) a", "max(id) b").collect()
-        timer.join()
-        assert (row.n, row.d, row.a, row.b) == (120_000, 120_000, 0, 119_999)
-        registered = spark.sparkContext.__dict__["_penstock_accumulators"]["cassandra"].value
-        assert registered["retries"] > 0
+            return run
+
+        with ThreadPoolExecutor(1) as pool:
+            striking = pool.submit(strike)
+            rows = spark.range(0, 100_000, 1, 2).selectExpr("id", "concat('v', id) v")
+            rows = rows.mapInArrow(marking(marks[0]), rows.schema)
+            rows.write.format("penstock.cassandra").options(**options).mode("append").save()
+            found = spark.read.format("penstock.cassandra").options(**options, pageRows="500", splits="4").load()
+            found = found.mapInArrow(marking(marks[1]), found.schema)
+            (row,) = found.selectExpr("count(*) n", "count(distinct id) d", "min(id) a", "max(id) b").collect()
+            striking.result(120)
+        assert (row.n, row.d, row.a, row.b) == (100_000, 100_000, 0, 99_999)
+        counts = spark.sparkContext.__dict__["_penstock_accumulators"]["cassandra"].value
+        assert counts["retries"] > 0

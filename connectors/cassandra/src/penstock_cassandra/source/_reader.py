@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import RetriableError
 from penstock.source import ReaderContext, RecordEmitter, RecordsBySplits, SplitReader
-from penstock_cassandra.client import Client, Page, shared_client
+from penstock_cassandra.client import Client, Page, insist, shared_client
 from penstock_cassandra.client._raw import RawRows
 from penstock_cassandra.client._throttle import Throttle
 from penstock_cassandra.source._plan import ReadPlan
@@ -92,9 +92,7 @@ class PageReader(SplitReader[RawRows, TokenSplit]):
 
     def _ask(self) -> None:
         if self._client is None:
-            self._client = shared_client(self._source.options.connection)
-            self._plan = self._source.plan(self._client, self._context.schema.names)
-            self._partitioner = partitioner_of(self._client.metadata.partitioner)
+            self._client = insist(self._connect, self._source.options.retry_for_s)
         assert self._plan is not None and self._partitioner is not None
         _, one, _ = self._todo[0]
         values = [] if one is None else [self._partitioner.pack(one.after), self._partitioner.pack(one.until)]
@@ -108,6 +106,12 @@ class PageReader(SplitReader[RawRows, TokenSplit]):
         )
         future.add_callbacks(lambda _: answered.set(), lambda _: answered.set())
         self._future = future
+
+    def _connect(self) -> Client:
+        client = shared_client(self._source.options.connection)
+        self._plan = self._source.plan(client, self._context.schema.names)
+        self._partitioner = partitioner_of(client.metadata.partitioner)
+        return client
 
     def _adapt(self, page: Page) -> None:
         """Pages of as many bytes as were asked for, by what rows of this page took."""
