@@ -1,4 +1,4 @@
-"""Look-ups by key, without Spark and through it."""
+"""Look-ups by key: the function that Spark's mapInArrow is given."""
 
 from __future__ import annotations
 
@@ -55,11 +55,3 @@ def test_many_keys(users, in_flight):
 def test_the_whole_partition_key_is_needed(users):
     with pytest.raises(BadConfigurationError, match="whole partition key"):
         list(Lookup(users, ["visit"], ["name"])(iter([BATCH])))
-
-
-@pytest.mark.spark
-def test_through_spark(spark, users):
-    rows = spark.range(90).selectExpr("cast(id as int) as id")
-    found = Lookup(users, ["id"], ["visit", "name", "tags"]).enrich(rows)
-    assert found.columns == ["id", "visit", "name", "tags"]
-    assert sorted(row.name for row in found.where("visit = 1").collect()) == sorted(f"n{n}" for n in range(2, 90, 3))

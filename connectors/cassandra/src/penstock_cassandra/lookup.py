@@ -53,7 +53,10 @@ class Lookup:
         self._max_in_flight = max(1, max_in_flight)
 
     def enrich(self, rows: Any) -> Any:
-        """``rows`` (a DataFrame of Spark) with the columns. Raises BadConfigurationError for what does not fit."""
+        """``rows`` (a DataFrame of Spark) with the columns, by ``mapInArrow``, for which Spark wants pandas installed.
+
+        Raises BadConfigurationError for what does not fit.
+        """
         taken = set(self._columns) & set(rows.columns)
         if taken:
             raise BadConfigurationError(f"the rows have a column '{sorted(taken)[0]}' already: rename it first")

@@ -13,13 +13,22 @@ from cassandra import ConsistencyLevel, ProtocolVersion
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.io.libevreactor import LibevConnection
-from cassandra.policies import DCAwareRoundRobinPolicy, LoadBalancingPolicy, RoundRobinPolicy, TokenAwarePolicy
+from cassandra.policies import (
+    ConstantReconnectionPolicy,
+    DCAwareRoundRobinPolicy,
+    LoadBalancingPolicy,
+    RoundRobinPolicy,
+    TokenAwarePolicy,
+)
 
 from penstock_cassandra.client._errors import cassandra_errors
 from penstock_cassandra.client._raw import RawHandler, RawRows
 from penstock_cassandra.client._settings import ConnectionSettings
 
 __all__ = ["Client", "Page", "Statement", "shared_client"]
+
+
+_RECONNECT_S = 1.0
 
 
 class _Connection(LibevConnection):  # type: ignore[misc]
@@ -119,6 +128,8 @@ class Client:
             "connect_timeout": settings.connect_timeout_s,
             "control_connection_timeout": settings.connect_timeout_s,
             "connection_class": _Connection,
+            # The driver's pauses grow to ten minutes: longer than any retry of ours lasts.
+            "reconnection_policy": ConstantReconnectionPolicy(_RECONNECT_S, max_attempts=None),
             # Version 5 only adds checksums, which the driver computes in Python.
             "protocol_version": ProtocolVersion.V4,
         }
