@@ -20,6 +20,7 @@ from cassandra.policies import (
     RoundRobinPolicy,
     TokenAwarePolicy,
 )
+from cassandra.query import BoundStatement
 
 from penstock_cassandra.client._errors import cassandra_errors
 from penstock_cassandra.client._raw import RawHandler, RawRows
@@ -195,7 +196,7 @@ class Client:
         consistency: str | None = None,
     ) -> Any:
         """The driver's future of a page; its values are serialized already. :func:`page_of` reads its result."""
-        bound = statement.prepared.bind(())
+        bound = BoundStatement(statement.prepared)
         bound.values = list(values)
         bound.fetch_size = page_rows
         bound.replicas = tuple(replicas)
