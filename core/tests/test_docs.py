@@ -18,11 +18,7 @@ OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 OPTIONS = re.compile(r"<!-- options -->\n(.*?)<!-- /options -->", re.DOTALL)
 BLOCKS = [(page, name, code) for page in PAGES for name, code in RUN.findall(page.read_text())]
-CONNECTOR_PAGES = {
-    "filesystem": ROOT / "docs" / "filesystem.md",
-    "kafka": ROOT / "docs" / "kafka.md",
-    "pravega": ROOT / "docs" / "pravega.md",
-}
+CONNECTOR_PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("cassandra", "filesystem", "kafka", "pravega")}
 KAFKA_VARIABLE = "PENSTOCK_KAFKA_ADDRESS"
 PRAVEGA_VARIABLE = "PENSTOCK_PRAVEGA_ADDRESS"
 

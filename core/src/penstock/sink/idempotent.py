@@ -44,6 +44,13 @@ _NOTHING: JsonSerializer[None] = JsonSerializer(1, lambda nothing: {}, lambda ve
 class Upserter(ABC):
     """Writes rows under their keys. Lives in the task, single thread, serves one attempt."""
 
+    def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """``batch`` without rows that can't be written and were put aside, durable with the next :meth:`flush`.
+
+        Called first with every batch, before keys are looked at. By default all rows are kept.
+        """
+        return batch
+
     @abstractmethod
     def upsert(self, batch: pa.RecordBatch, timestamp_us: int) -> None:
         """Inserts or replaces the row of each key; no key is in ``batch`` twice, none is null.
@@ -148,6 +155,7 @@ class _UpsertWriter(SinkWriter[None, None]):
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
+        batch = self._upserter.screen(batch)
         if not batch.num_rows:
             return
         self._check_keys(batch)

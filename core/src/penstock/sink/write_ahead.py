@@ -140,6 +140,15 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
     def create_sender(self, context: SinkContext) -> Sender:
         """A sender, for one thread. Driver."""
 
+    def screen(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
+        """``batch`` without rows that can't be sent and were put aside, durable on return.
+
+        Task, before rows are staged. By default all rows are kept. A row that the target will never take must be found
+        here: once its batch is decided it stands in the way of all that come after. Raises
+        :class:`penstock.errors.BadDataError`.
+        """
+        return batch
+
     def create_checkpoint_committer(self, context: SinkContext) -> CheckpointCommitter:
         """What remembers what was sent, for one thread. Driver. By default files beside the decision log."""
         return FileCheckpointCommitter(_checkpoint(context))
@@ -164,7 +173,7 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
     @final
     def create_writer(self, context: WriterContext) -> SinkWriter[Segment, None]:
         """See the contract."""
-        return _StagingWriter(Staged(_checkpoint(context)), context, self.segment_bytes)
+        return _StagingWriter(self, context)
 
     @final
     def create_committer(self, context: SinkContext) -> Committer[Segment, None]:
@@ -234,15 +243,17 @@ def _batch_of(name: str) -> int:
 class _StagingWriter(SinkWriter[Segment, None]):
     """Memory: one segment, twice while it is stored, and one Arrow batch."""
 
-    def __init__(self, staged: Staged, context: WriterContext, segment_bytes: int) -> None:
-        self._staged = staged
+    def __init__(self, sink: WriteAheadSink, context: WriterContext) -> None:
+        self._sink = sink
+        self._staged = Staged(_checkpoint(context))
         self._context = context
-        self._segment_bytes = segment_bytes
+        self._segment_bytes = sink.segment_bytes
         self._batches: list[pa.RecordBatch] = []
         self._size = 0
         self._segments: list[Segment] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
+        batch = self._sink.screen(batch, self._context) if batch.num_rows else batch
         if not batch.num_rows:
             return
         rows = max(1, batch.num_rows * self._segment_bytes // max(1, batch.nbytes))

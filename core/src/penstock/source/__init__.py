@@ -17,10 +17,12 @@ from penstock.source._contracts import (
     SplitEnumerator,
     SplitReader,
 )
+from penstock.source._filters import ColumnFilter
 from penstock.source._reader import SourceReader
 from penstock.source.simple import SimpleSource, SimpleSplit
 
 __all__ = [
+    "ColumnFilter",
     "EnumeratorContext",
     "ReadLimits",
     "ReaderContext",

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.metrics import Metrics
 from penstock.serialization import SimpleVersionedSerializer
+from penstock.source._filters import ColumnFilter
 
 __all__ = [
     "EnumeratorContext",
@@ -76,6 +77,10 @@ class EnumeratorContext(Protocol):
     @property
     def metrics(self) -> Metrics:
         """Counters and gauges of the source."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks the engine runs at a time, as far as it knows: for sources that can't tell sizes."""
 
     def call_async(
         self,
@@ -268,6 +273,13 @@ class Source(ABC, Generic[SplitT, StateT]):
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if the source can't deliver ``schema``. Called on the driver before planning."""
+
+    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[Source[SplitT, StateT], Sequence[ColumnFilter]]:
+        """A source that applies some of ``filters`` itself, and those that it applies in full.
+
+        Driver, batch reads only. The engine applies the others. By default none is taken.
+        """
+        return self, ()
 
     def read_limits(self) -> ReadLimits:
         """How much a micro-batch takes, from the options."""

@@ -22,8 +22,9 @@ class Coordinator:
     process). Handlers wait in a queue until it comes by in :meth:`run_handlers`.
     """
 
-    def __init__(self, metrics: Metrics | None = None) -> None:
+    def __init__(self, metrics: Metrics | None = None, *, parallelism: int = 1) -> None:
         self._metrics = metrics or Metrics()
+        self._parallelism = parallelism
         self._handlers: queue.Queue[Callable[[], None]] = queue.Queue()
         self._closed = threading.Event()
 
@@ -31,6 +32,11 @@ class Coordinator:
     def metrics(self) -> Metrics:
         """Counters of the source's driver side."""
         return self._metrics
+
+    @property
+    def parallelism(self) -> int:
+        """Slots of the engine."""
+        return self._parallelism
 
     def call_async(
         self,

@@ -22,7 +22,7 @@ from penstock.options import OptionSet, OptionValues
 from penstock.plugins import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, Connector, find_connector
 from penstock.sink import TwoPhaseCommitSink
 from penstock.source import Source
-from penstock.spark._read import BatchReader, StreamReader
+from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
 from penstock.spark._write import AtLeastOnceWriter, BatchWriter, StreamWriter
 
 __all__ = ["PenstockDataSource", "data_source_of"]
@@ -40,6 +40,7 @@ class PenstockDataSource(DataSource):
     connector_name: ClassVar[str] = ""
     parallelism: ClassVar[int] = 1
     accumulator: ClassVar[Any] = None
+    filters_allowed: ClassVar[bool] = False
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self._options = _with_absolute_path(dict(options))
@@ -83,7 +84,9 @@ class PenstockDataSource(DataSource):
         """Batch reading."""
         source, arrow = self._source(BATCH_READ), _arrow_schema(schema)
         source.validate_schema(arrow)
-        return BatchReader(source, arrow, self.parallelism, self.accumulator)
+        takes_filters = type(source).push_filters is not Source.push_filters
+        reader = FilteringBatchReader if takes_filters and self.filters_allowed else BatchReader
+        return reader(source, arrow, self.parallelism, self.accumulator)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Stream reading."""
@@ -137,7 +140,14 @@ def _with_absolute_path(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def data_source_of(connector_name: str, *, parallelism: int, accumulator: Any) -> type[PenstockDataSource]:
+def data_source_of(
+    connector_name: str, *, parallelism: int, accumulator: Any, filters_allowed: bool = False
+) -> type[PenstockDataSource]:
     """A data source class for one connector. Being made at run time, it is pickled by value, attributes included."""
-    attributes = {"connector_name": connector_name, "parallelism": parallelism, "accumulator": accumulator}
+    attributes = {
+        "connector_name": connector_name,
+        "parallelism": parallelism,
+        "accumulator": accumulator,
+        "filters_allowed": filters_allowed,
+    }
     return type(f"Penstock{connector_name.title()}", (PenstockDataSource,), attributes)

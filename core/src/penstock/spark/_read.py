@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -19,10 +19,11 @@ from pyspark.sql.streaming.datasource import (
 from penstock.errors import FatalError
 from penstock.source import ReadLimits, Source, SplitEnumerator
 from penstock.spark._coordinator import Coordinator
+from penstock.spark._filters import column_filter
 from penstock.spark._offsets import StreamOffset, pack_splits
 from penstock.spark._partitions import pack, read_partition
 
-__all__ = ["BatchReader", "StreamReader"]
+__all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 
 
 class BatchReader(DataSourceReader):
@@ -36,7 +37,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Every split there is now, packed."""
-        coordinator = Coordinator()
+        coordinator = Coordinator(parallelism=self._parallelism)
         try:
             return pack(self._source.list_splits(coordinator), self._source, self._parallelism)
         finally:
@@ -45,6 +46,18 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See :func:`read_partition`."""
         return read_partition(self._source, self._schema, partition, self._accumulator)
+
+
+class FilteringBatchReader(BatchReader):
+    """The same for sources that take filters: Spark refuses a reader that does while its setting forbids it."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+        """Gives back those that Spark has to apply itself. Driver, before :meth:`partitions`."""
+        offered = {number: neutral for number, one in enumerate(filters) if (neutral := column_filter(one)) is not None}
+        self._source, applied = self._source.push_filters(list(offered.values()))
+        for number, one in enumerate(filters):
+            if offered.get(number) not in applied:
+                yield one
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -138,7 +151,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._position, self._assigned = position, []
                 return self._enumerator
             self._close()
-        self._coordinator = Coordinator()
+        self._coordinator = Coordinator(parallelism=self._parallelism)
         self._enumerator = self._source.create_enumerator(self._coordinator, self._state(position))
         self._enumerator.start()
         self._position, self._assigned, self._before_assigned = position, [], None

@@ -51,7 +51,10 @@ def register(spark: SparkSession) -> Registration:
             continue
         accumulator = _accumulator(context, connector.name)
         parallelism = context.defaultParallelism if context is not None else os.cpu_count() or 1
-        spark.dataSource.register(data_source_of(connector.name, parallelism=parallelism, accumulator=accumulator))
+        source = data_source_of(
+            connector.name, parallelism=parallelism, accumulator=accumulator, filters_allowed=_filters_allowed(spark)
+        )
+        spark.dataSource.register(source)
         done.formats.append(connector.format)
         if accumulator is not None:
             done.accumulators[connector.format] = accumulator
@@ -60,6 +63,11 @@ def register(spark: SparkSession) -> Registration:
     if context is not None:
         PublishingListener.attach(spark)
     return done
+
+
+def _filters_allowed(spark: SparkSession) -> bool:
+    """Whether the session lets sources in Python take filters, now: off unless it is turned on before registering."""
+    return bool(spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true")
 
 
 def _accumulator(context: Any, connector: str) -> Any:

@@ -1,0 +1,72 @@
+"""The plugin that ties the Cassandra source and sinks to their names and options."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.dev import DevServer
+from penstock.options import OptionSet, OptionValues
+from penstock.plugins import (
+    ADMISSION_CONTROL,
+    BATCH_READ,
+    BATCH_WRITE,
+    BOUNDED,
+    EXACTLY_ONCE,
+    RESCALING,
+    RESUMABLE,
+    STREAM_READ,
+    STREAM_WRITE,
+    Capability,
+    Connector,
+)
+from penstock.sink import Sink
+from penstock.source import Source
+from penstock_cassandra.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
+from penstock_cassandra.sink import create_sink
+from penstock_cassandra.source import CassandraSource
+
+__all__ = ["CassandraConnector"]
+
+
+class CassandraConnector(Connector):
+    """Tables of Cassandra clusters."""
+
+    summary: ClassVar[str] = "Tables of Cassandra clusters, without a jar"
+    source_options: ClassVar[OptionSet | None] = SOURCE_OPTIONS
+    sink_options: ClassVar[OptionSet | None] = SINK_OPTIONS
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+        {
+            BATCH_READ,
+            STREAM_READ,
+            BATCH_WRITE,
+            STREAM_WRITE,
+            EXACTLY_ONCE,
+            RESCALING,
+            RESUMABLE,
+            ADMISSION_CONTROL,
+            BOUNDED,
+        }
+    )
+
+    def create_source(self, options: OptionValues) -> Source[Any, Any]:
+        """A table or a query."""
+        return CassandraSource(SourceOptions.from_values(options))
+
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+        """A sink of the chosen delivery."""
+        return create_sink(SinkOptions.from_values(options), schema)
+
+    def dev_server(self) -> DevServer | None:
+        """A server to try it with."""
+        from penstock_cassandra.dev import CassandraDevServer
+
+        return CassandraDevServer()
+
+    def describe_guarantee(self) -> str:
+        """See the base class."""
+        return (
+            "source: each split is read whole; sink: effectively exactly once (rows under their key, stamped for each "
+            "batch), or write-ahead, or at least once"
+        )

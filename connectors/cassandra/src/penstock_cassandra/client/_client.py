@@ -1,0 +1,263 @@
+"""A session with the cluster that deals in pages of bytes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from cassandra import ConsistencyLevel, ProtocolVersion
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.io.libevreactor import LibevConnection
+from cassandra.policies import (
+    ConstantReconnectionPolicy,
+    DCAwareRoundRobinPolicy,
+    LoadBalancingPolicy,
+    RoundRobinPolicy,
+    TokenAwarePolicy,
+)
+from cassandra.query import BoundStatement
+
+from penstock_cassandra.client._errors import cassandra_errors
+from penstock_cassandra.client._raw import RawHandler, RawRows
+from penstock_cassandra.client._settings import ConnectionSettings
+
+__all__ = ["Client", "Page", "Statement", "shared_client"]
+
+
+_RECONNECT_S = 1.0
+
+
+class _Connection(LibevConnection):  # type: ignore[misc]
+    #: The driver's 4 KiB would be 500 calls for each page of 2 MiB.
+    in_buffer_size = 1 << 18
+
+
+class _NearReplicas(LoadBalancingPolicy):  # type: ignore[misc]
+    """Asks the nodes that a query names first (``replicas``, addresses), of the local data centre; then the others."""
+
+    def __init__(self, others: LoadBalancingPolicy) -> None:
+        super().__init__()
+        self._others = others
+
+    def populate(self, cluster: Any, hosts: Any) -> None:
+        self._others.populate(cluster, hosts)
+
+    def distance(self, host: Any) -> Any:
+        return self._others.distance(host)
+
+    def make_query_plan(self, working_keyspace: str | None = None, query: Any = None) -> Iterator[Any]:
+        plan = self._others.make_query_plan(working_keyspace, query)
+        wanted = getattr(query, "replicas", ())
+        if not wanted:
+            yield from plan
+            return
+        hosts = list(plan)
+        near = [host for host in hosts if host.address in wanted]
+        yield from near
+        yield from (host for host in hosts if host not in near)
+
+    def on_up(self, host: Any) -> None:
+        self._others.on_up(host)
+
+    def on_down(self, host: Any) -> None:
+        self._others.on_down(host)
+
+    def on_add(self, host: Any) -> None:
+        self._others.on_add(host)
+
+    def on_remove(self, host: Any) -> None:
+        self._others.on_remove(host)
+
+
+def _as_they_are(names: Any, rows: Any) -> Any:
+    return rows if isinstance(rows, RawRows) else list(rows)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some rows, as bytes, and where the next page begins (``None``: there is none)."""
+
+    rows: RawRows
+    next: bytes | None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A prepared statement: markers and result columns as ``(keyspace, table, name, the driver's type)``."""
+
+    cql: str
+    prepared: Any
+
+    @property
+    def markers(self) -> list[Any]:
+        """Its ``?``, in order."""
+        return list(self.prepared.column_metadata or [])
+
+    @property
+    def columns(self) -> list[Any]:
+        """What it returns."""
+        return list(self.prepared.result_metadata or [])
+
+    @property
+    def id(self) -> bytes:
+        """By which the server knows it."""
+        return bytes(self.prepared.query_id)
+
+
+class Client:
+    """Thread-safe. Memory: what is asked for. Raises Penstock's errors (:func:`translate`)."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.settings = settings
+        self._prepared: dict[str, Statement] = {}
+        self._lock = threading.Lock()
+        near = DCAwareRoundRobinPolicy(settings.local_dc) if settings.local_dc else RoundRobinPolicy()
+        profile = ExecutionProfile(
+            load_balancing_policy=_NearReplicas(TokenAwarePolicy(near)),
+            consistency_level=ConsistencyLevel.name_to_value[settings.consistency],
+            serial_consistency_level=ConsistencyLevel.name_to_value[settings.serial_consistency],
+            request_timeout=settings.request_timeout_s,
+            row_factory=_as_they_are,
+        )
+        arguments: dict[str, Any] = {
+            "execution_profiles": {EXEC_PROFILE_DEFAULT: profile},
+            "connect_timeout": settings.connect_timeout_s,
+            "control_connection_timeout": settings.connect_timeout_s,
+            "connection_class": _Connection,
+            # The driver's pauses grow to ten minutes: longer than any retry of ours lasts.
+            "reconnection_policy": ConstantReconnectionPolicy(_RECONNECT_S, max_attempts=None),
+            # Version 5 only adds checksums, which the driver computes in Python.
+            "protocol_version": ProtocolVersion.V4,
+        }
+        if settings.user:
+            arguments["auth_provider"] = PlainTextAuthProvider(settings.user, settings.password)
+        if settings.bundle:
+            arguments["cloud"] = {"secure_connect_bundle": settings.bundle}
+        else:
+            arguments |= {
+                "contact_points": settings.hosts,
+                "port": settings.port,
+                "ssl_context": settings.tls_context(),
+            }
+        with cassandra_errors(f"connecting to Cassandra ({settings.where})"):
+            self._cluster = Cluster(**arguments)
+            try:
+                self.session = self._cluster.connect()
+            except BaseException:
+                self._cluster.shutdown()
+                raise
+        self.session.client_protocol_handler = RawHandler
+        self.session.use_client_timestamp = False
+
+    @property
+    def metadata(self) -> Any:
+        """The driver's view of the schema and the ring."""
+        return self._cluster.metadata
+
+    def refresh_schema(self, keyspace: str, table: str) -> None:
+        """Looks at a table's definition anew."""
+        with cassandra_errors(f"table {keyspace}.{table}"):
+            self._cluster.refresh_table_metadata(keyspace, table)
+
+    def prepare(self, cql: str) -> Statement:
+        """The prepared statement, the same each time."""
+        with self._lock:
+            if cql not in self._prepared:
+                with cassandra_errors(f"preparing '{cql}'"):
+                    self._prepared[cql] = Statement(cql, self.session.prepare(cql))
+            return self._prepared[cql]
+
+    def rows(self, cql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a small query, as Python values of the driver's choice."""
+        with cassandra_errors(f"'{cql}'"):
+            query = self.prepare(cql).prepared.bind(tuple(values)) if values else cql
+            found: list[tuple[Any, ...]] = []
+            result = self.session.execute(query)
+            while True:
+                found += _python_rows(_raw_of(result))
+                if not result.has_more_pages:
+                    return found
+                result = self.session.execute(query, paging_state=result.paging_state)
+
+    def execute_async(
+        self,
+        statement: Statement,
+        values: Sequence[bytes | None],
+        *,
+        page_rows: int = 5000,
+        paging_state: bytes | None = None,
+        replicas: Sequence[str] = (),
+        routing_key: bytes | None = None,
+        consistency: str | None = None,
+    ) -> Any:
+        """The driver's future of a page; its values are serialized already. :func:`page_of` reads its result."""
+        bound = BoundStatement(statement.prepared)
+        bound.values = list(values)
+        bound.fetch_size = page_rows
+        bound.replicas = tuple(replicas)
+        if routing_key is not None:
+            bound._routing_key = routing_key
+        if consistency is not None:
+            bound.consistency_level = ConsistencyLevel.name_to_value[consistency]
+        return self.session.execute_async(bound, paging_state=paging_state)
+
+    def page(self, future: Any, what: str) -> Page:
+        """Waits for the page of :meth:`execute_async`."""
+        with cassandra_errors(what):
+            result = future.result()
+            return Page(_raw_of(result), result.paging_state)
+
+    def close(self) -> None:
+        """Ends the session and its thread."""
+        self._cluster.shutdown()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _raw_of(result: Any) -> RawRows:
+    """The driver puts what is not a list into one."""
+    rows = result.current_rows
+    return rows[0] if rows and isinstance(rows[0], RawRows) else RawRows([], 0, b"")
+
+
+def _python_rows(raw: RawRows) -> list[tuple[Any, ...]]:
+    # A loop per cell, for control queries of a few rows.
+    found: list[tuple[Any, ...]] = []
+    at = 0
+    for _ in range(raw.count):
+        row = []
+        for column in raw.columns:
+            length = int.from_bytes(raw.body[at : at + 4], "big", signed=True)
+            at += 4
+            cell = None if length < 0 else raw.body[at : at + length]
+            at += max(0, length)
+            row.append(column[3].from_binary(cell, ProtocolVersion.V4))
+        found.append(tuple(row))
+    return found
+
+
+_shared: dict[tuple[int, ConnectionSettings], Client] = {}
+_shared_lock = threading.Lock()
+
+
+def shared_client(settings: ConnectionSettings) -> Client:
+    """A client that all tasks of this process share, and later ones; it lives as long as the process.
+
+    Kept by the process's id: a process that was forked makes its own.
+    """
+    with _shared_lock:
+        key = (os.getpid(), settings)
+        if key not in _shared:
+            _shared[key] = Client(settings)
+        return _shared[key]

@@ -1,0 +1,68 @@
+"""The driver's errors as Penstock's: what to mend, what to try again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cassandra import (
+    AuthenticationFailed,
+    DriverException,
+    InvalidRequest,
+    OperationTimedOut,
+    Unauthorized,
+)
+from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionException
+from cassandra.protocol import ErrorMessage, SyntaxException
+
+from penstock.errors import BadConfigurationError, FatalError, PenstockError, RetriableError
+
+__all__ = ["cassandra_errors", "translate"]
+
+
+def translate(error: BaseException, what: str) -> PenstockError:
+    """``error`` as a Penstock error, its message beginning with ``what``."""
+    if isinstance(error, PenstockError):
+        return error
+    for cause in _causes(error):
+        if isinstance(cause, AuthenticationFailed):
+            return BadConfigurationError(f"{what}: refused, check the options 'user' and 'password': {_words(cause)}")
+        if isinstance(cause, Unauthorized):
+            return BadConfigurationError(f"{what}: the user may not do that: {_words(cause)}")
+        if isinstance(cause, (InvalidRequest, SyntaxException)):
+            return BadConfigurationError(f"{what}: {_words(cause)}")
+    if isinstance(error, NoHostAvailable):
+        told = "; ".join(sorted({f"{host}: {_words(cause)}" for host, cause in _host_errors(error).items()}))
+        return RetriableError(f"{what}: no node answers ({told or error}). Check the options 'host' and 'port'")
+    if isinstance(error, (OperationTimedOut, DriverException, ConnectionException, ErrorMessage, OSError)):
+        return RetriableError(f"{what}: {_words(error)}")
+    return FatalError(f"{what}: {type(error).__name__}: {error}")
+
+
+def _host_errors(error: NoHostAvailable) -> dict[str, BaseException]:
+    return {str(host): cause for host, cause in error.errors.items()} if isinstance(error.errors, dict) else {}
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    yield error
+    if isinstance(error, NoHostAvailable):
+        yield from _host_errors(error).values()
+
+
+def _words(error: BaseException) -> str:
+    text = str(error) or type(error).__name__
+    message = getattr(error, "message", None)
+    return message if isinstance(message, str) and message else text
+
+
+@contextmanager
+def cassandra_errors(what: str) -> Iterator[None]:
+    """Errors of the driver that are raised inside come out as Penstock's."""
+    try:
+        yield
+    except Exception as error:
+        translated = translate(error, what)
+        if translated is error:
+            raise
+        raise translated from error

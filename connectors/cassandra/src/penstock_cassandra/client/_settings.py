@@ -1,0 +1,58 @@
+"""How to connect: checked values, without a connection."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+
+from penstock.errors import BadConfigurationError
+
+__all__ = ["ConnectionSettings"]
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """Where the cluster is and who we are. Picklable; the repr has no secrets. Times in seconds.
+
+    ``bundle`` is the path of a cloud's secure connect bundle, in place of ``hosts`` and TLS. Consistency levels are
+    CQL's names. ``local_dc`` empty: nodes of any data centre are asked.
+    """
+
+    hosts: tuple[str, ...] = ("127.0.0.1",)
+    port: int = 9042
+    local_dc: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    bundle: str = ""
+    tls: bool = False
+    tls_ca_file: str = ""
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    tls_key_password: str = field(default="", repr=False)
+    tls_check_hostname: bool = True
+    consistency: str = "LOCAL_ONE"
+    serial_consistency: str = "LOCAL_SERIAL"
+    connect_timeout_s: float = 10.0
+    request_timeout_s: float = 30.0
+
+    @property
+    def where(self) -> str:
+        """The cluster, in words for errors."""
+        return f"bundle {self.bundle}" if self.bundle else f"{','.join(self.hosts)}, port {self.port}"
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """For the driver. Raises BadConfigurationError for files that can't be read."""
+        if not self.tls:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.tls_ca_file or None)
+            if self.tls_cert_file:
+                context.load_cert_chain(
+                    self.tls_cert_file,
+                    self.tls_key_file or None,
+                    (lambda: self.tls_key_password) if self.tls_key_password else (lambda: ""),
+                )
+        except (OSError, ssl.SSLError) as error:
+            raise BadConfigurationError(f"options 'tls.*': the files can't be used: {error}") from error
+        context.check_hostname = self.tls_check_hostname
+        return context

@@ -1,0 +1,24 @@
+"""So many rows a second, and no more."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["Throttle"]
+
+
+class Throttle:
+    """Counts rows; :meth:`wait_s` says how long to wait before the next ones. ``None`` is no limit."""
+
+    def __init__(self, rows_per_second: int | None) -> None:
+        self._rate = rows_per_second
+        self._free_at = time.monotonic()
+
+    def add(self, rows: int) -> None:
+        """So many rows were just moved."""
+        if self._rate is not None:
+            self._free_at = max(self._free_at, time.monotonic()) + rows / self._rate
+
+    def wait_s(self) -> float:
+        """How long to wait."""
+        return 0.0 if self._rate is None else max(0.0, self._free_at - time.monotonic())

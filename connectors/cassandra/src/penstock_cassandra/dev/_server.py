@@ -1,0 +1,137 @@
+"""An Apache Cassandra server for development and tests: one node, on the loopback address."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, Place
+from penstock.errors import FatalError, PenstockError, RetriableError
+from penstock_cassandra.client import Client, ConnectionSettings
+from penstock_cassandra.dev._settings import JAVA_OPTIONS, server_settings, write_logging, write_settings
+
+__all__ = ["CassandraDevServer", "CassandraServer", "cassandra_server"]
+
+VERSION = "5.0.9"
+_NODETOOL_OPTIONS = (
+    *("--add-exports", "java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
+    *("--add-opens", "java.base/java.lang=ALL-UNNAMED", "-Xmx128m", "-XX:TieredStopAtLevel=1"),
+)
+
+
+class CassandraDevServer(DevServer):
+    """A node of Cassandra 5.0.9. ``settings`` are those of cassandra.yaml that win over ours.
+
+    ``heap_mb`` is its heap (it takes 200 MB more). ``connection`` is how :meth:`check` connects, for a server that
+    wants a password or TLS. ``quick_start`` spends less on compiling: right for tests, wrong for measuring.
+    """
+
+    name: ClassVar[str] = "cassandra"
+    title: ClassVar[str] = f"Apache Cassandra {VERSION}"
+    environment_variable: ClassVar[str] = "PENSTOCK_CASSANDRA_ADDRESS"
+    jars: ClassVar[JarSet | None] = JarSet(f"cassandra-{VERSION}", (f"org.apache.cassandra:cassandra-all:{VERSION}",))
+    #: For clients, for other nodes, for nodetool.
+    port_count: ClassVar[int] = 3
+    start_seconds: ClassVar[float] = 180
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        heap_mb: int = 512,
+        quick_start: bool = False,
+        connection: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.settings = dict(settings or {})
+        self.heap_mb = heap_mb
+        self.quick_start = quick_start
+        self.connection = dict(connection or {})
+
+    def command(self, place: Place) -> list[str]:
+        """The settings are written anew on every start; data stays."""
+        port, storage_port, control_port = place.ports
+        (place.folder / "tmp").mkdir(exist_ok=True)
+        settings = server_settings(place.folder, port, storage_port) | self.settings
+        write_settings(place.folder / "cassandra.yaml", settings)
+        write_logging(place.folder / "logback.xml")
+        assert place.jars is not None
+        (agent,) = place.jars.glob("jamm-*.jar")
+        options = [
+            *JAVA_OPTIONS,
+            *(["-XX:TieredStopAtLevel=1"] if self.quick_start else []),
+            f"-Xms{self.heap_mb}m",
+            f"-Xmx{self.heap_mb}m",
+            f"-javaagent:{agent}",
+            f"-Djava.io.tmpdir={place.folder / 'tmp'}",
+            f"-Djna.tmpdir={place.folder / 'tmp'}",
+            f"-Dcassandra.config=file://{place.folder / 'cassandra.yaml'}",
+            f"-Dlogback.configurationFile={place.folder / 'logback.xml'}",
+            f"-Dcassandra.storagedir={place.folder}",
+            f"-Dcassandra.jmx.local.port={control_port}",
+        ]
+        return place.java("org.apache.cassandra.service.CassandraDaemon", options=options)
+
+    def check(self, address: str, timeout_s: float) -> None:
+        """A node answers a query."""
+        host, _, port = address.rpartition(":")
+        settings = ConnectionSettings(
+            hosts=(host,), port=int(port), connect_timeout_s=timeout_s, request_timeout_s=timeout_s, **self.connection
+        )
+        try:
+            with Client(settings) as client:
+                client.rows("select release_version from system.local")
+        except PenstockError as error:
+            raise RetriableError(f"no server answers at {address}: {error}") from error
+
+    def container(self, port: int) -> ContainerImage:
+        """Cassandra's own image."""
+        heap = f"{self.heap_mb}M"
+        variables = {"MAX_HEAP_SIZE": heap, "HEAP_NEWSIZE": "100M", "CASSANDRA_BROADCAST_ADDRESS": "127.0.0.1"}
+        variables["JVM_EXTRA_OPTS"] = "-Dcassandra.size_recorder_interval=5 -Dcassandra.superuser_setup_delay_ms=0"
+        return ContainerImage(f"cassandra:{VERSION}", 9042, variables)
+
+    def usage(self, address: str) -> str:
+        """The options of the source and the sink."""
+        host, _, port = address.rpartition(":")
+        return f'.option("host", "{host}").option("port", {port})'
+
+
+class CassandraServer(LocalServer):
+    """A private node, with Cassandra's own tool for operators."""
+
+    def nodetool(self, *arguments: str) -> str:
+        """What ``nodetool`` prints (a JVM's start: about 2 s). Raises FatalError if it fails."""
+        jars = CassandraDevServer.jars
+        assert jars is not None
+        place = Place(self.folder, self.ports, jars.folder)
+        options = [*_NODETOOL_OPTIONS, f"-Dcassandra.storagedir={self.folder / 'nodetool'}"]
+        options.append(f"-Dlogback.configurationFile={self.folder / 'logback.xml'}")
+        where = ("-h", "127.0.0.1", "-p", str(self.ports[2]))
+        command = place.java("org.apache.cassandra.tools.NodeTool", *where, *arguments, options=options)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode != 0:
+            raise FatalError(f"nodetool {' '.join(arguments)} failed: {(done.stderr or done.stdout)[-1000:]}")
+        return done.stdout
+
+
+def cassandra_server(
+    folder: Path | str,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    heap_mb: int = 512,
+    quick_start: bool = False,
+    connection: Mapping[str, Any] | None = None,
+) -> CassandraServer:
+    """A server of one's own with its data in ``folder``, as a context manager; see :class:`penstock.dev.LocalServer`.
+
+    ::
+
+        with cassandra_server(tmp_path) as server:
+            write(server.address)
+            server.kill()
+            server.start()   # the same data, the same address
+    """
+    kind = CassandraDevServer(settings, heap_mb=heap_mb, quick_start=quick_start, connection=connection)
+    return CassandraServer(kind, folder)

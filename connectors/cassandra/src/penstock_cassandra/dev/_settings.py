@@ -1,0 +1,96 @@
+"""What a small server of one node is told: its settings, its log's, and what Java has to open for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["JAVA_OPTIONS", "server_settings", "write_logging", "write_settings"]
+
+_EXPORTED = (
+    "java.base/jdk.internal.misc java.base/java.lang.ref java.base/sun.nio.ch "
+    "java.management.rmi/com.sun.jmx.remote.internal.rmi java.rmi/sun.rmi.registry java.rmi/sun.rmi.server "
+    "java.rmi/sun.rmi.transport.tcp java.sql/java.sql jdk.unsupported/sun.misc"
+)
+_OPENED = (
+    "java.base/java.lang.module java.base/java.lang java.base/java.lang.reflect java.base/java.net java.base/java.util "
+    "java.base/java.util.concurrent java.base/java.util.concurrent.atomic java.base/java.io java.base/java.nio "
+    "java.base/sun.nio.ch java.base/jdk.internal.loader java.base/jdk.internal.ref java.base/jdk.internal.reflect "
+    "java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar "
+    "java.rmi/sun.rmi.transport.tcp jdk.management/com.sun.management.internal"
+)
+
+#: Estimates of sizes are renewed often, and a lone node waits for nobody.
+JAVA_OPTIONS = (
+    *(option for module in _EXPORTED.split() for option in ("--add-exports", f"{module}=ALL-UNNAMED")),
+    *(option for module in _OPENED.split() for option in ("--add-opens", f"{module}=ALL-UNNAMED")),
+    "-XX:+UseSerialGC",
+    "-XX:MaxDirectMemorySize=256m",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djdk.attach.allowAttachSelf=true",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dcassandra-foreground=yes",
+    "-Dcassandra.size_recorder_interval=5",
+    "-Dcassandra.ring_delay_ms=100",
+    "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+    "-Dcassandra.superuser_setup_delay_ms=0",
+)
+
+
+def server_settings(folder: Path, port: int, storage_port: int) -> dict[str, Any]:
+    """One node on the loopback address, with small caches. Killed at any time, it has what it acknowledged."""
+    return {
+        "cluster_name": "penstock",
+        "num_tokens": 4,
+        "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+        # Written to the operating system before it is acknowledged is enough for a process that is killed.
+        "commitlog_sync": "periodic",
+        "commitlog_sync_period": "10000ms",
+        "data_file_directories": [str(folder / "data")],
+        "commitlog_directory": str(folder / "commitlog"),
+        "hints_directory": str(folder / "hints"),
+        "saved_caches_directory": str(folder / "saved_caches"),
+        "cdc_raw_directory": str(folder / "cdc_raw"),
+        "listen_address": "127.0.0.1",
+        "rpc_address": "127.0.0.1",
+        "storage_port": storage_port,
+        "native_transport_port": port,
+        "endpoint_snitch": "SimpleSnitch",
+        "authenticator": "AllowAllAuthenticator",
+        "authorizer": "AllowAllAuthorizer",
+        "seed_provider": [
+            {
+                "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
+                "parameters": [{"seeds": f"127.0.0.1:{storage_port}"}],
+            }
+        ],
+        "concurrent_reads": 8,
+        "concurrent_writes": 8,
+        "concurrent_counter_writes": 4,
+        "memtable_heap_space": "128MiB",
+        "memtable_offheap_space": "128MiB",
+        "key_cache_size": "8MiB",
+        "file_cache_size": "64MiB",
+        "commitlog_segment_size": "16MiB",
+        "commitlog_total_space": "128MiB",
+        "disk_failure_policy": "stop",
+        "auto_snapshot": False,
+        "materialized_views_enabled": False,
+    }
+
+
+def write_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    """As YAML, of which JSON is a part."""
+    path.write_text(json.dumps(dict(settings), indent=1) + "\n", "utf-8")
+
+
+def write_logging(path: Path) -> None:
+    """Everything goes to the standard output, which is the server's log."""
+    path.write_text(
+        '<configuration><appender name="OUT" class="ch.qos.logback.core.ConsoleAppender"><encoder>'
+        "<pattern>%d{ISO8601} %-5level [%thread] %logger{20} - %msg%n</pattern></encoder></appender>"
+        '<root level="WARN"><appender-ref ref="OUT"/></root></configuration>\n',
+        "utf-8",
+    )

@@ -1,0 +1,168 @@
+"""Rows enriched by key from a table: many look-ups at a time, and none twice in an Arrow batch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock.options import OptionSet
+from penstock_cassandra.client import Client, Page, Statement, insist, shared_client
+from penstock_cassandra.options import SOURCE_OPTIONS, SourceOptions
+from penstock_cassandra.source._cql import quoted
+from penstock_cassandra.source._plan import table_of
+from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, decode_page, encode, prefixed
+
+__all__ = ["Lookup"]
+
+_OPTIONS = OptionSet(SOURCE_OPTIONS)
+
+
+class Lookup:
+    """Joins rows with a table of Cassandra by key, without reading the table.
+
+    ``options`` are those of the source (``host``, ``keyspace``, ``table`` …). ``on`` maps columns of the rows to
+    columns of the table, which must be its partition key at least; a list, where names are the same. ``columns`` are
+    those to add. A row without a match gets nulls; with ``inner`` it is left out. A key with several rows in the table
+    gives as many. Picklable; connects in tasks. Memory: an Arrow batch, and what was found for it::
+
+        enriched = Lookup({"host": "10.0.0.1", "keyspace": "k", "table": "users"}, ["user"], ["name"]).enrich(rows)
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        on: Sequence[str] | Mapping[str, str],
+        columns: Sequence[str],
+        *,
+        inner: bool = False,
+        max_in_flight: int = 32,
+    ) -> None:
+        given = {name: str(value) for name, value in options.items()}
+        self._options = SourceOptions.from_values(_OPTIONS.parse(given, owner="look-up in penstock.cassandra"))
+        if not self._options.table:
+            raise BadConfigurationError("a look-up needs the option 'table'")
+        self._on = dict(on) if isinstance(on, Mapping) else {name: name for name in on}
+        self._columns = list(columns)
+        self._inner = inner
+        self._max_in_flight = max(1, max_in_flight)
+
+    def enrich(self, rows: Any) -> Any:
+        """``rows`` (a DataFrame of Spark) with the columns, by ``mapInArrow``, for which Spark wants pandas installed.
+
+        Raises BadConfigurationError for what does not fit.
+        """
+        taken = set(self._columns) & set(rows.columns)
+        if taken:
+            raise BadConfigurationError(f"the rows have a column '{sorted(taken)[0]}' already: rename it first")
+        _, statement = self._prepare()
+        schema = type(rows.schema)(list(rows.schema.fields))
+        for column in statement.columns:
+            schema.add(column[2], _ddl(arrow_type(cql_type_of(column[3]))))
+        return rows.mapInArrow(self, schema)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For ``mapInArrow``: each batch with the columns behind its own."""
+        client, statement = insist(self._prepare, self._options.retry_for_s)
+        for batch in batches:
+            yield self._enriched(client, statement, batch)
+
+    def _prepare(self) -> tuple[Client, Statement]:
+        client = shared_client(self._options.connection)
+        keyspace, name = self._options.keyspace, self._options.table
+        table = table_of(client, keyspace, name)
+        missing = [column.name for column in table.partition_key if column.name not in self._on.values()]
+        if missing:
+            raise BadConfigurationError(
+                f"a look-up needs the whole partition key of {keyspace}.{name}: '{missing[0]}' is missing"
+            )
+        columns = ", ".join(map(quoted, self._columns))
+        where = " AND ".join(f"{quoted(column)} = ?" for column in self._on.values())
+        return client, client.prepare(f"SELECT {columns} FROM {quoted(keyspace)}.{quoted(name)} WHERE {where}")
+
+    def _enriched(self, client: Client, statement: Statement, batch: pa.RecordBatch) -> pa.RecordBatch:
+        cells = []
+        for name, marker in zip(self._on, statement.markers, strict=True):
+            cql = cql_type_of(marker[3])
+            check_writable(name, cql, batch.column(name).type)
+            cells.append(encode(batch.column(name), cql))
+        usable = pa.array(np.ones(batch.num_rows, bool))
+        for cell in cells:
+            usable = pc.and_(usable, cell.is_valid())
+        whole = pc.binary_join_element_wise(*map(prefixed, cells), pa.scalar(b"", pa.binary()))
+        keys = pc.if_else(usable, whole, pa.scalar(None, pa.binary())).dictionary_encode()
+        numbers = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        _, first = np.unique(numbers[numbers >= 0], return_index=True)
+        rows = np.flatnonzero(numbers >= 0)[first]
+        found, counts = self._look_up(client, statement, [[cell[int(row)].as_py() for cell in cells] for row in rows])
+        return self._joined(batch, numbers, found, counts)
+
+    def _look_up(self, client: Client, statement: Statement, keys: list[list[bytes]]) -> tuple[pa.Table, Any]:
+        """What was found, key by key, and how many rows for each."""
+        types = [cql_type_of(column[3]) for column in statement.columns]
+        names = [column[2] for column in statement.columns]
+        schema = pa.schema([(name, arrow_type(cql)) for name, cql in zip(names, types, strict=True)])
+        found: list[pa.RecordBatch] = []
+        counts = np.zeros(len(keys) + 1, np.int64)
+        under_way: deque[tuple[int, Any]] = deque()
+        # A loop per key: each is a request.
+        for number in range(len(keys) + self._max_in_flight):
+            if number < len(keys):
+                under_way.append((number, client.execute_async(statement, keys[number])))
+            if under_way and (number >= len(keys) or len(under_way) >= self._max_in_flight):
+                at, future = under_way.popleft()
+                for page in self._pages(client, statement, keys[at], future):
+                    columns = decode_page(page.rows.body, page.rows.count, types, list(schema.types), names)
+                    found.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+                    counts[at] += page.rows.count
+        return pa.Table.from_batches(found, schema), counts
+
+    def _pages(self, client: Client, statement: Statement, key: list[bytes], future: Any) -> Iterator[Page]:
+        what = f"looking up in {self._options.keyspace}.{self._options.table}"
+        try:
+            page = client.page(future, what)
+        except RetriableError:
+            page = insist(lambda: client.page(client.execute_async(statement, key), what), self._options.retry_for_s)
+        yield page
+        while (state := page.next) is not None:
+            page = insist(
+                lambda state=state: client.page(client.execute_async(statement, key, paging_state=state), what),  # type: ignore[misc]
+                self._options.retry_for_s,
+            )
+            yield page
+
+    def _joined(self, batch: pa.RecordBatch, numbers: Any, found: pa.Table, counts: Any) -> pa.RecordBatch:
+        # The last count is that of rows whose key is null (-1): none.
+        each = counts[numbers]
+        repeats = each if self._inner else np.maximum(each, 1)
+        left = np.repeat(np.arange(batch.num_rows), repeats)
+        within = np.arange(len(left)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        right = np.repeat((np.cumsum(counts) - counts)[numbers], repeats) + within
+        at = pa.array(right, pa.int64(), mask=np.repeat(each == 0, repeats))
+        added = found.take(at).combine_chunks()
+        columns = [*batch.take(pa.array(left)).columns]
+        columns += [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in added.columns]
+        return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, *found.schema.names])
+
+
+def _ddl(arrow: pa.DataType) -> str:
+    """An Arrow type in Spark's language."""
+    if pa.types.is_list(arrow):
+        return f"array<{_ddl(arrow.value_type)}>"
+    if pa.types.is_map(arrow):
+        return f"map<{_ddl(arrow.key_type)},{_ddl(arrow.item_type)}>"
+    if pa.types.is_struct(arrow):
+        fields = (arrow.field(number) for number in range(arrow.num_fields))
+        return "struct<" + ",".join(f"`{field.name}`:{_ddl(field.type)}" for field in fields) + ">"
+    if pa.types.is_decimal(arrow):
+        return f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_timestamp(arrow):
+        return "timestamp"
+    names = {"bool": "boolean", "int8": "byte", "int16": "short", "int32": "int", "int64": "long"}
+    names |= {"date32[day]": "date"}
+    return names.get(str(arrow), str(arrow))

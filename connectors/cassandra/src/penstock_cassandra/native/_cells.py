@@ -1,0 +1,115 @@
+"""The two loops that NumPy can't do: compiled C if it is there, Python otherwise. Callers don't see which."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import struct
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import FatalError
+from penstock_cassandra.native._compile import LIBRARY, source_hash
+
+__all__ = ["native_problem", "tokens_of", "walk"]
+
+Int64s = npt.NDArray[np.int64]
+
+
+@cache
+def _load() -> tuple[ct.CDLL | None, str]:
+    if not LIBRARY.exists():
+        return None, "the package was installed without its compiled part (no C compiler at that time?)"
+    try:
+        loaded = ct.CDLL(str(LIBRARY))
+        loaded.penstock_source_hash.restype = ct.c_char_p
+        loaded.penstock_walk.restype = ct.c_int64
+        loaded.penstock_walk.argtypes = [ct.c_void_p, ct.c_int64, *([ct.c_void_p] * 5)]
+        loaded.penstock_tokens.restype = None
+        loaded.penstock_tokens.argtypes = [ct.c_void_p, ct.c_int64, ct.c_void_p, ct.c_void_p]
+    except (OSError, AttributeError) as error:
+        return None, f"the compiled part can't be loaded: {error}"
+    sources = source_hash()
+    if sources and loaded.penstock_source_hash().decode() != sources:
+        return None, (
+            "the compiled part is not made of the C source beside it: run python -m penstock_cassandra.native._compile"
+        )
+    return loaded, ""
+
+
+def native_problem() -> str:
+    """Why the compiled part can't be used, in words for the user; empty if it can."""
+    return _load()[1]
+
+
+def walk(body: pa.Buffer, first: Int64s, last: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Where the cells of some regions of ``body`` begin, and their lengths (-1: null).
+
+    Region ``i`` goes from ``first[i]`` to below ``last[i]`` and holds ``counts[i]`` cells; what is missing at its end
+    is null. Raises FatalError for a region that is damaged.
+    """
+    cells = int(counts.sum())
+    starts, lengths = np.empty(cells, np.int64), np.empty(cells, np.int64)
+    loaded = _load()[0]
+    if loaded is None:
+        bad = _walk_in_python(body, first, last, counts, starts, lengths)
+    else:
+        first, last, counts = (np.ascontiguousarray(numbers, np.int64) for numbers in (first, last, counts))
+        arrays = (first, last, counts, starts, lengths)
+        bad = loaded.penstock_walk(body.address, len(first), *(array.ctypes.data for array in arrays))
+    if bad >= 0:
+        raise FatalError("a page of a result can't be understood: a cell is longer than what is left of the page")
+    return starts, lengths
+
+
+def _walk_in_python(
+    body: pa.Buffer, first: Int64s, last: Int64s, counts: Int64s, starts: Int64s, lengths: Int64s
+) -> int:
+    view = memoryview(body)
+    read = struct.Struct(">i").unpack_from
+    found_starts: list[int] = []
+    found_lengths: list[int] = []
+    # A loop per cell: where one begins is known only from the length of the one before.
+    for region, (at, end, count) in enumerate(zip(first.tolist(), last.tolist(), counts.tolist(), strict=True)):
+        for _ in range(count):
+            length = -1
+            if at < end:
+                if end - at < 4:
+                    return region
+                length = read(view, at)[0]
+                at += 4
+                if length > end - at:
+                    return region
+            found_starts.append(at)
+            found_lengths.append(length if length > -1 else -1)
+            if length > 0:
+                at += length
+    starts[:], lengths[:] = found_starts, found_lengths
+    return -1
+
+
+def tokens_of(keys: pa.BinaryArray) -> Int64s:
+    """The Murmur3 token of each partition key, serialized as Cassandra does; none is null."""
+    tokens = np.empty(len(keys), np.int64)
+    loaded = _load()[0]
+    if loaded is None:
+        hashed: Any = _murmur3()
+        # A loop per key, over compiled code of the driver: without ours there is no vectorized hash.
+        tokens[:] = [hashed(key.as_py()) for key in keys]
+        tokens[tokens == np.iinfo(np.int64).min] = np.iinfo(np.int64).max
+        return tokens
+    _, offsets, data = keys.buffers()
+    address = 0 if data is None else data.address
+    loaded.penstock_tokens(address, len(keys), offsets.address + 4 * keys.offset, tokens.ctypes.data)
+    return tokens
+
+
+def _murmur3() -> Any:
+    try:
+        from cassandra.cmurmur3 import murmur3
+    except ImportError:
+        from cassandra.murmur3 import murmur3
+    return murmur3

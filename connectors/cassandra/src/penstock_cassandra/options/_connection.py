@@ -1,0 +1,45 @@
+"""Connection settings out of options."""
+
+from __future__ import annotations
+
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionValues
+from penstock_cassandra.client import ConnectionSettings
+
+__all__ = ["connection_settings", "names"]
+
+
+def connection_settings(values: OptionValues) -> ConnectionSettings:
+    """Raises BadConfigurationError for what does not go together."""
+    hosts = names(values["host"])
+    if not hosts:
+        raise BadConfigurationError("option 'host' is empty: name a node")
+    if values["bundle"] and (values.is_set("host") or values["tls"]):
+        raise BadConfigurationError("option 'bundle' stands for 'host' and 'tls': leave them out")
+    if values["password"] and not values["user"]:
+        raise BadConfigurationError("option 'password' needs the option 'user'")
+    given_tls = [name for name in ("tls.caFile", "tls.certFile", "tls.keyFile") if values[name]]
+    if given_tls and not values["tls"]:
+        raise BadConfigurationError(f"option '{given_tls[0]}' has no effect without .option('tls', 'true')")
+    return ConnectionSettings(
+        hosts=hosts,
+        port=values["port"],
+        local_dc=values["localDatacenter"] or "",
+        user=values["user"] or "",
+        password=values["password"] or "",
+        bundle=values["bundle"] or "",
+        tls=values["tls"],
+        tls_ca_file=values["tls.caFile"] or "",
+        tls_cert_file=values["tls.certFile"] or "",
+        tls_key_file=values["tls.keyFile"] or "",
+        tls_key_password=values["tls.keyPassword"] or "",
+        tls_check_hostname=values["tls.checkHostname"],
+        consistency=values["consistency"],
+        connect_timeout_s=values["connectTimeout"] / 1000,
+        request_timeout_s=values["requestTimeout"] / 1000,
+    )
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """A list with commas."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())

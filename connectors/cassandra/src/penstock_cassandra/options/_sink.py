@@ -1,0 +1,83 @@
+"""The sink's options as the sink uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionValues
+from penstock.storage import Storage, open_storage
+from penstock_cassandra.client import ConnectionSettings
+from penstock_cassandra.options._connection import connection_settings
+
+__all__ = ["SinkOptions"]
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Checked, typed, picklable. Holds secrets in ``connection`` and ``dead_letters``; the repr hides them."""
+
+    connection: ConnectionSettings
+    keyspace: str
+    table: str
+    statement: str
+    delivery: str
+    ttl: int | None
+    ttl_column: str
+    timestamp_us: int | None
+    timestamp_column: str
+    unset_nulls: bool
+    delete_column: str
+    if_not_exists: bool
+    batch_bytes: int
+    grouping: str
+    max_row_bytes: int
+    max_in_flight: int
+    max_rows_per_second: int | None
+    retry_for_s: float
+    checkpoint_keyspace: str
+    dead_letters: tuple[Storage, str] | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> SinkOptions:
+        """Raises BadConfigurationError for what does not go together."""
+        if bool(values["table"]) == bool(values["statement"]):
+            raise BadConfigurationError("give either the option 'table' (with 'keyspace') or 'statement'")
+        if values["table"] and not values["keyspace"]:
+            raise BadConfigurationError("option 'table' needs the option 'keyspace'")
+        for one, other in (("ttl", "ttlColumn"), ("timestamp", "timestampColumn")):
+            if values[one] is not None and values[other]:
+                raise BadConfigurationError(f"give either the option '{one}' or '{other}'")
+        if values["statement"]:
+            unused = [n for n in ("ttl", "ttlColumn", "timestampColumn", "deleteColumn") if values[n] not in (None, "")]
+            if unused or values["ifNotExists"]:
+                name = (unused or ["ifNotExists"])[0]
+                raise BadConfigurationError(f"option '{name}' goes with 'table': write it into the statement")
+        stamped = [name for name in ("timestamp", "timestampColumn") if values[name] is not None]
+        if values["ifNotExists"] and (stamped or values["deleteColumn"]):
+            name = (stamped or ["deleteColumn"])[0]
+            raise BadConfigurationError(f"option '{name}' can't be used with 'ifNotExists': the server refuses it")
+        return cls(
+            connection=connection_settings(values),
+            keyspace=values["keyspace"] or "",
+            table=values["table"] or "",
+            statement=values["statement"] or "",
+            delivery=values["delivery"],
+            ttl=values["ttl"],
+            ttl_column=values["ttlColumn"] or "",
+            timestamp_us=values["timestamp"],
+            timestamp_column=values["timestampColumn"] or "",
+            unset_nulls=values["nulls"] == "unset",
+            delete_column=values["deleteColumn"] or "",
+            if_not_exists=values["ifNotExists"],
+            batch_bytes=values["batchBytes"],
+            grouping=values["batchGrouping"],
+            max_row_bytes=values["maxRowBytes"],
+            max_in_flight=values["maxInFlight"],
+            max_rows_per_second=values["maxRowsPerSecond"],
+            retry_for_s=values["retryFor"] / 1000,
+            checkpoint_keyspace=values["checkpointKeyspace"] or values["keyspace"] or "",
+            dead_letters=open_storage(values["deadLetterPath"], values.with_prefix("s3."))
+            if values["deadLetterPath"]
+            else None,
+        )

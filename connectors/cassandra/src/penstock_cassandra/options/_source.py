@@ -1,0 +1,60 @@
+"""The source's options as the source uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionValues
+from penstock_cassandra.client import ConnectionSettings
+from penstock_cassandra.options._connection import connection_settings, names
+
+__all__ = ["SourceOptions"]
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Checked, typed, picklable. Holds secrets in ``connection``; the repr hides them."""
+
+    connection: ConnectionSettings
+    keyspace: str
+    table: str
+    query: str
+    where: str
+    ttl_columns: tuple[str, ...]
+    writetime_columns: tuple[str, ...]
+    max_split_bytes: int
+    splits: int | None
+    max_splits_per_trigger: int
+    page_bytes: int
+    page_rows: int | None
+    max_rows_per_second: int | None
+    retry_for_s: float
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> SourceOptions:
+        """Raises BadConfigurationError for what does not go together."""
+        if bool(values["table"]) == bool(values["query"]):
+            raise BadConfigurationError("give either the option 'table' (with 'keyspace') or 'query'")
+        if values["table"] and not values["keyspace"]:
+            raise BadConfigurationError("option 'table' needs the option 'keyspace'")
+        if values["query"]:
+            unused = [n for n in ("where", "ttlColumns", "writetimeColumns") if values[n]]
+            if unused:
+                raise BadConfigurationError(f"option '{unused[0]}' goes with 'table': write it into the query")
+        return cls(
+            connection=connection_settings(values),
+            keyspace=values["keyspace"] or "",
+            table=values["table"] or "",
+            query=values["query"] or "",
+            where=values["where"] or "",
+            ttl_columns=names(values["ttlColumns"]),
+            writetime_columns=names(values["writetimeColumns"]),
+            max_split_bytes=values["maxSplitSize"],
+            splits=values["splits"],
+            max_splits_per_trigger=values["maxSplitsPerTrigger"],
+            page_bytes=values["pageBytes"],
+            page_rows=values["pageRows"],
+            max_rows_per_second=values["maxRowsPerSecond"],
+            retry_for_s=values["retryFor"] / 1000,
+        )

@@ -1,0 +1,188 @@
+"""What a write says to the server: statements, and which column of the rows goes to which of their markers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError
+from penstock.options import _nearest
+from penstock_cassandra.client import Client, Statement
+from penstock_cassandra.options import SinkOptions
+from penstock_cassandra.source._cql import quoted
+from penstock_cassandra.source._plan import table_of
+from penstock_cassandra.types import CqlType, check_writable, cql_type_of
+
+__all__ = ["Binding", "Prepared", "WritePlan", "write_plan"]
+
+_NOT_REPEATABLE = re.compile(
+    r"\b(now|uuid|currenttimestamp|currentdate|currenttime|currenttimeuuid)\s*\(", re.IGNORECASE
+)
+_INSERT = re.compile(r"^\s*INSERT\s+INTO\b", re.IGNORECASE)
+_LWT = re.compile(r"\bIF\s+(NOT\s+EXISTS|EXISTS|\w+\s*[=<>])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A marker: the column of the rows that it takes, its type, and whether a null is left as it is."""
+
+    column: str
+    cql: CqlType
+    unset_nulls: bool
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement with its markers, in order."""
+
+    statement: Statement
+    bindings: tuple[Binding, ...]
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """``key``: columns of the rows that are the primary key. ``partition_key``: those that decide where a row goes,
+    with their types; empty if that can't be told. ``deletes`` is for rows that the delete column marks.
+    """
+
+    writes: Prepared
+    deletes: Prepared | None
+    key: tuple[str, ...]
+    partition_key: tuple[Binding, ...]
+    keyspace: str
+    table: str
+    counters: bool
+    lwt: bool
+
+    def check(self, schema: pa.Schema, options: SinkOptions) -> None:
+        """Raises BadConfigurationError for rows that can't be written so."""
+        for prepared in (self.writes, self.deletes):
+            for one in prepared.bindings if prepared is not None else ():
+                given = schema.field(one.column).type
+                if one.column == options.timestamp_column and pa.types.is_timestamp(given):
+                    continue
+                check_writable(one.column, one.cql, given)
+        if options.delete_column and not pa.types.is_boolean(schema.field(options.delete_column).type):
+            raise BadConfigurationError(f"option 'deleteColumn': column '{options.delete_column}' is not boolean")
+        if self.counters and options.delivery != "at-least-once":
+            raise BadConfigurationError(
+                f"table {self.keyspace}.{self.table} has counters: adding to one can't be repeated without counting "
+                "twice, and Cassandra has no transaction to prevent it. Sum up in a plain column, or set the option "
+                "'delivery' to at-least-once"
+            )
+
+
+def write_plan(client: Client, options: SinkOptions, schema: pa.Schema) -> WritePlan:
+    """Raises BadConfigurationError for columns that do not fit and statements that the delivery does not allow."""
+    return _of_statement(client, options, schema) if options.statement else _of_table(client, options, schema)
+
+
+def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WritePlan:
+    table = table_of(client, options.keyspace, options.table)
+    helpers = {options.ttl_column, options.timestamp_column, options.delete_column} - {""}
+    for name in helpers:
+        if name not in schema.names:
+            raise BadConfigurationError(f"the rows have no column '{name}', only: {', '.join(schema.names)}")
+    key = [column.name for column in table.primary_key]
+    names = [name for name in schema.names if name not in helpers]
+    for name in names:
+        if name not in table.columns:
+            near = _nearest(name, table.columns)
+            raise BadConfigurationError(f"table {options.keyspace}.{options.table} has no column '{name}'{near}")
+    missing = [name for name in key if name not in names]
+    if missing:
+        raise BadConfigurationError(
+            f"the rows have no column '{missing[0]}', which is of the key of {options.keyspace}.{options.table}: "
+            f"{', '.join(key)}"
+        )
+    where = f"{quoted(options.keyspace)}.{quoted(options.table)}"
+    counters = any(column.cql_type == "counter" for column in table.columns.values())
+    if counters:
+        raise BadConfigurationError(
+            f"table {options.keyspace}.{options.table} has counters: they can't be set, only added to, which can't be "
+            "repeated without counting twice. For that, set the option 'delivery' to at-least-once and give a "
+            "statement: UPDATE … SET c = c + ? WHERE …"
+        )
+    using, extra = _using(options)
+    exists = " IF NOT EXISTS" if options.if_not_exists else ""
+    marks = ", ".join("?" for _ in names)
+    insert = f"INSERT INTO {where} ({', '.join(map(quoted, names))}) VALUES ({marks}){exists}{using}"
+    unset = {name for name in names if name not in key} if options.unset_nulls else set()
+    writes = _prepared(client, insert, [*names, *extra], unset | set(extra))
+    deletes = None
+    if options.delete_column:
+        stamp = [name for name in extra if name == options.timestamp_column]
+        conditions = " AND ".join(f"{quoted(name)} = ?" for name in key)
+        delete = f"DELETE FROM {where}{' USING TIMESTAMP ?' if stamp else ''} WHERE {conditions}"
+        deletes = _prepared(client, delete, [*stamp, *key], set(stamp))
+    types = {one.column: one for one in writes.bindings[: len(names)]}
+    partition = tuple(types[column.name] for column in table.partition_key)
+    return WritePlan(
+        writes, deletes, tuple(key), partition, options.keyspace, options.table, counters, options.if_not_exists
+    )
+
+
+def _using(options: SinkOptions) -> tuple[str, list[str]]:
+    parts, columns = [], []
+    if options.timestamp_column:
+        parts.append("TIMESTAMP ?")
+        columns.append(options.timestamp_column)
+    if options.ttl_column:
+        parts.append("TTL ?")
+        columns.append(options.ttl_column)
+    elif options.ttl is not None:
+        parts.append(f"TTL {options.ttl}")
+    return (f" USING {' AND '.join(parts)}" if parts else ""), columns
+
+
+def _prepared(client: Client, cql: str, columns: Sequence[str], unset: set[str]) -> Prepared:
+    statement = client.prepare(cql)
+    bindings = [
+        Binding(column, cql_type_of(marker[3]), column in unset)
+        for column, marker in zip(columns, statement.markers, strict=True)
+    ]
+    return Prepared(statement, tuple(bindings))
+
+
+def _of_statement(client: Client, options: SinkOptions, schema: pa.Schema) -> WritePlan:
+    cql = options.statement.strip().rstrip(";")
+    statement = client.prepare(cql)
+    markers = statement.markers
+    if len(markers) != len(schema.names):
+        raise BadConfigurationError(
+            f"option 'statement' has {len(markers)} places for values (?), the rows have {len(schema.names)} columns: "
+            f"{', '.join(schema.names)}"
+        )
+    lwt = _LWT.search(cql) is not None
+    if options.delivery == "exactly-once":
+        _check_repeatable(cql)
+    unset = set(schema.names) if options.unset_nulls else set()
+    table = table_of(client, markers[0][0], markers[0][1])
+    by_marker: dict[str, Any] = {marker[2]: name for marker, name in zip(markers, schema.names, strict=True)}
+    key = tuple(by_marker[column.name] for column in table.primary_key if column.name in by_marker)
+    if not key:
+        raise BadConfigurationError("option 'statement' has no ? for a column of the table's key")
+    writes = _prepared(client, cql, schema.names, unset - set(key))
+    bound = {one.column: one for one in writes.bindings}
+    partition = [by_marker.get(column.name) for column in table.partition_key]
+    counters = any(column.cql_type == "counter" for column in table.columns.values())
+    complete = tuple(bound[name] for name in partition if name) if all(partition) else ()
+    return WritePlan(writes, None, key, complete, markers[0][0], markers[0][1], counters, lwt)
+
+
+def _check_repeatable(cql: str) -> None:
+    if not _INSERT.match(cql):
+        raise BadConfigurationError(
+            "option 'statement' is no INSERT: for exactly once it has to give the same when it is repeated. Set the "
+            "option 'delivery' to write-ahead, which repeats at most one segment after a crash"
+        )
+    found = _NOT_REPEATABLE.search(cql)
+    if found:
+        raise BadConfigurationError(
+            f"option 'statement' uses {found.group(1)}(), which gives another value when it is repeated: make it a "
+            "column of the rows, or set the option 'delivery' to write-ahead"
+        )

@@ -1,0 +1,124 @@
+"""Hands out pieces of the token ring, one by one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import RetriableError
+from penstock.source import EnumeratorContext, SplitEnumerator
+from penstock_cassandra.client import shared_client
+from penstock_cassandra.source._estimates import estimated_bytes
+from penstock_cassandra.source._ring import Ring, partitioner_of
+from penstock_cassandra.source._splits import TableState, TokenRange, TokenSplit
+
+if TYPE_CHECKING:
+    from penstock_cassandra.source._source import CassandraSource
+
+__all__ = ["TokenEnumerator"]
+
+_log = logging.getLogger("penstock.cassandra")
+#: A table is read in at most so many splits: offsets and plans stay small.
+_MOST_SPLITS = 1_000_000
+_PATIENCE_MS = 120_000
+_SPLITS_PER_SLOT = 2
+
+
+class TokenEnumerator(SplitEnumerator[TokenSplit, TableState]):
+    """The size is estimated once in the life of a stream; from then on it only counts, so the state has one size.
+
+    Splits are of equal share of the ring, not of equal size: partitions that are much larger than others make some
+    larger. What comes in while the table is read may be read or not, as with any scan.
+    """
+
+    def __init__(self, source: CassandraSource, context: EnumeratorContext, checkpoint: TableState | None) -> None:
+        self._source = source
+        self._context = context
+        self._state = checkpoint
+        self._ring: Ring | None = None
+        self._problem: BaseException | None = None
+
+    def start(self) -> None:
+        """See the contract: looks at the cluster in the background."""
+        self._context.call_async(self._look, self._seen)
+
+    def _look(self) -> tuple[Ring, TableState]:
+        client = shared_client(self._source.options.connection)
+        plan = self._source.plan(client)
+        ring = Ring(client.metadata, plan.select.keyspace)
+        if self._state is not None:
+            return ring, self._state
+        partitioner = partitioner_of(client.metadata.partitioner)
+        if not plan.by_token:
+            return ring, TableState(0, 1, 0, partitioner.name, by_token=False)
+        estimate = estimated_bytes(client, plan.select.keyspace, plan.select.table, partitioner)
+        count = self._count(estimate)
+        told = "size unknown" if estimate is None else f"about {estimate >> 20} MiB"
+        _log.warning(
+            "penstock.cassandra: full scan of %s.%s (%s) in %d splits: %s",
+            *(plan.select.keyspace, plan.select.table, told, count, plan.statement.cql),
+        )
+        return ring, TableState(0, count, (estimate or 0) // count, partitioner.name)
+
+    def _count(self, estimate: int | None) -> int:
+        options = self._source.options
+        if options.splits is not None:
+            return options.splits
+        if estimate is None:
+            return _SPLITS_PER_SLOT * self._context.parallelism
+        return max(1, min(_MOST_SPLITS, -(-estimate // options.max_split_bytes)))
+
+    def _seen(self, found: tuple[Ring, TableState] | None, error: BaseException | None) -> None:
+        self._problem = error
+        if found is not None:
+            self._ring, self._state = found
+
+    def _known(self) -> tuple[Ring, TableState]:
+        self._context.await_handlers(lambda: self._ring is not None or self._problem is not None, _PATIENCE_MS)
+        if self._problem is not None:
+            problem, self._problem = self._problem, None
+            self.start()
+            raise problem
+        if self._ring is None or self._state is None:
+            raise RetriableError(f"the cluster did not answer in {_PATIENCE_MS // 1000} s")
+        return self._ring, self._state
+
+    def handle_split_request(self) -> TokenSplit | None:
+        """The next piece."""
+        ring, state = self._known()
+        if state.next >= state.count:
+            return None
+        self._state = TableState(**{**vars(state), "next": state.next + 1})
+        if not state.by_token:
+            return TokenSplit(state.next, (), state.split_bytes)
+        partitioner = partitioner_of(state.partitioner)
+        after = partitioner.cut(state.next, state.count)
+        until = partitioner.cut(state.next + 1, state.count)
+        ranges: tuple[TokenRange, ...] = ring.pieces(after, until)
+        return TokenSplit(state.next, ranges, state.split_bytes)
+
+    def add_splits_back(self, splits: Sequence[TokenSplit]) -> None:
+        """They are the last ones that were handed out: counting goes back, so that the state holds them."""
+        if splits and self._state is not None:
+            first = min(split.number for split in splits)
+            self._state = TableState(**{**vars(self._state), "next": min(self._state.next, first)})
+
+    def snapshot_state(self) -> TableState:
+        """See the contract."""
+        return self._known()[1]
+
+    def is_exhausted(self) -> bool:
+        """All were handed out."""
+        return self._state is not None and self._state.next >= self._state.count
+
+    def has_ended(self) -> bool:
+        """A table is read once."""
+        return self.is_exhausted()
+
+    def describe_backlog(self) -> dict[str, int]:
+        """Splits that wait, and their bytes by the estimate."""
+        if self._state is None:
+            return {}
+        left = self._state.count - self._state.next
+        return {"splits": left, "bytes": left * self._state.split_bytes}

@@ -1,0 +1,80 @@
+"""Conditions that Spark offers, as CQL: those that the server can serve, and means as Spark does."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.source import ColumnFilter
+from penstock_cassandra.source._cql import quoted
+
+__all__ = ["conditions_for", "literal"]
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_RANGES = ("<", "<=", ">", ">=")
+
+
+def literal(cql_type: str, value: Any) -> str | None:
+    """``value`` as CQL; ``None`` for types whose order, or equality, is not Spark's."""
+    if cql_type in ("text", "varchar", "ascii") and isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if cql_type in _INTEGERS and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if cql_type == "boolean" and isinstance(value, bool):
+        return str(value).lower()
+    if cql_type in ("uuid", "timeuuid") and isinstance(value, str) and _UUID.fullmatch(value):
+        return value
+    if cql_type == "date" and isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return f"'{value.isoformat()}'"
+    if cql_type == "timestamp" and isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        # Cassandra has milliseconds.
+        return None if value.microsecond % 1000 else str(round(value.timestamp() * 1000))
+    return None
+
+
+def conditions_for(table: Any, filters: Sequence[ColumnFilter]) -> tuple[list[str], list[ColumnFilter]]:
+    """Conditions in CQL, and the filters that they stand for. ``table`` is the driver's metadata.
+
+    Served are: the whole partition key by ``=``; clustering columns by ``=`` from the first on, then one by a range;
+    indexed columns by ``=``. That a column of the key is not null goes without saying.
+    """
+    types = {name: str(column.cql_type) for name, column in table.columns.items()}
+    found: list[str] = []
+    served: list[ColumnFilter] = []
+
+    def take(name: str, operators: Sequence[str]) -> bool:
+        took = False
+        for one in filters:
+            if one.column != name or one.operator not in operators:
+                continue
+            text = literal(types[name], one.value)
+            # The order of UUIDs is not that of their texts.
+            if text is None or (one.operator != "=" and types[name] in ("uuid", "timeuuid", "boolean")):
+                continue
+            found.append(f"{quoted(name)} {one.operator} {text}")
+            served.append(one)
+            took = True
+        return took
+
+    key = [column.name for column in table.partition_key]
+    by_name: dict[str, list[ColumnFilter]] = {name: [] for name in key}
+    for one in filters:
+        if one.operator == "=" and one.column in by_name and literal(types[one.column], one.value) is not None:
+            by_name[one.column].append(one)
+    if all(len(equal) == 1 for equal in by_name.values()):
+        for name in key:
+            take(name, ("=",))
+    for column in table.clustering_key:
+        if not (sum(f.column == column.name and f.operator == "=" for f in filters) == 1 and take(column.name, ("=",))):
+            take(column.name, _RANGES)
+            break
+    indexed = {index.index_options.get("target", "").strip('"') for index in table.indexes.values()}
+    for name in sorted(indexed & set(types)):
+        if sum(one.column == name and one.operator == "=" for one in filters) == 1:
+            take(name, ("=",))
+    primary = {column.name for column in table.primary_key}
+    served += [one for one in filters if one.operator == "is not null" and one.column in primary]
+    return found, served

@@ -1,0 +1,166 @@
+"""Reads splits page by page; the next page is on its way while one is decoded."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import RetriableError
+from penstock.source import ReaderContext, RecordEmitter, RecordsBySplits, SplitReader
+from penstock_cassandra.client import Client, Page, insist, shared_client
+from penstock_cassandra.client._raw import RawRows
+from penstock_cassandra.client._throttle import Throttle
+from penstock_cassandra.source._plan import ReadPlan
+from penstock_cassandra.source._ring import Partitioner, partitioner_of
+from penstock_cassandra.source._splits import TokenRange, TokenSplit
+from penstock_cassandra.types import cql_type_of, decode_page
+
+if TYPE_CHECKING:
+    from penstock_cassandra.source._source import CassandraSource
+
+__all__ = ["PageEmitter", "PageReader"]
+
+_POLL_S = 0.05
+_FIRST_PAGE_ROWS = 1000
+_MOST_PAGE_ROWS = 100_000
+_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+
+
+class PageReader(SplitReader[RawRows, TokenSplit]):
+    """An element is a page as it came. Memory: two pages here, and those that wait for the emitter.
+
+    A page that fails is asked for again where it began, of any node: rows are neither lost nor doubled.
+    """
+
+    def __init__(self, source: CassandraSource, context: ReaderContext) -> None:
+        self._source = source
+        self._context = context
+        self._todo: deque[tuple[TokenSplit, TokenRange | None, bool]] = deque()
+        self._woken = threading.Event()
+        self._client: Client | None = None
+        self._plan: ReadPlan | None = None
+        self._partitioner: Partitioner | None = None
+        self._page_rows = source.options.page_rows or _FIRST_PAGE_ROWS
+        self._throttle = Throttle(source.options.max_rows_per_second)
+        #: The request that is on its way: where its page begins, the driver's future, and what is set at its end.
+        self._from: bytes | None = None
+        self._future: Any = None
+        self._answered = threading.Event()
+        self._failures = 0
+        self._failed_for_s = 0.0
+
+    def handle_splits_changes(self, splits: Sequence[TokenSplit]) -> None:
+        """See the contract."""
+        for split in splits:
+            ranges: Sequence[TokenRange | None] = split.ranges or (None,)
+            self._todo.extend((split, one, number == len(ranges)) for number, one in enumerate(ranges, 1))
+
+    def fetch(self) -> RecordsBySplits[RawRows]:
+        """The page that is on its way, if it has come; the next one is then asked for at once."""
+        nothing: RecordsBySplits[RawRows] = RecordsBySplits()
+        if self._woken.is_set() or self._woken.wait(min(self._throttle.wait_s(), _POLL_S)):
+            return nothing
+        if self._throttle.wait_s() > 0:
+            return nothing
+        if self._future is None:
+            self._ask()
+        if not self._answered.wait(_POLL_S):
+            return nothing
+        split, _, is_last = self._todo[0]
+        future, self._future = self._future, None
+        try:
+            assert self._client is not None
+            page = self._client.page(future, f"reading split {split.split_id}")
+        except RetriableError as error:
+            self._pause(error)
+            return nothing
+        self._failures, self._failed_for_s = 0, 0.0
+        self._from = page.next
+        self._adapt(page)
+        finished = []
+        if page.next is None:
+            self._todo.popleft()
+            finished = [split.split_id] if is_last else []
+        if self._todo:
+            self._ask()
+        return RecordsBySplits([(split.split_id, page.rows)] if page.rows.count else [], finished)
+
+    def _ask(self) -> None:
+        if self._client is None:
+            self._client = insist(self._connect, self._source.options.retry_for_s)
+        assert self._plan is not None and self._partitioner is not None
+        _, one, _ = self._todo[0]
+        values = [] if one is None else [self._partitioner.pack(one.after), self._partitioner.pack(one.until)]
+        self._answered = answered = threading.Event()
+        future = self._client.execute_async(
+            self._plan.statement,
+            values,
+            page_rows=self._page_rows,
+            paging_state=self._from,
+            replicas=one.replicas if one is not None else (),
+        )
+        future.add_callbacks(lambda _: answered.set(), lambda _: answered.set())
+        self._future = future
+
+    def _connect(self) -> Client:
+        client = shared_client(self._source.options.connection)
+        self._plan = self._source.plan(client, self._context.schema.names)
+        self._partitioner = partitioner_of(client.metadata.partitioner)
+        return client
+
+    def _adapt(self, page: Page) -> None:
+        """Pages of as many bytes as were asked for, by what rows of this page took."""
+        self._throttle.add(page.rows.count)
+        self._context.metrics.add("bytes_read", len(page.rows.body))
+        self._context.metrics.add("pages_read")
+        options = self._source.options
+        if options.page_rows is None and page.rows.count:
+            row_bytes = max(1, len(page.rows.body) // page.rows.count)
+            # Not at once: the first rows may be unlike the others.
+            most = min(_MOST_PAGE_ROWS, 4 * self._page_rows)
+            self._page_rows = max(1, min(most, options.page_bytes // row_bytes))
+
+    def _pause(self, error: RetriableError) -> None:
+        if self._failed_for_s >= self._source.options.retry_for_s:
+            raise error
+        self._failures += 1
+        self._context.metrics.add("retries")
+        longest = min(_LONGEST_PAUSE_S, _PAUSE_S * 2**self._failures)
+        pause = random.uniform(longest / 2, longest)
+        self._woken.wait(pause)
+        # The time that the request itself took is known to the driver alone; its limit is the request's time-out.
+        self._failed_for_s += pause
+
+    def wake_up(self) -> None:
+        """See the contract."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """The connection is shared with other tasks of the process, and stays."""
+        self._todo.clear()
+
+
+class PageEmitter(RecordEmitter[RawRows, TokenSplit]):
+    """Pages as columns, cell by cell for no row."""
+
+    def __init__(self, context: ReaderContext) -> None:
+        self._schema = context.schema
+
+    def emit_record(self, element: RawRows, split_state: Any) -> Iterator[pa.RecordBatch]:
+        """One batch for each page."""
+        names = [column[2] for column in element.columns]
+        types = [cql_type_of(column[3]) for column in element.columns]
+        wanted = {field.name: field.type for field in self._schema}
+        if not wanted:
+            yield pa.RecordBatch.from_struct_array(pa.array([{}] * element.count, pa.struct([])))
+            return
+        missing = [n for n in wanted if n not in names]
+        assert not missing, missing
+        columns = decode_page(element.body, element.count, types, [wanted.get(n) for n in names], names)
+        by_name = dict(zip(names, columns, strict=True))
+        yield pa.RecordBatch.from_arrays([by_name[field.name] for field in self._schema], schema=self._schema)

@@ -1,0 +1,89 @@
+"""The source: a table, or a query of one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.serialization import SimpleVersionedSerializer
+from penstock.source import ColumnFilter, EnumeratorContext, ReaderContext, ReadLimits, Source
+from penstock_cassandra.client import Client, shared_client
+from penstock_cassandra.options import SourceOptions
+from penstock_cassandra.source._enumerator import TokenEnumerator
+from penstock_cassandra.source._filters import conditions_for
+from penstock_cassandra.source._plan import ReadPlan, plan_of, table_of
+from penstock_cassandra.source._reader import PageEmitter, PageReader
+from penstock_cassandra.source._splits import SPLITS, STATES, TableState, TokenSplit
+
+__all__ = ["CassandraSource"]
+
+_log = logging.getLogger("penstock.cassandra")
+
+
+@dataclass(frozen=True)
+class CassandraSource(Source[TokenSplit, TableState]):
+    """Holds options only. ``conditions`` are what an engine pushed down, in CQL."""
+
+    options: SourceOptions
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def split_serializer(self) -> SimpleVersionedSerializer[TokenSplit]:
+        """See the contract."""
+        return SPLITS
+
+    @property
+    def enumerator_serializer(self) -> SimpleVersionedSerializer[TableState]:
+        """See the contract."""
+        return STATES
+
+    def plan(self, client: Client, columns: Sequence[str] | None = None) -> ReadPlan:
+        """What is asked of the server."""
+        named = None if self.options.query else columns
+        return plan_of(client, self.options, named, self.conditions)
+
+    def _client(self) -> Client:
+        """On the driver. Nothing has been planned yet that could be repeated: errors come at once."""
+        return shared_client(self.options.connection)
+
+    def fixed_schema(self) -> pa.Schema:
+        """The table's, or the query's, as the server has it now."""
+        return self.plan(self._client()).schema()
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        self.plan(self._client()).check(schema)
+
+    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[CassandraSource, Sequence[ColumnFilter]]:
+        """See the contract; a query is left as it is."""
+        if self.options.query:
+            return self, ()
+        conditions, served = conditions_for(
+            table_of(self._client(), self.options.keyspace, self.options.table), filters
+        )
+        if conditions:
+            _log.info("penstock.cassandra: the server applies %s", " AND ".join(conditions))
+        return replace(self, conditions=(*self.conditions, *conditions)), served
+
+    def read_limits(self) -> ReadLimits:
+        """See the contract."""
+        return ReadLimits(max_groups=self.options.max_splits_per_trigger)
+
+    def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
+        """Splits were made as large as a task's share should be: only small ones are put together."""
+        return min(self.options.max_split_bytes, super().target_task_bytes(parallelism, total_bytes))
+
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: TableState | None) -> TokenEnumerator:
+        """See the contract."""
+        return TokenEnumerator(self, context, checkpoint)
+
+    def create_reader(self, context: ReaderContext) -> PageReader:
+        """See the contract."""
+        return PageReader(self, context)
+
+    def create_emitter(self, context: ReaderContext) -> PageEmitter:
+        """See the contract."""
+        return PageEmitter(context)

@@ -1,0 +1,19 @@
+"""CQL's types and Arrow's: what becomes what, and the bytes of both."""
+
+from penstock_cassandra.types._arrow import arrow_type, check_readable, check_writable
+from penstock_cassandra.types._cql import CqlType, cql_type_of
+from penstock_cassandra.types._decode import Cells, decode, decode_page
+from penstock_cassandra.types._encode import encode, prefixed
+
+__all__ = [
+    "Cells",
+    "CqlType",
+    "arrow_type",
+    "check_readable",
+    "check_writable",
+    "cql_type_of",
+    "decode",
+    "decode_page",
+    "encode",
+    "prefixed",
+]

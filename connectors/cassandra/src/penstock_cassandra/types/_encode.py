@@ -1,0 +1,291 @@
+"""Arrow arrays into cells: each function makes one binary array of a whole column."""
+
+from __future__ import annotations
+
+import decimal
+import ipaddress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import BadDataError
+from penstock_cassandra.types._cql import CqlType
+
+__all__ = ["NULL", "UNSET", "encode", "prefixed"]
+
+#: What stands for the length of a cell that is null, or that is left as it is.
+NULL, UNSET = -1, -2
+_EMPTY = pa.scalar(b"", pa.binary())
+_FIXED: dict[str, tuple[pa.DataType, str]] = {
+    "bigint": (pa.int64(), ">i8"),
+    "counter": (pa.int64(), ">i8"),
+    "double": (pa.float64(), ">f8"),
+    "float": (pa.float32(), ">f4"),
+    "int": (pa.int32(), ">i4"),
+    "smallint": (pa.int16(), ">i2"),
+    "tinyint": (pa.int8(), ">i1"),
+}
+
+
+def encode(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    """The cell of each value, nulls where they were. Raises BadDataError or pyarrow.ArrowInvalid."""
+    if pa.types.is_null(array.type):
+        return array.cast(pa.binary())
+    if cql.name in _FIXED:
+        arrow, kind = _FIXED[cql.name]
+        return _numbers(array.cast(arrow), kind)
+    return _ENCODERS[cql.name](array, cql)
+
+
+def prefixed(cells: pa.BinaryArray, missing: int = NULL) -> pa.BinaryArray:
+    """Each cell behind its length; a null one is the length ``missing`` alone."""
+    lengths = pc.fill_null(pc.binary_length(cells), missing)
+    heads = _numbers(lengths, ">i4")
+    return pc.binary_join_element_wise(heads, pc.fill_null(cells, _EMPTY), _EMPTY)
+
+
+def _numbers(array: pa.Array, kind: str) -> pa.BinaryArray:
+    nulls = array.is_null()
+    values = array.fill_null(0) if array.null_count else array
+    return _of_rows(values.to_numpy(zero_copy_only=False).astype(kind), nulls if array.null_count else None)
+
+
+def _of_rows(values: Any, nulls: pa.Array | None) -> pa.BinaryArray:
+    """A binary array of a NumPy array's rows."""
+    size = values.dtype.itemsize * (values.shape[1] if values.ndim > 1 else 1)
+    offsets = np.arange(len(values) + 1, dtype=np.int32) * size
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    array = pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), data])
+    return array if nulls is None else pc.if_else(nulls, pa.scalar(None, pa.binary()), array)
+
+
+def _booleans(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    return _numbers(array.cast(pa.int8()), ">i1")
+
+
+def _dates(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    days = pc.add(array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()), 1 << 31)
+    return _numbers(days.cast(pa.uint32()), ">u4")
+
+
+def _timestamps(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    unit = {"s": 1, "ms": 1, "us": 1000, "ns": 1_000_000}[array.type.unit]
+    numbers = array.cast(pa.int64())
+    nulls = numbers.is_null() if numbers.null_count else None
+    values = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    # Downwards, also before 1970.
+    millis = values * 1000 if array.type.unit == "s" else values // unit
+    return _of_rows(millis.astype(">i8"), nulls)
+
+
+def _times(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    if pa.types.is_time(array.type):
+        array = array.cast(pa.time64("ns"))
+    return _numbers(array.cast(pa.int64()), ">i8")
+
+
+def _texts(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    return array.cast(pa.string()).view(pa.binary())
+
+
+def _bytes(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    return array.cast(pa.binary())
+
+
+def _uuids(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    if pa.types.is_binary(array.type):
+        _check_lengths(array, (16,), str(cql))
+        return array
+    lower = pc.utf8_lower(array)
+    fits = pc.match_substring_regex(lower, "^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$")
+    _complain(array, fits, f"is not a {cql}")
+    nulls = array.is_null() if array.null_count else None
+    digits = pc.fill_null(pc.replace_substring(lower, "-", ""), "0" * 32)
+    data = bytes.fromhex("".join(digits.to_pylist()))
+    if cql.name == "timeuuid" and len(data):
+        version = np.frombuffer(data, np.uint8).reshape(-1, 16)[:, 6] >> 4
+        _complain(array, pc.or_(pa.array(version == 1), array.is_null()), "is not a timeuuid (a UUID of version 1)")
+    return _of_rows(np.frombuffer(data, np.uint8).reshape(-1, 16), nulls)
+
+
+def _inets(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    if pa.types.is_binary(array.type):
+        _check_lengths(array, (4, 16), "inet")
+        return array
+    encoded = array.dictionary_encode()
+    packed = []
+    # Each address is turned once, however often it comes.
+    for text in encoded.dictionary.to_pylist():
+        try:
+            packed.append(ipaddress.ip_address(text).packed)
+        except ValueError:
+            raise BadDataError(f"{text!r} is not an address (inet)") from None
+    return pa.array(packed, pa.binary()).take(encoded.indices)
+
+
+def _check_lengths(array: pa.Array, lengths: tuple[int, ...], what: str) -> None:
+    _complain(array, pc.is_in(pc.binary_length(array), pa.array(lengths, pa.int32())), f"is not a {what}", nulls=True)
+
+
+def _complain(array: pa.Array, fits: pa.Array, words: str, nulls: bool = False) -> None:
+    fits = pc.or_(fits, array.is_null()) if nulls else fits
+    bad = pc.index(fits, False).as_py()
+    if bad >= 0:
+        raise BadDataError(f"{array[bad].as_py()!r} {words}")
+
+
+def _varint(number: int) -> bytes:
+    return number.to_bytes((8 + (number + (number < 0)).bit_length()) // 8, "big", signed=True)
+
+
+def _varints(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    # Value by value: each has a length of its own, and must have the least, because a key is compared by its bytes.
+    cells: list[bytes | None] = []
+    for value in array.to_pylist():
+        try:
+            number = None if value is None else int(value)
+        except ValueError:
+            raise BadDataError(f"{value!r} is not a whole number") from None
+        if number is not None and isinstance(value, decimal.Decimal) and value != number:
+            raise BadDataError(f"{value} is not a whole number")
+        cells.append(None if number is None else _varint(number))
+    return pa.array(cells, pa.binary())
+
+
+def _decimals(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    # Value by value, as for varint; a decimal is written with the scale that it has.
+    cells: list[bytes | None] = []
+    for value in array.to_pylist():
+        if value is None:
+            cells.append(None)
+            continue
+        try:
+            sign, digits, exponent = decimal.Decimal(value).as_tuple()
+            scale = -int(exponent)
+        except (decimal.InvalidOperation, ValueError):
+            raise BadDataError(f"{value!r} is not a decimal number") from None
+        unscaled = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
+        cells.append(scale.to_bytes(4, "big", signed=True) + _varint(unscaled))
+    return pa.array(cells, pa.binary())
+
+
+def _durations(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    parts: list[tuple[int, ...] | None]
+    if pa.types.is_duration(array.type):
+        nanos = array.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
+        parts = [None if value is None else (0, 0, value) for value in nanos]
+    else:
+        parts = [
+            None if value is None else tuple(value[name] or 0 for name in ("months", "days", "nanoseconds"))
+            for value in array.to_pylist()
+        ]
+    cells = []
+    for part in parts:
+        if part is not None and not (all(n >= 0 for n in part) or all(n <= 0 for n in part)):
+            raise BadDataError(f"a duration's months, days and nanoseconds must have the same sign: {part}")
+        cells.append(None if part is None else b"".join(map(_vint, part)))
+    return pa.array(cells, pa.binary())
+
+
+def _vint(number: int) -> bytes:
+    value = (number << 1) ^ (number >> 63) if number < 0 else number << 1
+    value &= (1 << 64) - 1
+    extra = min(8, max(0, (value.bit_length() - 1) // 7))
+    if extra == 8:
+        return b"\xff" + value.to_bytes(8, "big")
+    lead = (0xFF << (8 - extra)) & 0xFF
+    data = bytearray(value.to_bytes(extra + 1, "big"))
+    data[0] |= lead
+    return bytes(data)
+
+
+def _values_of(array: pa.Array) -> tuple[Any, Any]:
+    """The offsets of a list or map array, and of its slice only, with the part of its values that they point to."""
+    offsets = array.offsets.to_numpy(zero_copy_only=False)
+    return offsets - offsets[0], slice(int(offsets[0]), int(offsets[-1]))
+
+
+def _joined(array: pa.Array, offsets: Any, items: pa.BinaryArray, counts: Any) -> pa.BinaryArray:
+    """Neighbouring ``items`` put together, behind how many there are."""
+    _, item_offsets, data = items.buffers()
+    bounds = (
+        np.frombuffer(item_offsets, np.int32)[items.offset : items.offset + len(items) + 1]
+        if len(items)
+        else np.zeros(1, np.int32)
+    )
+    joined = pa.Array.from_buffers(
+        pa.binary(), len(array), [None, pa.py_buffer(np.ascontiguousarray(bounds[offsets])), data or pa.py_buffer(b"")]
+    )
+    cells = pc.binary_join_element_wise(_of_rows(counts.astype(">i4"), None), joined, _EMPTY)
+    return pc.if_else(array.is_null(), pa.scalar(None, pa.binary()), cells) if array.null_count else cells
+
+
+def _lists(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    if pa.types.is_fixed_size_list(array.type):
+        array = array.cast(pa.list_(array.type.value_type))
+    offsets, used = _values_of(array)
+    values = array.values[used]
+    if values.null_count:
+        raise BadDataError(f"a {cql} can't hold null")
+    return _joined(array, offsets, prefixed(encode(values, cql.args[0])), np.diff(offsets))
+
+
+def _maps(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    offsets, used = _values_of(array)
+    keys, values = array.keys[used], array.items[used]
+    if values.null_count:
+        raise BadDataError(f"a {cql} can't hold null")
+    heads = prefixed(encode(keys, cql.args[0]))
+    items = pc.binary_join_element_wise(heads, prefixed(encode(values, cql.args[1])), _EMPTY)
+    return _joined(array, offsets, items, np.diff(offsets))
+
+
+def _structs(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    # Flattened: what stands below a null is null, whatever is there.
+    fields = [prefixed(encode(field, arg)) for field, arg in zip(array.flatten(), cql.args, strict=True)]
+    cells = pc.binary_join_element_wise(*fields, _EMPTY)
+    return pc.if_else(array.is_null(), pa.scalar(None, pa.binary()), cells) if array.null_count else cells
+
+
+def _vectors(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
+    if pa.types.is_fixed_size_list(array.type):
+        array = array.cast(pa.list_(array.type.value_type))
+    offsets, used = _values_of(array)
+    counts = np.diff(offsets)
+    if bool(((counts != cql.size) & ~array.is_null().to_numpy(zero_copy_only=False)).any()):
+        raise BadDataError(f"a {cql} has {cql.size} elements")
+    values = array.values[used]
+    if values.null_count:
+        raise BadDataError(f"a {cql} can't hold null")
+    items = encode(values, cql.args[0])
+    _, item_offsets, data = items.buffers()
+    bounds = np.frombuffer(item_offsets, np.int32)
+    cells = pa.Array.from_buffers(
+        pa.binary(), len(array), [None, pa.py_buffer(np.ascontiguousarray(bounds[offsets])), data or pa.py_buffer(b"")]
+    )
+    return pc.if_else(array.is_null(), pa.scalar(None, pa.binary()), cells) if array.null_count else cells
+
+
+_ENCODERS: dict[str, Any] = {
+    "ascii": _texts,
+    "blob": _bytes,
+    "boolean": _booleans,
+    "date": _dates,
+    "decimal": _decimals,
+    "duration": _durations,
+    "inet": _inets,
+    "list": _lists,
+    "map": _maps,
+    "set": _lists,
+    "text": _texts,
+    "time": _times,
+    "timestamp": _timestamps,
+    "timeuuid": _uuids,
+    "tuple": _structs,
+    "udt": _structs,
+    "uuid": _uuids,
+    "varint": _varints,
+    "vector": _vectors,
+}

@@ -1,0 +1,68 @@
+"""A real server for every test: the one that PENSTOCK_CASSANDRA_ADDRESS names, or one of the test run's own."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+import pytest
+
+from penstock.dev import open_server
+from penstock_cassandra.client import ConnectionSettings, shared_client
+from penstock_cassandra.dev import CassandraDevServer
+
+
+class Cassandra:
+    """The shared server, with a keyspace of the test run's own. Values are the driver's."""
+
+    def __init__(self, address):
+        host, _, port = address.rpartition(":")
+        self.settings = ConnectionSettings(hosts=(host,), port=int(port), request_timeout_s=120)
+        self.client = shared_client(self.settings)
+        self.keyspace = "t" + uuid.uuid4().hex[:12]
+        self.cql(
+            f"create keyspace {self.keyspace} with replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+        )
+        self.options = {"host": host, "port": port, "keyspace": self.keyspace}
+
+    def cql(self, text, *values):
+        return self.client.rows(text, values)
+
+    def table(self, columns, options=""):
+        """A new table; its name."""
+        name = "t" + uuid.uuid4().hex[:12]
+        self.cql(f"create table {self.keyspace}.{name} ({columns}) {options}")
+        return name
+
+    def rows(self, table, columns="*"):
+        return self.cql(f"select {columns} from {self.keyspace}.{table}")
+
+
+@pytest.fixture(scope="session")
+def at_address():
+    """``at_address(address)``: the same for another server."""
+    return Cassandra
+
+
+@pytest.fixture(scope="session")
+def cassandra(tmp_path_factory):
+    with open_server(CassandraDevServer(quick_start=True), tmp_path_factory.mktemp("cassandra")) as address:
+        cassandra = Cassandra(address)
+        yield cassandra
+        if "PENSTOCK_CASSANDRA_ADDRESS" in os.environ:
+            cassandra.cql(f"drop keyspace {cassandra.keyspace}")
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from pyspark.sql import SparkSession
+
+    import penstock
+
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
+    session = builder.config("spark.sql.python.filterPushdown.enabled", "true").getOrCreate()
+    penstock.register(session)
+    yield session
+    session.stop()

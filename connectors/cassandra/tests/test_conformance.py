@@ -1,0 +1,48 @@
+"""The conformance kit on a real server."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+from penstock_cassandra import CassandraConnector
+
+
+class CassandraSinkSuite(SinkSuite):
+    connector = CassandraConnector
+    delivery = "exactly-once"
+
+    @pytest.fixture
+    def new_target(self, cassandra):
+        def make():
+            table = cassandra.table("id bigint primary key, text text")
+
+            def read():
+                return [{"id": i, "text": text} for i, text in cassandra.rows(table, "id, text")]
+
+            return SinkTarget({**cassandra.options, "table": table, "delivery": self.delivery}, read)
+
+        return make
+
+
+class TestUpsert(CassandraSinkSuite):
+    pass
+
+
+class TestWriteAhead(CassandraSinkSuite):
+    delivery = "write-ahead"
+
+
+class TestSource(SourceSuite):
+    connector = CassandraConnector
+    limit = ("maxSplitsPerTrigger", "5", 25)
+
+    @pytest.fixture
+    def origin(self, cassandra):
+        table = cassandra.table("id bigint primary key")
+
+        def put(ids):
+            for number in ids:
+                cassandra.cql(f"insert into {cassandra.keyspace}.{table} (id) values ({number})")
+
+        return SourceOrigin({**cassandra.options, "table": table, "splits": "20"}, put)

@@ -1,0 +1,220 @@
+"""Writing without Spark: keys and zombies, nulls, deletes, times, conditions, rows that can't be written."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.metrics import Metrics
+from penstock.sink import SinkContext, WriterContext
+from penstock.sink.idempotent import Upserter
+from penstock_cassandra import CassandraConnector
+from penstock_cassandra.native import tokens_of
+from penstock_cassandra.sink._rows import Grouping
+
+STAMP = 1_700_000_000_000_000
+
+
+def sink_of(cassandra, schema, **options):
+    connector = CassandraConnector()
+    given = {**cassandra.options, **{name.replace("_", "."): str(value) for name, value in options.items()}}
+    sink = connector.create_sink(connector.sink_options.parse(given, owner="sink penstock.cassandra"), schema)
+    sink.validate_schema(schema)
+    return sink.start(SinkContext("q", schema)) if options.get("delivery") != "write-ahead" else sink
+
+
+def write(cassandra, rows, *, stamp=STAMP, schema=None, **options):
+    """One task's rows; the metrics."""
+    table = pa.Table.from_pylist(rows, schema=schema)
+    sink = sink_of(cassandra, table.schema, **options)
+    context = WriterContext("q", table.schema, Metrics(), write_timestamp_us=stamp, attempt_id="attempt")
+    writer = sink.create_writer(context)
+    for batch in table.to_batches():
+        writer.write(batch)
+    writer.prepare_commit()
+    writer.close()
+    return context.metrics.snapshot()
+
+
+@pytest.fixture
+def table(cassandra):
+    return cassandra.table("k int, c text, v text, primary key (k, c)")
+
+
+def seen(cassandra, table, columns="k, c, v"):
+    return sorted(cassandra.rows(table, columns), key=str)
+
+
+def test_a_zombie_never_overwrites_a_later_batch(cassandra, table):
+    schema = pa.schema([("k", pa.int64()), ("c", pa.string()), ("v", pa.string())])
+    sink = sink_of(cassandra, schema, table=table)
+
+    def writer(stamp):
+        return sink.create_writer(WriterContext("q", schema, Metrics(), write_timestamp_us=stamp, attempt_id="a"))
+
+    def rows(v, *ks):
+        return pa.RecordBatch.from_pylist([{"k": k, "c": "c", "v": v} for k in ks], schema)
+
+    zombie = writer(STAMP)
+    zombie.write(rows("old", 1))
+    later = writer(STAMP + 10_000)
+    later.write(rows("new", 1, 2))
+    later.prepare_commit()
+    zombie.write(rows("old", 1, 2))
+    zombie.prepare_commit()
+    assert seen(cassandra, table) == [(1, "c", "new"), (2, "c", "new")]
+
+
+def test_the_last_row_of_a_key_stays(cassandra, table):
+    rows = [{"k": i % 3, "c": "c", "v": str(i)} for i in range(3000)]
+    write(cassandra, rows, table=table)
+    assert seen(cassandra, table) == [(k, "c", str(2997 + k)) for k in range(3)]
+
+
+@pytest.mark.parametrize("grouping", ["replica", "partition", "none"])
+def test_many_rows_in_any_grouping(cassandra, table, grouping):
+    rows = [{"k": i % 97, "c": str(i), "v": "v" * (i % 500)} for i in range(2000)]
+    write(cassandra, rows, table=table, batchGrouping=grouping, batchBytes="2kb", maxInFlight=4)
+    assert seen(cassandra, table) == sorted(((r["k"], r["c"], r["v"]) for r in rows), key=str)
+
+
+def test_nulls_delete_or_leave(cassandra, table):
+    write(cassandra, [{"k": k, "c": "c", "v": "old"} for k in (1, 2)], table=table)
+    schema = pa.schema([("k", pa.int32()), ("c", pa.string()), ("v", pa.string())])
+    write(cassandra, [{"k": 1, "c": "c", "v": None}], schema=schema, table=table, stamp=STAMP + 10)
+    write(cassandra, [{"k": 2, "c": "c", "v": None}], schema=schema, table=table, stamp=STAMP + 10, nulls="unset")
+    assert seen(cassandra, table) == [(1, "c", None), (2, "c", "old")]
+
+
+def test_rows_are_deleted_by_a_column(cassandra, table):
+    write(cassandra, [{"k": k, "c": "c", "v": "old"} for k in range(10)], table=table)
+    rows = [{"k": k, "c": "c", "v": "new", "gone": None if k == 0 else k % 2 == 1} for k in range(10)]
+    write(cassandra, rows, table=table, stamp=STAMP + 10, deleteColumn="gone")
+    assert seen(cassandra, table) == [(k, "c", "new") for k in range(0, 10, 2)]
+
+
+def test_times_to_live_and_timestamps_from_columns(cassandra, table):
+    rows = [
+        {"k": 1, "c": "c", "v": "a", "seconds": 1000, "at": 5_000},
+        {"k": 2, "c": "c", "v": "b", "seconds": None, "at": None},
+    ]
+    write(cassandra, rows, table=table, ttlColumn="seconds", timestampColumn="at")
+    (first, second) = sorted(cassandra.rows(table, "k, ttl(v), writetime(v)"))
+    assert 900 < first[1] <= 1000 and first[2] == 5_000
+    assert second == (2, None, STAMP)
+    write(cassandra, [{"k": 3, "c": "c", "v": "x"}], table=table, ttl=500, timestamp=77)
+    ((ttl, at),) = cassandra.cql(f"select ttl(v), writetime(v) from {cassandra.keyspace}.{table} where k = 3")
+    assert 400 < ttl <= 500 and at == 77
+
+
+def test_only_rows_that_are_not_there(cassandra, table):
+    write(cassandra, [{"k": 1, "c": "c", "v": "first"}], table=table)
+    rows = [{"k": k, "c": "c", "v": "second"} for k in (1, 2, 3)]
+    metrics = write(cassandra, rows, table=table, ifNotExists="true")
+    assert metrics["rows_not_applied"] == 1
+    assert seen(cassandra, table) == [(1, "c", "first"), (2, "c", "second"), (3, "c", "second")]
+
+
+def test_by_position_to_an_insert(cassandra, table):
+    statement = f"insert into {cassandra.keyspace}.{table} (v, k, c) values (?, ?, ?) using ttl 100"
+    write(cassandra, [{"x": "v", "y": 1, "z": "c"}], statement=statement)
+    assert seen(cassandra, table) == [(1, "c", "v")]
+    for bad, reason in (
+        (f"update {cassandra.keyspace}.{table} set v = ? where k = ? and c = ?", "no INSERT"),
+        (f"insert into {cassandra.keyspace}.{table} (v, k, c) values (?, ?, 'c')", "2 places for values"),
+        (f"insert into {cassandra.keyspace}.nowhere (v, k, c) values (?, ?, ?)", "nowhere"),
+    ):
+        with pytest.raises(BadConfigurationError, match=reason):
+            write(cassandra, [{"x": "v", "y": 1, "z": "c"}], statement=bad)
+
+
+def test_counters_are_refused_with_the_reason(cassandra):
+    counters = cassandra.table("k int primary key, hits counter")
+    with pytest.raises(BadConfigurationError, match="can't be repeated without counting twice"):
+        write(cassandra, [{"k": 1, "hits": 1}], table=counters)
+    statement = f"update {cassandra.keyspace}.{counters} set hits = hits + ? where k = ?"
+    with pytest.raises(BadConfigurationError, match="has counters"):
+        write(cassandra, [{"n": 1, "k": 1}], statement=statement, delivery="write-ahead", checkpointKeyspace="x")
+    rows = [{"n": n, "k": 1} for n in range(1, 101)]
+    write(cassandra, rows, statement=statement, delivery="at-least-once")
+    assert cassandra.rows(counters) == [(1, 5050)]
+
+
+def test_rows_of_a_key_keep_their_order_at_least_once(cassandra, table):
+    statement = f"update {cassandra.keyspace}.{table} set v = ? where k = ? and c = ?"
+    rows = [{"v": str(i), "k": i % 2, "c": "c"} for i in range(10)]
+    write(cassandra, rows, statement=statement, delivery="at-least-once")
+    assert seen(cassandra, table) == [(0, "c", "8"), (1, "c", "9")]
+
+
+def test_a_null_key_is_named(cassandra, table):
+    with pytest.raises(BadDataError, match="key column 'c' is null"):
+        write(cassandra, [{"k": 1, "c": None, "v": "x"}, {"k": 1, "c": "c", "v": "y"}], table=table)
+
+
+def test_bad_rows_become_dead_letters_and_nothing_is_lost(cassandra, table, tmp_path):
+    rows = [{"k": k, "c": str(k), "v": "v"} for k in range(100)]
+    rows[3]["c"] = None
+    rows[5]["k"] = 2**40
+    rows[7]["c"] = "x" * 70_000  # the server's limit for keys is 65,535 bytes
+    rows[9]["v"] = "y" * 2_000_000
+    letters = tmp_path / "letters"
+    metrics = write(cassandra, rows, table=table, deadLetterPath=letters, maxRowBytes="1mb")
+    bad = {3, 5, 7, 9}
+    assert seen(cassandra, table) == sorted(((k, str(k), "v") for k in range(100) if k not in bad), key=str)
+    assert metrics["bad_rows"] == 4
+    lines = [json.loads(line) for path in letters.iterdir() for line in path.read_text().splitlines()]
+    assert sorted(rows.index(line["row"]) for line in lines) == sorted(bad)
+    reasons = {rows.index(line["row"]): line["reason"] for line in lines}
+    assert reasons[3] == "column 'c' of the key is null" and "column 'k' can't be written as int" in reasons[5]
+    assert "65535" in reasons[7] and "maxRowBytes" in reasons[9]
+
+
+def test_a_row_that_the_server_refuses_is_named(cassandra, table):
+    rows = [{"k": k, "c": "c" if k != 7 else "x" * 70_000, "v": "v"} for k in range(20)]
+    with pytest.raises(BadDataError, match=r"the row with key \(k=7, c='xxx.*65535"):
+        write(cassandra, rows, table=table)
+
+
+def test_columns_and_options_that_do_not_fit(cassandra, table):
+    rows = [{"k": 1, "c": "c", "vv": "x"}]
+    with pytest.raises(BadConfigurationError, match="has no column 'vv'; did you mean"):
+        write(cassandra, rows, table=table)
+    with pytest.raises(BadConfigurationError, match="no column 'c', which is of the key"):
+        write(cassandra, [{"k": 1}], table=table)
+    with pytest.raises(BadConfigurationError, match="has no table 'nowhere'"):
+        write(cassandra, rows, table="nowhere")
+    for options, reason in (
+        ({}, "give either the option 'table'"),
+        ({"table": table, "statement": "insert"}, "give either"),
+        ({"table": table, "ttl": 1, "ttlColumn": "vv"}, "give either the option 'ttl'"),
+        ({"table": table, "ifNotExists": "true", "timestamp": 1}, "can't be used with 'ifNotExists'"),
+        ({"table": table, "password": "p"}, "needs the option 'user'"),
+    ):
+        with pytest.raises(BadConfigurationError, match=reason):
+            write(cassandra, rows, **options)
+
+
+def test_tokens_are_those_of_the_server(cassandra):
+    table = cassandra.table("k text primary key")
+    keys = ["", *("k" * n + "é" * (n % 3) for n in range(1, 60))][1:]
+    write(cassandra, [{"k": key} for key in keys], table=table)
+    theirs = dict(cassandra.rows(table, "k, token(k)"))
+    ours = tokens_of(pa.array([key.encode() for key in keys], pa.binary())).tolist()
+    assert ours == [theirs[key] for key in keys]
+
+
+def test_rows_are_grouped_by_who_holds_them():
+    keys = pa.array([str(n).encode() for n in range(1000)], pa.binary())
+    tokens = tokens_of(keys)
+    groups = Grouping("replica", [-(2**62), 0, 2**62], [0, 1, 0]).of(keys, 1000)
+    # Between the first end and the second: the second set; elsewhere, also above the last end, the first.
+    assert groups.tolist() == [1 if -(2**62) < token <= 0 else 0 for token in tokens.tolist()]
+
+
+def test_an_upserter_screens_nothing_by_default():
+    batch = pa.record_batch([[1]], ["a"])
+    assert Upserter.screen(object(), batch) is batch

@@ -1,0 +1,244 @@
+"""Reading without Spark: splits, sizes, queries and their refusals, pages, stored forms."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import random
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadConfigurationError
+from penstock.metrics import Metrics
+from penstock.source import ReaderContext, SourceReader
+from penstock.spark._coordinator import Coordinator
+from penstock_cassandra import CassandraConnector
+from penstock_cassandra.dev import cassandra_server
+from penstock_cassandra.source import TableState, TokenRange, TokenSplit
+from penstock_cassandra.source._cql import parse_select, split_conditions
+from penstock_cassandra.source._ring import Ring, partitioner_of
+from penstock_cassandra.source._splits import SPLITS, STATES
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def source_of(cassandra, **options):
+    connector = CassandraConnector()
+    given = {**cassandra.options, **{name: str(value) for name, value in options.items()}}
+    return connector.create_source(connector.source_options.parse(given, owner="source penstock.cassandra"))
+
+
+def splits_of(source, parallelism=2):
+    return list(source.list_splits(Coordinator(parallelism=parallelism)))
+
+
+def read(source, splits=None, schema=None, metrics=None):
+    schema = schema or source.fixed_schema()
+    source.validate_schema(schema)
+    splits = splits_of(source) if splits is None else splits
+    return [
+        row
+        for batch in SourceReader(source, ReaderContext(schema, metrics or Metrics())).read(splits)
+        for row in batch.to_pylist()
+    ]
+
+
+@pytest.fixture(scope="module")
+def orders(cassandra):
+    """200 partitions of 5 rows."""
+    table = cassandra.table("shop int, number int, note text, primary key (shop, number)")
+    insert = f"insert into {cassandra.keyspace}.{table} (shop, number, note) values (?, ?, ?)"
+    for shop in range(200):
+        for number in range(5):
+            cassandra.cql(insert, shop, number, f"{shop}-{number}")
+    return table
+
+
+ROWS = sorted((shop, number) for shop in range(200) for number in range(5))
+
+
+def keys(rows):
+    return sorted((row["shop"], row["number"]) for row in rows)
+
+
+@pytest.mark.parametrize("splits", [1, 2, 7, 64])
+def test_every_row_is_in_one_split(cassandra, orders, splits):
+    source = source_of(cassandra, table=orders, splits=splits)
+    found = splits_of(source)
+    assert len(found) == splits
+    each = [keys(read(source, [split])) for split in found]
+    assert sorted(row for rows in each for row in rows) == ROWS
+    assert splits == 1 or max(map(len, each)) < 1000
+
+
+def test_without_estimates_there_are_two_splits_for_each_slot(cassandra, orders):
+    assert len(splits_of(source_of(cassandra, table=orders), parallelism=3)) == 6
+
+
+def test_pages_are_small_and_rows_are_all_there(cassandra, orders):
+    metrics = Metrics()
+    source = source_of(cassandra, table=orders, splits=2, pageRows=7)
+    assert keys(read(source, metrics=metrics)) == ROWS
+    assert metrics.snapshot()["pages_read"] > 1000 / 7
+
+
+def test_columns_are_those_of_the_schema(cassandra, orders):
+    source = source_of(cassandra, table=orders, splits=3)
+    schema = pa.schema([("note", pa.string())])
+    assert sorted(row["note"] for row in read(source, schema=schema)) == sorted(f"{a}-{b}" for a, b in ROWS)
+    assert source.fixed_schema().names == ["shop", "number", "note"]
+
+
+def test_conditions(cassandra, orders, caplog):
+    with caplog.at_level(logging.WARNING, "penstock.cassandra"):
+        one = source_of(cassandra, table=orders, where="shop = 7 and number > 2", splits=5)
+        assert keys(read(one)) == [(7, 3), (7, 4)]
+        assert len(splits_of(one)) == 1 and not caplog.records
+        many = source_of(cassandra, table=orders, where="number = 3", splits=5)
+        assert keys(read(many)) == [(shop, 3) for shop in range(200)]
+    assert "full scan" in caplog.text and "5 splits" in caplog.text
+
+
+def test_queries(cassandra, orders):
+    name = f"{cassandra.keyspace}.{orders}"
+    query = f"select note as n, shop, token(shop) as t, 'x' || 1 from {name}"
+    with pytest.raises(BadConfigurationError):
+        read(source_of(cassandra, query=query))
+    query = (
+        f"SELECT note AS n, shop, writetime(note) FROM {name} WHERE number >= 3 PER PARTITION LIMIT 1 ALLOW FILTERING;"
+    )
+    rows = read(source_of(cassandra, query=query, splits=4))
+    assert sorted(row["shop"] for row in rows) == list(range(200)) and all(row["n"].endswith("-3") for row in rows)
+    assert keys(read(source_of(cassandra, query=f"select * from {name} where shop = 5", splits=4))) == ROWS[25:30]
+
+
+REFUSED = {
+    "select count(*) from {t}": "count\\(\\) is an aggregate",
+    "select max(number) from {t}": "aggregate",
+    "select distinct shop from {t}": "DISTINCT",
+    "select json * from {t}": "JSON",
+    "select * from {t} limit 5": "LIMIT would be applied to each split",
+    "select * from {t} where shop = 1 order by number": "ORDER BY",
+    "select shop, note from {t} group by shop": "GROUP BY",
+    "select * from {t} where shop in (1, 2)": "IN on the partition key",
+    "select * from {t} where token(shop) > 5": "token",
+    "select * from {t} where shop = ?": "place for a value",
+    "select * from {t}; drop table {t}": "more than one statement",
+    "delete from {t}": "does not begin with SELECT",
+    "select * from nowhere.at_all": "no keyspace 'nowhere'",
+    "select nothing from {t}": "nothing",
+}
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_queries_that_can_not_be_split_are_refused(cassandra, orders, query):
+    source = source_of(cassandra, query=query.format(t=f"{cassandra.keyspace}.{orders}"))
+    with pytest.raises(BadConfigurationError, match=REFUSED[query]):
+        source.fixed_schema()
+
+
+def test_words_in_texts_and_names_are_no_clauses():
+    select = parse_select('select "limit", \'order by\' from "K"."group" where a = \'x limit 5\' and b IN (1, 2)', "")
+    assert (select.keyspace, select.table) == ("K", "group")
+    assert split_conditions(select.where) == [("a", "="), ("b", "IN")]
+    assert select.cql("t > 1") == (
+        'SELECT "limit" , \'order by\' FROM "K"."group" WHERE a = \'x limit 5\' AND b IN ( 1 , 2 ) AND t > 1'
+    ).replace("AND b", "and b")
+
+
+def test_names_that_need_quotes(cassandra):
+    table = cassandra.table('"Shop Number" int primary key, "select" text')
+    cassandra.cql(f'insert into {cassandra.keyspace}.{table} ("Shop Number", "select") values (1, \'x\')')
+    assert read(source_of(cassandra, table=table)) == [{"Shop Number": 1, "select": "x"}]
+
+
+def test_a_rate_limit_holds(cassandra, orders):
+    source = source_of(cassandra, table=orders, splits=1, maxRowsPerSecond=1000, pageRows=100)
+    began = time.monotonic()
+    assert keys(read(source)) == ROWS
+    assert 0.8 < time.monotonic() - began < 5
+
+
+# --- the ring ---------------------------------------------------------------------------------------------------------
+
+
+def ring(ends_and_hosts):
+    hosts = {end: [SimpleNamespace(address=host) for host in names] for end, names in ends_and_hosts}
+    tokens = SimpleNamespace(
+        ring=[SimpleNamespace(value=end) for end in sorted(hosts)],
+        get_replicas=lambda keyspace, token: hosts[token.value],
+    )
+    return Ring(SimpleNamespace(token_map=tokens), "k")
+
+
+@pytest.mark.parametrize("name", ["Murmur3Partitioner", "RandomPartitioner"])
+@pytest.mark.parametrize("vnodes", [0, 1, 3, 500])
+def test_pieces_cover_the_ring_once_and_know_their_replicas(name, vnodes):
+    partitioner = partitioner_of(f"org.apache.cassandra.dht.{name}")
+    random.seed(vnodes)
+    low, high = partitioner.lowest + 1, partitioner.highest
+    ends = sorted(random.sample(range(0, 10**6), vnodes))
+    ends = [low + (high - low) * end // 10**6 for end in ends]
+    owners = {end: [f"h{random.randrange(3)}"] for end in ends}
+    pieces = [
+        piece
+        for number in range(10)
+        for piece in ring(list(owners.items())).pieces(partitioner.cut(number, 10), partitioner.cut(number + 1, 10))
+    ]
+    assert pieces[0].after == partitioner.lowest and pieces[-1].until == partitioner.highest
+    assert all(one.until == other.after for one, other in itertools.pairwise(pieces))
+    for piece in pieces if ends else ():
+        for token in (piece.after + 1, piece.until):
+            # The first node at or above a token holds it; above the last, the first one.
+            owner = owners[next((end for end in ends if end >= token), ends[0])]
+            assert list(piece.replicas) == owner
+    assert {len(partitioner.pack(token)) for token in (low, high)} <= {1, 8, 17}
+
+
+def test_partitioners_without_numbers_are_refused():
+    with pytest.raises(BadConfigurationError, match="ByteOrderedPartitioner"):
+        partitioner_of("org.apache.cassandra.dht.ByteOrderedPartitioner")
+
+
+def test_a_cluster_with_the_random_partitioner(tmp_path, at_address):
+    settings = {"partitioner": "org.apache.cassandra.dht.RandomPartitioner"}
+    with cassandra_server(tmp_path, settings, quick_start=True, heap_mb=384) as server:
+        cassandra = at_address(server.address)
+        table = cassandra.table("id int primary key, v text")
+        for number in range(300):
+            cassandra.cql(f"insert into {cassandra.keyspace}.{table} (id, v) values ({number}, 'x')")
+        source = source_of(cassandra, table=table, splits=5)
+        each = [[row["id"] for row in read(source, [split])] for split in splits_of(source)]
+        assert sorted(number for ids in each for number in ids) == list(range(300)) and all(each)
+        # Once flushed, the server has estimates: splits are as large as asked for.
+        big = cassandra.table("id int primary key, v blob")
+        insert = f"insert into {cassandra.keyspace}.{big} (id, v) values (?, ?)"
+        for number in range(400):
+            cassandra.cql(insert, number, bytes(20_000))
+        server.nodetool("flush", cassandra.keyspace)
+        server.nodetool("refreshsizeestimates")
+        found = splits_of(source_of(cassandra, table=big, maxSplitSize="1mb"))
+        assert 4 <= len(found) <= 16, len(found)
+        assert 500_000 < found[0].size_bytes < 2_000_000
+
+
+# --- stored forms -----------------------------------------------------------------------------------------------------
+
+SPLIT = TokenSplit(
+    3, (TokenRange(-(2**63), 5, ("10.0.0.1", "10.0.0.2")), TokenRange(5, 2**63 - 1), TokenRange(-1, 2**127)), 1 << 26
+)
+STATE = TableState(4, 20, 1 << 26, "Murmur3Partitioner")
+
+
+@pytest.mark.parametrize(
+    ("name", "serializer", "value"), [("split-v1", SPLITS, SPLIT), ("state-v1", STATES, STATE)], ids=["split", "state"]
+)
+def test_stored_forms_open(name, serializer, value):
+    stored = json.loads((GOLDEN / f"{name}.json").read_text())
+    assert serializer.deserialize(1, json.dumps(stored).encode()) == value
+    assert json.loads(serializer.serialize(value)) == stored
