@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock_filesystem import FileSystemConnector
 
 
@@ -32,6 +34,10 @@ class TestSink(SinkSuite):
         return make
 
 
+class TestSinkOnSpark(SparkSinkSuite):
+    connector, new_target = FileSystemConnector, TestSink.new_target
+
+
 class TestSource(SourceSuite):
     connector = FileSystemConnector
     limit = ("maxFilesPerTrigger", "4", 4)
@@ -47,7 +53,34 @@ class TestSource(SourceSuite):
             whole.write_text("".join(f'{{"id": {i}}}\n' for i in ids))
             whole.rename(path)
 
-        return SourceOrigin({"path": str(folder), "format": "json", "discoveryInterval": "20ms"}, put)
+        options = {"path": str(folder), "format": "json", "discoveryInterval": "20ms"}
+        return SourceOrigin(options, put)
+
+
+class TestSourceOnSpark(SparkSourceSuite):
+    connector, origin = FileSystemConnector, TestSource.origin
+
+
+class TestParquetSource(SourceSuite):
+    """Of any schema: every type is read as it was written."""
+
+    connector = FileSystemConnector
+    limit = ("maxFilesPerTrigger", "4", 4)
+
+    @pytest.fixture
+    def origin(self, tmp_path):
+        folder = tmp_path / "in"
+        folder.mkdir()
+
+        def put_table(table):
+            pq.write_table(table, tmp_path / "part")
+            (tmp_path / "part").rename(folder / f"{uuid.uuid4().hex}.parquet")
+
+        def put(ids):
+            put_table(pa.table({"id": pa.array(ids, pa.int64())}))
+
+        options = {"path": str(folder), "format": "parquet", "discoveryInterval": "20ms"}
+        return SourceOrigin(options, put, put_table)
 
 
 def is_hidden(path):

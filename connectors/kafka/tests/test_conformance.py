@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import penstock_kafka.transactions._producers as producers
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock_kafka import KafkaConnector
 from penstock_kafka.source.schema import record_schema
 from penstock_kafka.transactions.coordinators import Coordinators
@@ -17,6 +18,7 @@ from penstock_kafka.transactions.coordinators import Coordinators
 
 class TestSink(SinkSuite):
     connector = KafkaConnector
+    golden = Path(__file__).parent / "golden"
     schema = pa.schema([("key", pa.string()), ("value", pa.string())])
 
     def batch(self, ids):
@@ -57,6 +59,11 @@ class TestSink(SinkSuite):
             pool.close()
 
 
+class TestSinkOnSpark(SparkSinkSuite):
+    connector, golden, schema, new_target = KafkaConnector, TestSink.golden, TestSink.schema, TestSink.new_target
+    batch, with_texts, id_of, text_of = TestSink.batch, TestSink.with_texts, TestSink.id_of, TestSink.text_of
+
+
 class TestSource(SourceSuite):
     connector = KafkaConnector
     schema = record_schema(pa.binary(), pa.binary())
@@ -70,3 +77,7 @@ class TestSource(SourceSuite):
         topic = kafka.create_topic(partitions=2)
         options = {"kafka.bootstrap.servers": kafka.address, "subscribe": topic, "startingOffsets": "earliest"}
         return SourceOrigin(options, lambda ids: kafka.produce(topic, [str(i).encode() for i in ids]))
+
+
+class TestSourceOnSpark(SparkSourceSuite):
+    connector, schema, origin, id_of = KafkaConnector, TestSource.schema, TestSource.origin, TestSource.id_of

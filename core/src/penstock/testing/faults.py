@@ -27,6 +27,7 @@ from penstock.sink import (
     WriterContext,
 )
 from penstock.source import (
+    ColumnFilter,
     EnumeratorContext,
     ReaderContext,
     ReadLimits,
@@ -338,6 +339,11 @@ class FaultySource(Source[Any, Any]):
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract."""
         self._inner.validate_schema(schema)
+
+    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[FaultySource, Sequence[ColumnFilter]]:
+        """See the contract."""
+        source, taken = self._inner.push_filters(filters)
+        return FaultySource(source, self._fuse), taken
 
     def read_limits(self) -> ReadLimits:
         """See the contract."""

@@ -34,6 +34,7 @@ _CONNECTION = (
 
 _LEVELS = ("ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "LOCAL_ONE", "SERIAL")
 
+#: What the source takes, for `penstock describe` and the page.
 SOURCE_OPTIONS = OptionSet(
     (
         *_CONNECTION,
@@ -72,6 +73,7 @@ SOURCE_OPTIONS = OptionSet(
     )
 )
 
+#: What the sink takes, for `penstock describe` and the page.
 SINK_OPTIONS = OptionSet(
     (
         *_CONNECTION,

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock.options import _nearest
+from penstock.options import nearest_hint
 from penstock_cassandra.client import Client, Statement
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.source._cql import quoted
@@ -91,7 +91,7 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     names = [name for name in schema.names if name not in helpers]
     for name in names:
         if name not in table.columns:
-            near = _nearest(name, table.columns)
+            near = nearest_hint(name, table.columns)
             raise BadConfigurationError(f"table {options.keyspace}.{options.table} has no column '{name}'{near}")
     missing = [name for name in key if name not in names]
     if missing:

@@ -79,19 +79,19 @@ def plan_of(
 
 def table_of(client: Client, keyspace: str, table: str) -> Any:
     """The driver's metadata of a table. Raises BadConfigurationError if there is none."""
-    from penstock.options import _nearest
+    from penstock.options import nearest_hint
 
     client.metadata  # noqa: B018 - may raise
     known = client.metadata.keyspaces.get(keyspace)
     if known is None:
-        near = _nearest(keyspace, client.metadata.keyspaces)
+        near = nearest_hint(keyspace, client.metadata.keyspaces)
         raise BadConfigurationError(f"the cluster has no keyspace '{keyspace}'{near}")
     if table not in known.tables and table not in known.views:
         client.refresh_schema(keyspace, table)
         known = client.metadata.keyspaces[keyspace]
     found = known.tables.get(table) or known.views.get(table)
     if found is None:
-        near = _nearest(table, known.tables)
+        near = nearest_hint(table, known.tables)
         raise BadConfigurationError(f"keyspace '{keyspace}' has no table '{table}'{near}")
     return found
 

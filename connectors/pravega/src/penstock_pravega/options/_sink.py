@@ -22,6 +22,7 @@ __all__ = ["SINK_OPTIONS", "SinkOptions"]
 DEFAULT_KEY_COLUMN = "routing_key"
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 
+#: What the sink takes, for `penstock describe` and the page.
 SINK_OPTIONS = OptionSet(
     [
         *CONNECTION_OPTIONS,

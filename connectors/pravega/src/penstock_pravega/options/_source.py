@@ -18,6 +18,7 @@ from penstock_pravega.protocol import ControllerSettings
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 
+#: What the source takes, for `penstock describe` and the page.
 SOURCE_OPTIONS = OptionSet(
     [
         *CONNECTION_OPTIONS,
