@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock_cassandra import CassandraConnector
 
 
 class CassandraSinkSuite(SinkSuite):
     connector = CassandraConnector
     delivery = "exactly-once"
+    many = 100_000  # the server takes some 20,000 rows a second here
 
     @pytest.fixture
     def new_target(self, cassandra):
@@ -29,6 +30,10 @@ class TestUpsert(CassandraSinkSuite):
     pass
 
 
+class TestUpsertOnSpark(SparkSinkSuite):
+    connector, delivery, new_target = CassandraConnector, "exactly-once", CassandraSinkSuite.new_target
+
+
 class TestWriteAhead(CassandraSinkSuite):
     delivery = "write-ahead"
 
@@ -36,6 +41,7 @@ class TestWriteAhead(CassandraSinkSuite):
 class TestSource(SourceSuite):
     connector = CassandraConnector
     limit = ("maxSplitsPerTrigger", "5", 25)
+    many = 20_000  # put there one by one
 
     @pytest.fixture
     def origin(self, cassandra):
@@ -46,3 +52,7 @@ class TestSource(SourceSuite):
                 cassandra.cql(f"insert into {cassandra.keyspace}.{table} (id) values ({number})")
 
         return SourceOrigin({**cassandra.options, "table": table, "splits": "20"}, put)
+
+
+class TestSourceOnSpark(SparkSourceSuite):
+    connector, origin = CassandraConnector, TestSource.origin

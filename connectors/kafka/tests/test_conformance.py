@@ -68,6 +68,7 @@ class TestSource(SourceSuite):
     connector = KafkaConnector
     schema = record_schema(pa.binary(), pa.binary())
     limit = ("maxOffsetsPerTrigger", "6", 6)
+    most_memory_bytes = 256 << 20  # what librdkafka fetches ahead (queued.max.messages.kbytes), and its buffers
 
     def id_of(self, row):
         return int(row["value"])

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock_pravega import PravegaConnector
 from penstock_pravega.protocol import Controller, TransactionState
 from penstock_pravega.source._schema import event_schema
@@ -29,6 +29,7 @@ def recorded(monkeypatch):
 class TestSink(SinkSuite):
     connector = PravegaConnector
     schema = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
+    many = 100_000  # read back one by one
 
     def batch(self, ids):
         return self.with_texts(ids, [f"row {i}" for i in ids])
@@ -68,6 +69,11 @@ class TestSink(SinkSuite):
         return make
 
 
+class TestSinkOnSpark(SparkSinkSuite):
+    connector, schema, new_target = PravegaConnector, TestSink.schema, TestSink.new_target
+    batch, with_texts, id_of = TestSink.batch, TestSink.with_texts, TestSink.id_of
+
+
 def is_open(pravega, transaction):
     return pravega.controller.transaction_state(*transaction) is TransactionState.OPEN
 
@@ -76,6 +82,7 @@ class TestSource(SourceSuite):
     connector = PravegaConnector
     schema = event_schema(pa.binary())
     limit = ("maxRowsPerTrigger", "6", 6)
+    many = 100_000  # put there one by one
 
     def id_of(self, row):
         return int(row["value"])
@@ -91,3 +98,7 @@ class TestSource(SourceSuite):
             "discoveryInterval": "100ms",
         }
         return SourceOrigin(options, lambda ids: pravega.write(stream, [(str(i), str(i).encode()) for i in ids]))
+
+
+class TestSourceOnSpark(SparkSourceSuite):
+    connector, schema, origin, id_of = PravegaConnector, TestSource.schema, TestSource.origin, TestSource.id_of

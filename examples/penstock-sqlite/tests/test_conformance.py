@@ -8,7 +8,7 @@ import uuid
 import pytest
 from penstock_sqlite import SqliteConnector
 
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 
 
 class SqliteSinkSuite(SinkSuite):
@@ -35,6 +35,11 @@ class TestAppend(SqliteSinkSuite):
     pass
 
 
+class TestAppendOnSpark(SparkSinkSuite):
+    connector, options, table = SqliteConnector, SqliteSinkSuite.options, SqliteSinkSuite.table
+    new_target = SqliteSinkSuite.new_target
+
+
 class TestUpsert(SqliteSinkSuite):
     options = (("key", "id"),)
     table = "create table rows (id integer primary key, text text)"
@@ -43,6 +48,7 @@ class TestUpsert(SqliteSinkSuite):
 class TestSource(SourceSuite):
     connector = SqliteConnector
     limit = ("splitsPerTrigger", "2", 6)
+    many = 3_000  # splits are tiny here, to have several
 
     @pytest.fixture
     def origin(self, tmp_path):
@@ -55,3 +61,7 @@ class TestSource(SourceSuite):
                 database.executemany("insert into rows values (?)", [(i,) for i in ids])
 
         return SourceOrigin({"path": path, "table": "rows", "rowsPerSplit": "3"}, put)
+
+
+class TestSourceOnSpark(SparkSourceSuite):
+    connector, origin = SqliteConnector, TestSource.origin

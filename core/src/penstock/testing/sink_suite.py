@@ -36,6 +36,7 @@ from penstock.sink import IdempotentSink
 from penstock.testing.capabilities import proves
 from penstock.testing.faults import Crash
 from penstock.testing.memory import peak_growth_bytes
+from penstock.testing.rows import SPARK_TYPES
 from penstock.testing.sink_cases import SinkCases
 from penstock.testing.sink_engine import Shares, SinkQuery
 from penstock.testing.target import SinkTarget
@@ -79,6 +80,26 @@ class SinkSuite(SinkCases):
             pytest.skip("an idempotent sink writes in place")
 
     # --- exactly once -------------------------------------------------------------------------------------------------
+
+    @proves(STREAM_WRITE)
+    @pytest.mark.parametrize("name", SPARK_TYPES)
+    def test_every_type_is_written_or_refused(self, target: SinkTarget, tmp_path: Path, name: str) -> None:
+        """Purpose: a column of any of Spark's types, with its extremes and with nulls.
+
+        Steps: rows with one more column, of that type, are written.
+        Pass: the sink refuses the schema, or a value, with an error that says so; or every row can be read once.
+        If it fails: refuse types in validate_schema, with BadConfigurationError; values with BadDataError.
+        """
+        kind, values = SPARK_TYPES[name]
+        column = pa.array([None, *values, None], kind)
+        schema = self.schema.append(pa.field("extra", kind))
+        rows = self.batch(range(len(column)))
+        batch = pa.RecordBatch.from_arrays([*rows.columns, column], schema=schema)
+        try:
+            self._query(target, tmp_path / "penstock-query", schema).run_all([[[batch]]])
+        except (BadConfigurationError, BadDataError):
+            return
+        assert self._seen(target) == Counter(range(len(column)))
 
     @proves(STREAM_WRITE)
     def test_many_rows_in_bounded_memory(self, query: SinkQuery, target: SinkTarget) -> None:

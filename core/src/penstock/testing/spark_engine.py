@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock import errors
-from penstock.errors import FatalError
+from penstock.errors import FatalError, PenstockError
 from penstock.finishing import query_id_of
 from penstock.plugins import Connector
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
@@ -38,6 +40,8 @@ from penstock.testing.spark_source import RowsDataSource, data_source, put_rows
 
 __all__ = ["KillingFuse", "SparkSinkQuery", "SparkSourceQuery"]
 
+#: In a trace: the class of an error, with its module.
+_RAISED = re.compile(r"^([\w.]+Error): ", re.MULTILINE)
 _STARTS = 6
 _PATIENCE_S = 120.0
 
@@ -81,11 +85,18 @@ def _named_errors() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        text = str(error)
-        kinds = [getattr(errors, name) for name in errors.__all__ if f"{name}:" in text]
-        if kinds:
-            raise kinds[0](text) from error
-        raise
+        kind = next(filter(None, map(_penstock_error, _RAISED.findall(str(error)))), None)
+        if kind is None:
+            raise
+        raise kind(str(error)) from error
+
+
+def _penstock_error(name: str) -> type[PenstockError] | None:
+    """The class of :mod:`penstock.errors` that ``name``, as a trace gives it, is or derives from."""
+    module, _, short = name.rpartition(".")
+    found = getattr(sys.modules.get(module), short, None)
+    bases = found.__mro__ if isinstance(found, type) else ()
+    return next((base for base in bases if base.__module__ == errors.__name__), None)
 
 
 class _SparkQuery:

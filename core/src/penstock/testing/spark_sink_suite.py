@@ -10,6 +10,7 @@ made before. Processes are killed with SIGKILL from within (:mod:`penstock.testi
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,8 +18,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import monotonically_increasing_id
 
+from penstock.errors import BadConfigurationError, BadDataError
 from penstock.plugins import BATCH_WRITE, EXACTLY_ONCE, STREAM_WRITE
 from penstock.testing.capabilities import proves
+from penstock.testing.rows import SPARK_TYPES
 from penstock.testing.sink_cases import SinkCases
 from penstock.testing.spark_engine import KillingFuse, SparkSinkQuery
 from penstock.testing.target import SinkTarget
@@ -39,6 +42,34 @@ class SparkSinkSuite(SinkCases):
     ) -> SparkSinkQuery:
         wanted = schema if schema is not None else self.schema
         return SparkSinkQuery(self._spark, self.connector, target.options, wanted, folder, fuse)
+
+    @proves(STREAM_WRITE)
+    def test_every_type_comes_through(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: columns of Spark's types, with their extremes and with nulls, through Spark.
+
+        Steps: rows with a column of every type that the sink takes are written.
+        Pass: every row can be read once; or a value is refused with an error that says so.
+        If it fails: see test_every_type_is_written_or_refused, which tries them one by one without Spark.
+        """
+        taken = [(kind, values) for kind, values in SPARK_TYPES.values() if self._takes(target, kind)]
+        schema, count = self.schema, 1 + max(len(values) for _, values in SPARK_TYPES.values())
+        columns = list(self.batch(range(count)).columns)
+        for number, (kind, values) in enumerate(taken):
+            schema = schema.append(pa.field(f"extra_{number}", kind))
+            columns.append(pa.array(values + [None] * (count - len(values)), kind))
+        try:
+            query = self._query(target, tmp_path / "types", schema)
+            query.run_all([[[pa.RecordBatch.from_arrays(columns, schema=schema)]]])
+        except (BadConfigurationError, BadDataError):
+            return
+        assert self._seen(target) == Counter(range(count))
+
+    def _takes(self, target: SinkTarget, kind: pa.DataType) -> bool:
+        try:
+            self._create_for(self._parse(target.options), self.schema.append(pa.field("extra", kind)))
+        except (BadConfigurationError, BadDataError):
+            return False
+        return True
 
     @pytest.mark.parametrize(
         "step", ["before write", "after prepare_commit", "before commit", "half way through commit", "after commit"]
