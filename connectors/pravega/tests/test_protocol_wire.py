@@ -1,4 +1,4 @@
-"""Reading and appending against recorded and made-up answers of a segment store: a socket that plays its part."""
+"""Reading and appending against made-up answers of a segment store: a socket that plays its part."""
 
 from __future__ import annotations
 
