@@ -419,7 +419,7 @@ class SourceSuite(SourceCases):
         query.restart(parallelism=16)
         batch = self._plan(query)
         assert all(query.tasks(batch))
-        assert self._ids(query.read(batch)) == Counter([0])
+        assert self._read_until(query, Counter([0])) == Counter([0])
 
     @proves(RESUMABLE)
     def test_the_system_is_away_for_a_while(self, query: SourceQuery, origin: SourceOrigin) -> None:
