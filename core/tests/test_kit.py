@@ -40,9 +40,10 @@ def away(path):
     """The path can't be used: something else is in its place."""
     aside = path.with_name(f"{path.name} aside")
     path.rename(aside)
-    path.touch()
+    file_instead = aside.is_dir()
+    (path.touch if file_instead else path.mkdir)()
     yield
-    path.unlink()
+    (path.unlink if file_instead else path.rmdir)()
     aside.rename(path)
 
 
