@@ -72,6 +72,7 @@ class TestSink(SinkSuite):
 
 class TestSource(SourceSuite):
     connector = SocketConnector
+    many = 100_000  # the lines travel in the offsets
     schema = pa.schema([("value", pa.string())])
 
     @pytest.fixture
