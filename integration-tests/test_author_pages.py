@@ -34,10 +34,11 @@ def blocks_of(page: Path) -> list[Block]:
 class Reader:
     """Does what a page says, in ``home``."""
 
-    def __init__(self, environment: Environment, home: Path, wheels: Path) -> None:
+    def __init__(self, environment: Environment, home: Path, wheels: Path, more: dict[str, str]) -> None:
         self._environment = environment
         self._place = home
         self._wheels = wheels
+        self._more = more
         self._printed = ""
 
     def follow(self, block: Block) -> None:
@@ -52,7 +53,7 @@ class Reader:
 
     def _run(self, commands: str, *, fails: bool) -> None:
         # Offline: Penstock comes from its wheel, what builds packages is there, and the rest is linked.
-        variables = {"PIP_FIND_LINKS": str(self._wheels), "PIP_NO_BUILD_ISOLATION": "0", "COLUMNS": "120"}
+        variables = {"PIP_FIND_LINKS": str(self._wheels), "PIP_NO_BUILD_ISOLATION": "0", "COLUMNS": "120", **self._more}
         script = f"set -e\n{commands}\npwd > '{self._place}/.place'\n"
         done = self._environment.run(
             "bash", "-c", script, cwd=self._place, status=1 if fails else 0, timeout=480, **variables
@@ -72,14 +73,16 @@ class Reader:
 
 
 @pytest.fixture
-def reader(wheels, tmp_path):
+def reader(wheels, tmp_path, page):
     core = wheels.wheel(ROOT / "core")
     environment = Environment(tmp_path / "environment", [core], ["penstock[testing]", "pip", "poetry-core"])
     environment.uninstall("penstock")  # what it needs stays; it is got as the page says
     assert not (environment.bin / "penstock").exists()
     home = tmp_path / "home"
     home.mkdir()
-    return Reader(environment, home, core.parent)
+    # One page's suites are run on Spark as well, for all: it takes minutes.
+    more = {} if page == "publish-it" else {"PYTEST_ADDOPTS": "-m 'not spark'"}
+    return Reader(environment, home, core.parent, more)
 
 
 @pytest.mark.spark
