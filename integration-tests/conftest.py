@@ -55,7 +55,7 @@ class Driver:
                 command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True
             )
 
-    def wait(self, timeout: float = 180) -> int:
+    def wait(self, timeout: float = 420) -> int:
         """The exit status; negative if a signal ended it."""
         try:
             return self.process.wait(timeout)
@@ -73,7 +73,7 @@ class Driver:
         """Whether the fault point was reached."""
         return Path(f"{self.counter}.hit").exists()
 
-    def wait_for_hit(self, timeout: float = 90) -> int:
+    def wait_for_hit(self, timeout: float = 240) -> int:
         """Waits for the fault point; gives the id of the process that reached it."""
         deadline = time.monotonic() + timeout
         while not self.was_hit():
@@ -331,7 +331,7 @@ class Watcher:
             self.disorder.append(value)
         self._last[partition, key] = int(number)
 
-    def wait_for(self, values: int, timeout: float = 60) -> None:
+    def wait_for(self, values: int, timeout: float = 180) -> None:
         """Returns when so many different values were seen, or at the time-out."""
         deadline = time.monotonic() + timeout
         while len(self.seen) < values and time.monotonic() < deadline:

@@ -56,7 +56,7 @@ class Reader:
         variables = {"PIP_FIND_LINKS": str(self._wheels), "PIP_NO_BUILD_ISOLATION": "0", "COLUMNS": "120", **self._more}
         script = f"set -e\n{commands}\npwd > '{self._place}/.place'\n"
         done = self._environment.run(
-            "bash", "-c", script, cwd=self._place, status=1 if fails else 0, timeout=480, **variables
+            "bash", "-c", script, cwd=self._place, status=1 if fails else 0, timeout=900, **variables
         )
         self._printed = done.stdout + done.stderr
         place = self._place / ".place"

@@ -41,7 +41,7 @@ POINTS = [
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_driver_killed_at_every_step(driver, csv_files, tmp_path, rows_of, exactly_once):
     """One query with a state store, killed at each point in turn, with new files before every start."""
     expected = range(0)

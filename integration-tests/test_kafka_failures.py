@@ -21,7 +21,7 @@ WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
 QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ POINTS = [
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 def test_driver_killed_at_every_step(driver, kafka, feed, watch):
     """One query with a state store, killed at each point in turn, with new records before every start."""
     source, target = kafka.create_topic(partitions=3), kafka.create_topic(partitions=2)

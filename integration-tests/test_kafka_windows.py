@@ -13,7 +13,7 @@ DEMO = Path(__file__).parents[1] / "examples" / "kafka_windows" / "demo.py"
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_windowed_counts_killed_and_resumed(kafka):
     environment = dict(os.environ, PENSTOCK_KAFKA_ADDRESS=kafka.address, SPARK_LOCAL_IP="127.0.0.1")
     done = subprocess.run([sys.executable, str(DEMO)], env=environment, capture_output=True, text=True, timeout=800)

@@ -22,7 +22,7 @@ def pravega(tmp_path_factory):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("point", [f"{WRITER}.write:after:1", f"{WRITER}.prepare_commit:after:2"])
 def test_task_killed(driver, pravega, point):
     """Spark runs the task again; the first attempt's transaction never becomes visible."""

@@ -19,7 +19,7 @@ POINTS = [
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_driver_killed_around_uploads(driver, csv_files, tmp_path, s3):
     expected = range(0)
     options = {
