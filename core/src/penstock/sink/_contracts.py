@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import pyarrow as pa
 
 from penstock.metrics import Metrics
-from penstock.serialization import SimpleVersionedSerializer
+from penstock.serialization import JsonSerializer, SimpleVersionedSerializer
 from penstock.storage import Storage
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ StateT = TypeVar("StateT")
 
 #: How many timestamps, one microsecond apart, an attempt may use: 10 ms of them.
 TIMESTAMPS_PER_RUN = 10_000
+
+
+#: The state serializer of sinks that carry nothing from batch to batch.
+NOTHING_SERIALIZER: JsonSerializer[None] = JsonSerializer(1, lambda nothing: {}, lambda version, fields: None)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from penstock.errors import BadConfigurationError, BadDataError, RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink._contracts import (
+    NOTHING_SERIALIZER,
     TIMESTAMPS_PER_RUN,
     CommitOutcome,
     Committer,
@@ -37,8 +38,6 @@ from penstock.sink._contracts import (
 )
 
 __all__ = ["IdempotentSink", "Upserter"]
-
-_NOTHING: JsonSerializer[None] = JsonSerializer(1, lambda nothing: {}, lambda version, fields: None)
 
 
 class Upserter(ABC):
@@ -116,13 +115,13 @@ class IdempotentSink(TwoPhaseCommitSink[None, None]):
     @property
     def committable_serializer(self) -> JsonSerializer[None]:
         """See the contract: there is nothing to commit."""
-        return _NOTHING
+        return NOTHING_SERIALIZER
 
     @final
     @property
     def state_serializer(self) -> JsonSerializer[None]:
         """See the contract: nothing is carried."""
-        return _NOTHING
+        return NOTHING_SERIALIZER
 
     @final
     def create_writer(self, context: WriterContext) -> SinkWriter[None, None]:

@@ -32,6 +32,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.serialization import JsonSerializer
 from penstock.sink._contracts import (
+    NOTHING_SERIALIZER,
     CheckpointLocation,
     CommitOutcome,
     Committer,
@@ -65,7 +66,6 @@ class Segment:
 _SEGMENTS: JsonSerializer[Segment] = JsonSerializer(
     1, lambda segment: dict(vars(segment)), lambda version, fields: Segment(**fields)
 )
-_NOTHING: JsonSerializer[None] = JsonSerializer(1, lambda nothing: {}, lambda version, fields: None)
 
 
 class Sender(ABC):
@@ -168,7 +168,7 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
     @property
     def state_serializer(self) -> JsonSerializer[None]:
         """See the contract: nothing is carried."""
-        return _NOTHING
+        return NOTHING_SERIALIZER
 
     @final
     def create_writer(self, context: WriterContext) -> SinkWriter[Segment, None]:
