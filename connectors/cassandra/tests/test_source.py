@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from penstock.cli._explain import explain_read, show_read
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
@@ -242,3 +243,29 @@ def test_stored_forms_open(name, serializer, value):
     stored = json.loads((GOLDEN / f"{name}.json").read_text())
     assert serializer.deserialize(1, json.dumps(stored).encode()) == value
     assert json.loads(serializer.serialize(value)) == stored
+
+
+def test_a_user_can_look_before_reading(cassandra, capsys):
+    table = cassandra.table("shop int, number int, note text, tag text, primary key (shop, number)")
+    cassandra.cql(f"create index on {cassandra.keyspace}.{table} (tag)")
+    options = {**cassandra.options, "table": table, "splits": "6"}
+
+    def explained(*conditions):
+        return explain_read("cassandra", options, conditions)
+
+    found = explained("tag = 'a''b'", "note = x", "number >= 3", "note is not null")
+    assert [one["applied"] for one in found["filters"]] == [True, False, True, False]
+    scan, filters = found["read"]
+    assert f"full scan of {cassandra.keyspace}.{table}" in scan and "in 6 splits: SELECT" in scan
+    assert "number\" >= 3 AND \"tag\" = 'a''b'" in scan
+    assert "shop = (one partition, no scan); number from the first on" in filters and "tag = (indexed)" in filters
+    (one,) = explained("shop = 1")["read"]
+    assert one.startswith("one partition of")
+    assert [column["name"] for column in found["columns"]] == ["shop", "number", "note", "tag"]
+    wrong = {"nte = 1": "no column 'nte'.*note", "shop = x": "'x' is no int32", "shop": "write COLUMN"}
+    for condition, words in wrong.items():
+        with pytest.raises(BadConfigurationError, match=words):
+            explained(condition)
+    assert show_read("cassandra", options, ["note = x"], as_json=False) == 0
+    shown = capsys.readouterr().out
+    assert "note = x: Spark applies it" in shown and "full scan" in shown

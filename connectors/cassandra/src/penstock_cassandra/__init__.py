@@ -2,5 +2,6 @@
 
 from penstock_cassandra._connector import CassandraConnector
 from penstock_cassandra.lookup import Lookup
+from penstock_cassandra.options import column, columns_of
 
-__all__ = ["CassandraConnector", "Lookup"]
+__all__ = ["CassandraConnector", "Lookup", "column", "columns_of"]

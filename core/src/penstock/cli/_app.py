@@ -106,8 +106,26 @@ def describe(
     name: Annotated[str, typer.Argument(help="A connector, such as filesystem.", show_default=False)],
     as_json: _AsJson = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="As Markdown, for a page of documentation.")] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            *("--option", "-o"),
+            metavar="NAME=VALUE",
+            help="An option of the source: tells what reading with it would do. Repeatable.",
+        ),
+    ] = None,
+    condition: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", metavar="CONDITION", help="Such as 'day >= 2026-01-01': can the source apply it? Repeatable."
+        ),
+    ] = None,
 ) -> None:
-    """Everything that can be set on a connector."""
+    """Everything that can be set on a connector; with options, what reading with them would do."""
+    if option or condition:
+        from penstock.cli._explain import show_read
+
+        raise typer.Exit(show_read(name, option_pairs(option), condition or [], as_json=as_json))
     from penstock.cli._describe import show_connector
 
     raise typer.Exit(show_connector(name, "json" if as_json else "markdown" if markdown else "text"))

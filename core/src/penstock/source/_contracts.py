@@ -281,6 +281,13 @@ class Source(ABC, Generic[SplitT, StateT]):
         """
         return self, ()
 
+    def explain(self) -> Sequence[str]:
+        """What a batch read would ask of the system, a line each, for a user who looks before reading.
+
+        Driver; may connect, reads no rows. By default nothing is told.
+        """
+        return ()
+
     def read_limits(self) -> ReadLimits:
         """How much a micro-batch takes, from the options."""
         return ReadLimits()

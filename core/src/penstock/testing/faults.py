@@ -345,6 +345,10 @@ class FaultySource(Source[Any, Any]):
         source, taken = self._inner.push_filters(filters)
         return FaultySource(source, self._fuse), taken
 
+    def explain(self) -> Sequence[str]:
+        """See the contract."""
+        return self._inner.explain()
+
     def read_limits(self) -> ReadLimits:
         """See the contract."""
         return self._inner.read_limits()

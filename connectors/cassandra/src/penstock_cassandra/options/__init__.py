@@ -1,8 +1,17 @@
 """What users may set, declared as data, and the checked values made from it."""
 
+from penstock_cassandra.options._columns import column, columns_of
 from penstock_cassandra.options._connection import connection_settings
 from penstock_cassandra.options._declared import SINK_OPTIONS, SOURCE_OPTIONS
 from penstock_cassandra.options._sink import SinkOptions
 from penstock_cassandra.options._source import SourceOptions
 
-__all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS", "SinkOptions", "SourceOptions", "connection_settings"]
+__all__ = [
+    "SINK_OPTIONS",
+    "SOURCE_OPTIONS",
+    "SinkOptions",
+    "SourceOptions",
+    "column",
+    "columns_of",
+    "connection_settings",
+]

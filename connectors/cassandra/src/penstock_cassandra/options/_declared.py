@@ -81,6 +81,12 @@ SINK_OPTIONS = OptionSet(
         Option("table", "Table to write to, columns by name; either this or statement"),
         Option("statement", "CQL statement with a ? for each column of the rows, by position"),
         Option(
+            "columns",
+            "Where names differ, or nulls of some columns are treated in another way: JSON such as "
+            '{"sensor": "id", "celsius": {"name": "temperature", "nulls": "unset"}}, or package.module:Class of a '
+            "dataclass. Columns that are not in it go by name",
+        ),
+        Option(
             "delivery",
             "exactly-once: rows are written under their key, with a timestamp for each batch; write-ahead: rows are "
             "kept in the checkpoint until their batch is decided, for statements that can't be repeated; at-least-once",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.storage import Storage, open_storage
 from penstock_cassandra.client import ConnectionSettings
+from penstock_cassandra.options._columns import Target, parse_columns
 from penstock_cassandra.options._connection import connection_settings
 
 __all__ = ["SinkOptions"]
@@ -27,6 +29,7 @@ class SinkOptions:
     timestamp_us: int | None
     timestamp_column: str
     unset_nulls: bool
+    columns: Mapping[str, Target]
     delete_column: str
     if_not_exists: bool
     batch_bytes: int
@@ -49,7 +52,8 @@ class SinkOptions:
             if values[one] is not None and values[other]:
                 raise BadConfigurationError(f"give either the option '{one}' or '{other}'")
         if values["statement"]:
-            unused = [n for n in ("ttl", "ttlColumn", "timestampColumn", "deleteColumn") if values[n] not in (None, "")]
+            names = ("ttl", "ttlColumn", "timestampColumn", "deleteColumn", "columns")
+            unused = [name for name in names if values[name] not in (None, "")]
             if unused or values["ifNotExists"]:
                 name = (unused or ["ifNotExists"])[0]
                 raise BadConfigurationError(f"option '{name}' goes with 'table': write it into the statement")
@@ -68,6 +72,7 @@ class SinkOptions:
             timestamp_us=values["timestamp"],
             timestamp_column=values["timestampColumn"] or "",
             unset_nulls=values["nulls"] == "unset",
+            columns=parse_columns(values["columns"]) if values["columns"] else {},
             delete_column=values["deleteColumn"] or "",
             if_not_exists=values["ifNotExists"],
             batch_bytes=values["batchBytes"],

@@ -87,13 +87,11 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     for name in helpers:
         if name not in schema.names:
             raise BadConfigurationError(f"the rows have no column '{name}', only: {', '.join(schema.names)}")
-    key = [column.name for column in table.primary_key]
     names = [name for name in schema.names if name not in helpers]
-    for name in names:
-        if name not in table.columns:
-            near = nearest_hint(name, table.columns)
-            raise BadConfigurationError(f"table {options.keyspace}.{options.table} has no column '{name}'{near}")
-    missing = [name for name in key if name not in names]
+    targets = _targets(table, options, names, schema)
+    of_table = {target: name for name, target in targets.items()}
+    key = [column.name for column in table.primary_key]
+    missing = [name for name in key if name not in of_table]
     if missing:
         raise BadConfigurationError(
             f"the rows have no column '{missing[0]}', which is of the key of {options.keyspace}.{options.table}: "
@@ -110,20 +108,49 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     using, extra = _using(options)
     exists = " IF NOT EXISTS" if options.if_not_exists else ""
     marks = ", ".join("?" for _ in names)
-    insert = f"INSERT INTO {where} ({', '.join(map(quoted, names))}) VALUES ({marks}){exists}{using}"
-    unset = {name for name in names if name not in key} if options.unset_nulls else set()
-    writes = _prepared(client, insert, [*names, *extra], unset | set(extra))
+    written = ", ".join(quoted(targets[name]) for name in names)
+    insert = f"INSERT INTO {where} ({written}) VALUES ({marks}){exists}{using}"
+    writes = _prepared(client, insert, [*names, *extra], _unset(options, targets, key) | set(extra))
     deletes = None
     if options.delete_column:
         stamp = [name for name in extra if name == options.timestamp_column]
         conditions = " AND ".join(f"{quoted(name)} = ?" for name in key)
         delete = f"DELETE FROM {where}{' USING TIMESTAMP ?' if stamp else ''} WHERE {conditions}"
-        deletes = _prepared(client, delete, [*stamp, *key], set(stamp))
+        deletes = _prepared(client, delete, [*stamp, *(of_table[name] for name in key)], set(stamp))
     types = {one.column: one for one in writes.bindings[: len(names)]}
-    partition = tuple(types[column.name] for column in table.partition_key)
+    partition = tuple(types[of_table[column.name]] for column in table.partition_key)
+    row_key = tuple(of_table[name] for name in key)
     return WritePlan(
-        writes, deletes, tuple(key), partition, options.keyspace, options.table, counters, options.if_not_exists
+        writes, deletes, row_key, partition, options.keyspace, options.table, counters, options.if_not_exists
     )
+
+
+def _targets(table: Any, options: SinkOptions, names: Sequence[str], schema: pa.Schema) -> dict[str, str]:
+    """The column of the table by that of the rows."""
+    for name in options.columns:
+        if name not in names:
+            near = nearest_hint(name, names)
+            raise BadConfigurationError(
+                f"option 'columns': the rows have no column '{name}'{near}, only: {', '.join(schema.names)}"
+            )
+    targets = {name: options.columns[name].name if name in options.columns else name for name in names}
+    for name, target in targets.items():
+        if target not in table.columns:
+            near = nearest_hint(target, table.columns)
+            raise BadConfigurationError(f"table {options.keyspace}.{options.table} has no column '{target}'{near}")
+        if (other := next(one for one, to in targets.items() if to == target)) != name:
+            raise BadConfigurationError(f"columns '{other}' and '{name}' of the rows both go to '{target}'")
+    return targets
+
+
+def _unset(options: SinkOptions, targets: dict[str, str], key: Sequence[str]) -> set[str]:
+    """Columns of the rows whose nulls leave what is there."""
+    found = set()
+    for name, target in targets.items():
+        given = options.columns[name].nulls if name in options.columns else None
+        if target not in key and (given == "unset" if given else options.unset_nulls):
+            found.add(name)
+    return found
 
 
 def _using(options: SinkOptions) -> tuple[str, list[str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import RetriableError
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock_cassandra.client import shared_client
-from penstock_cassandra.source._estimates import estimated_bytes
+from penstock_cassandra.source._estimates import SPLITS_PER_SLOT, estimated_bytes, split_count, told
 from penstock_cassandra.source._ring import Ring, partitioner_of
 from penstock_cassandra.source._splits import TableState, TokenRange, TokenSplit
 
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["TokenEnumerator"]
 
 _log = logging.getLogger("penstock.cassandra")
-#: A table is read in at most so many splits: offsets and plans stay small.
-_MOST_SPLITS = 1_000_000
 _PATIENCE_MS = 120_000
-_SPLITS_PER_SLOT = 2
 
 
 class TokenEnumerator(SplitEnumerator[TokenSplit, TableState]):
@@ -53,21 +50,9 @@ class TokenEnumerator(SplitEnumerator[TokenSplit, TableState]):
         if not plan.by_token:
             return ring, TableState(0, 1, 0, partitioner.name, by_token=False)
         estimate = estimated_bytes(client, plan.select.keyspace, plan.select.table, partitioner)
-        count = self._count(estimate)
-        told = "size unknown" if estimate is None else f"about {estimate >> 20} MiB"
-        _log.warning(
-            "penstock.cassandra: full scan of %s.%s (%s) in %d splits: %s",
-            *(plan.select.keyspace, plan.select.table, told, count, plan.statement.cql),
-        )
+        count = split_count(self._source.options, estimate) or SPLITS_PER_SLOT * self._context.parallelism
+        _log.warning("penstock.cassandra: %s", told(plan, estimate, count))
         return ring, TableState(0, count, (estimate or 0) // count, partitioner.name)
-
-    def _count(self, estimate: int | None) -> int:
-        options = self._source.options
-        if options.splits is not None:
-            return options.splits
-        if estimate is None:
-            return _SPLITS_PER_SLOT * self._context.parallelism
-        return max(1, min(_MOST_SPLITS, -(-estimate // options.max_split_bytes)))
 
     def _seen(self, found: tuple[Ring, TableState] | None, error: BaseException | None) -> None:
         self._problem = error

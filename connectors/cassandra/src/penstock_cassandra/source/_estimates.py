@@ -1,11 +1,18 @@
-"""How large a table is, without reading it."""
+"""How large a table is, without reading it, and in how many splits it is read."""
 
 from __future__ import annotations
 
 from penstock_cassandra.client import Client
+from penstock_cassandra.options import SourceOptions
+from penstock_cassandra.source._plan import ReadPlan
 from penstock_cassandra.source._ring import Partitioner
 
-__all__ = ["estimated_bytes"]
+__all__ = ["SPLITS_PER_SLOT", "estimated_bytes", "split_count", "told"]
+
+#: A table is read in at most so many splits: offsets and plans stay small.
+_MOST_SPLITS = 1_000_000
+#: Where the size is not known.
+SPLITS_PER_SLOT = 2
 
 
 def estimated_bytes(client: Client, keyspace: str, table: str, partitioner: Partitioner) -> int | None:
@@ -24,3 +31,18 @@ def estimated_bytes(client: Client, keyspace: str, table: str, partitioner: Part
         total += int(partitions) * int(mean_bytes)
         covered += (int(end) - int(start)) % whole or whole
     return total * whole // covered if total and covered else None
+
+
+def split_count(options: SourceOptions, estimate: int | None) -> int | None:
+    """As many as ``maxSplitSize`` asks for of ``estimate`` bytes; without an estimate ``None``: as the slots are."""
+    if options.splits is not None or estimate is None:
+        return options.splits
+    return max(1, min(_MOST_SPLITS, -(-estimate // options.max_split_bytes)))
+
+
+def told(plan: ReadPlan, estimate: int | None, count: int | None) -> str:
+    """A line about a full scan, for people."""
+    size = "size unknown" if estimate is None else f"about {estimate >> 20} MiB"
+    splits = f"{count} splits" if count is not None else f"{SPLITS_PER_SLOT} splits for each slot"
+    select = plan.select
+    return f"full scan of {select.keyspace}.{select.table} ({size}) in {splits}: {plan.statement.cql}"

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.source import ColumnFilter
 from penstock_cassandra.source._cql import quoted
 
-__all__ = ["conditions_for", "literal"]
+__all__ = ["conditions_for", "literal", "servable"]
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -71,10 +71,26 @@ def conditions_for(table: Any, filters: Sequence[ColumnFilter]) -> tuple[list[st
         if not (sum(f.column == column.name and f.operator == "=" for f in filters) == 1 and take(column.name, ("=",))):
             take(column.name, _RANGES)
             break
-    indexed = {index.index_options.get("target", "").strip('"') for index in table.indexes.values()}
-    for name in sorted(indexed & set(types)):
+    for name in _indexed(table):
         if sum(one.column == name and one.operator == "=" for one in filters) == 1:
             take(name, ("=",))
     primary = {column.name for column in table.primary_key}
     served += [one for one in filters if one.operator == "is not null" and one.column in primary]
     return found, served
+
+
+def _indexed(table: Any) -> list[str]:
+    targets = {index.index_options.get("target", "").strip('"') for index in table.indexes.values()}
+    return sorted(targets & set(table.columns))
+
+
+def servable(table: Any) -> str:
+    """A line about what :func:`conditions_for` takes of this table, for people."""
+    key = " and ".join(f"{column.name} =" for column in table.partition_key)
+    parts = [f"{key} (one partition, no scan)"]
+    if table.clustering_key:
+        parts.append(
+            f"{', '.join(column.name for column in table.clustering_key)} from the first on, the last by a range"
+        )
+    parts += [f"{name} = (indexed)" for name in _indexed(table)]
+    return f"filters that the server can apply: {'; '.join(parts)}"

@@ -13,9 +13,11 @@ from penstock.source import ColumnFilter, EnumeratorContext, ReaderContext, Read
 from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._enumerator import TokenEnumerator
-from penstock_cassandra.source._filters import conditions_for
+from penstock_cassandra.source._estimates import estimated_bytes, split_count, told
+from penstock_cassandra.source._filters import conditions_for, servable
 from penstock_cassandra.source._plan import ReadPlan, plan_of, table_of
 from penstock_cassandra.source._reader import PageEmitter, PageReader
+from penstock_cassandra.source._ring import partitioner_of
 from penstock_cassandra.source._splits import SPLITS, STATES, TableState, TokenSplit
 
 __all__ = ["CassandraSource"]
@@ -67,6 +69,17 @@ class CassandraSource(Source[TokenSplit, TableState]):
         if conditions:
             _log.info("penstock.cassandra: the server applies %s", " AND ".join(conditions))
         return replace(self, conditions=(*self.conditions, *conditions)), served
+
+    def explain(self) -> Sequence[str]:
+        """The statement, whether it is a scan and in how many splits, and what filters the server could apply."""
+        client = self._client()
+        plan = self.plan(client)
+        if not plan.by_token:
+            return [f"one partition of {plan.select.keyspace}.{plan.select.table}: {plan.statement.cql}"]
+        where = (plan.select.keyspace, plan.select.table)
+        estimate = estimated_bytes(client, *where, partitioner_of(client.metadata.partitioner))
+        lines = [told(plan, estimate, split_count(self.options, estimate))]
+        return lines if self.options.query else [*lines, servable(table_of(client, *where))]
 
     def read_limits(self) -> ReadLimits:
         """See the contract."""
