@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.options import OptionSet
+from penstock.options import OptionSet, nearest_hint
 from penstock_cassandra.client import Client, Page, Statement, insist, shared_client
 from penstock_cassandra.options import SOURCE_OPTIONS, SourceOptions
 from penstock_cassandra.source._cql import quoted
@@ -21,6 +21,7 @@ from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, de
 __all__ = ["Lookup"]
 
 _OPTIONS = OptionSet(SOURCE_OPTIONS)
+_FOUND = "_penstock_found"
 
 
 class Lookup:
@@ -29,7 +30,8 @@ class Lookup:
     ``options`` are those of the source (``host``, ``keyspace``, ``table`` …). ``on`` maps columns of the rows to
     columns of the table, which must be its partition key at least; a list, where names are the same. ``columns`` are
     those to add. A row without a match gets nulls; with ``inner`` it is left out. A key with several rows in the table
-    gives as many. Picklable; connects in tasks. Memory: an Arrow batch, and what was found for it::
+    gives as many. Each key of an Arrow batch is asked for once, ``max_in_flight`` at a time. Picklable; connects in
+    tasks. Memory: an Arrow batch (``spark.sql.execution.arrow.maxRecordsPerBatch`` keys), and what was found for it::
 
         enriched = Lookup({"host": "10.0.0.1", "keyspace": "k", "table": "users"}, ["user"], ["name"]).enrich(rows)
     """
@@ -53,24 +55,54 @@ class Lookup:
         self._max_in_flight = max(1, max_in_flight)
 
     def enrich(self, rows: Any) -> Any:
-        """``rows`` (a DataFrame of Spark) with the columns, by ``mapInArrow``, for which Spark wants pandas installed.
+        """``rows`` (a DataFrame of Spark, batch or stream) with the columns behind its own.
 
-        Raises BadConfigurationError for what does not fit.
+        Only the keys go to Python. Raises BadConfigurationError for what does not fit, at once.
         """
-        taken = set(self._columns) & set(rows.columns)
-        if taken:
-            raise BadConfigurationError(f"the rows have a column '{sorted(taken)[0]}' already: rename it first")
-        _, statement = self._prepare()
-        schema = type(rows.schema)(list(rows.schema.fields))
-        for column in statement.columns:
-            schema.add(column[2], _ddl(arrow_type(cql_type_of(column[3]))))
-        return rows.mapInArrow(self, schema)
+        from pyspark.sql import functions
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For ``mapInArrow``: each batch with the columns behind its own."""
+        taken = next((name for name in self._columns if name in rows.columns), None)
+        if taken is not None:
+            raise BadConfigurationError(f"the rows have a column '{taken}' already: rename it first")
+        absent = next((name for name in self._on if name not in rows.columns), None)
+        if absent is not None:
+            raise BadConfigurationError(f"the rows have no column '{absent}'{nearest_hint(absent, rows.columns)}")
+        _, statement = self._prepare()
+        fields = ",".join(f"`{field.name}`:{_ddl(field.type)}" for field in _schema(statement))
+        look_up = functions.arrow_udf(_LookUps(self).run, f"array<struct<{fields}>>")
+        found = look_up(functions.struct(*(functions.col(f"`{name}`") for name in self._on)))
+        each = functions.explode if self._inner else functions.explode_outer
+        own = [functions.col(f"`{name}`") for name in rows.columns]
+        joined = rows.select(*own, each(found).alias(_FOUND))
+        return joined.select(*own, *(functions.col(f"{_FOUND}.`{name}`") for name in self._columns))
+
+    def look_up(self, keys: pa.RecordBatch) -> pa.ListArray:
+        """The rows of the table for each row of ``keys``, whose columns are those of ``on``: a list of structs.
+
+        A key with a null has none. Raises RetriableError when the cluster can't be asked for longer than ``retryFor``.
+        """
         client, statement = insist(self._prepare, self._options.retry_for_s)
-        for batch in batches:
-            yield self._enriched(client, statement, batch)
+        cells = []
+        for name, marker in zip(self._on, statement.markers, strict=True):
+            cql = cql_type_of(marker[3])
+            check_writable(name, cql, keys.column(name).type)
+            cells.append(encode(keys.column(name), cql))
+        usable = pa.array(np.ones(keys.num_rows, bool))
+        for cell in cells:
+            usable = pc.and_(usable, cell.is_valid())
+        whole = pc.binary_join_element_wise(*map(prefixed, cells), pa.scalar(b"", pa.binary()))
+        distinct = pc.if_else(usable, whole, pa.scalar(None, pa.binary())).dictionary_encode()
+        numbers = distinct.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        _, first = np.unique(numbers[numbers >= 0], return_index=True)
+        rows = np.flatnonzero(numbers >= 0)[first]
+        found, counts = self._found(client, statement, [[cell[int(row)].as_py() for cell in cells] for row in rows])
+        # The last count is that of rows whose key is null (-1): none.
+        each = counts[numbers]
+        ends = np.cumsum(each)
+        within = np.arange(each.sum()) - np.repeat(ends - each, each)
+        right = np.repeat((np.cumsum(counts) - counts)[numbers], each) + within
+        values = found.take(pa.array(right)).to_struct_array().combine_chunks()
+        return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), values)
 
     def _prepare(self) -> tuple[Client, Statement]:
         client = shared_client(self._options.connection)
@@ -85,28 +117,10 @@ class Lookup:
         where = " AND ".join(f"{quoted(column)} = ?" for column in self._on.values())
         return client, client.prepare(f"SELECT {columns} FROM {quoted(keyspace)}.{quoted(name)} WHERE {where}")
 
-    def _enriched(self, client: Client, statement: Statement, batch: pa.RecordBatch) -> pa.RecordBatch:
-        cells = []
-        for name, marker in zip(self._on, statement.markers, strict=True):
-            cql = cql_type_of(marker[3])
-            check_writable(name, cql, batch.column(name).type)
-            cells.append(encode(batch.column(name), cql))
-        usable = pa.array(np.ones(batch.num_rows, bool))
-        for cell in cells:
-            usable = pc.and_(usable, cell.is_valid())
-        whole = pc.binary_join_element_wise(*map(prefixed, cells), pa.scalar(b"", pa.binary()))
-        keys = pc.if_else(usable, whole, pa.scalar(None, pa.binary())).dictionary_encode()
-        numbers = keys.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        _, first = np.unique(numbers[numbers >= 0], return_index=True)
-        rows = np.flatnonzero(numbers >= 0)[first]
-        found, counts = self._look_up(client, statement, [[cell[int(row)].as_py() for cell in cells] for row in rows])
-        return self._joined(batch, numbers, found, counts)
-
-    def _look_up(self, client: Client, statement: Statement, keys: list[list[bytes]]) -> tuple[pa.Table, Any]:
+    def _found(self, client: Client, statement: Statement, keys: list[list[bytes]]) -> tuple[pa.Table, Any]:
         """What was found, key by key, and how many rows for each."""
         types = [cql_type_of(column[3]) for column in statement.columns]
-        names = [column[2] for column in statement.columns]
-        schema = pa.schema([(name, arrow_type(cql)) for name, cql in zip(names, types, strict=True)])
+        schema = _schema(statement)
         found: list[pa.RecordBatch] = []
         counts = np.zeros(len(keys) + 1, np.int64)
         under_way: deque[tuple[int, Any]] = deque()
@@ -117,7 +131,7 @@ class Lookup:
             if under_way and (number >= len(keys) or len(under_way) >= self._max_in_flight):
                 at, future = under_way.popleft()
                 for page in self._pages(client, statement, keys[at], future):
-                    columns = decode_page(page.rows.body, page.rows.count, types, list(schema.types), names)
+                    columns = decode_page(page.rows.body, page.rows.count, types, list(schema.types), schema.names)
                     found.append(pa.RecordBatch.from_arrays(columns, schema=schema))
                     counts[at] += page.rows.count
         return pa.Table.from_batches(found, schema), counts
@@ -136,18 +150,20 @@ class Lookup:
             )
             yield page
 
-    def _joined(self, batch: pa.RecordBatch, numbers: Any, found: pa.Table, counts: Any) -> pa.RecordBatch:
-        # The last count is that of rows whose key is null (-1): none.
-        each = counts[numbers]
-        repeats = each if self._inner else np.maximum(each, 1)
-        left = np.repeat(np.arange(batch.num_rows), repeats)
-        within = np.arange(len(left)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-        right = np.repeat((np.cumsum(counts) - counts)[numbers], repeats) + within
-        at = pa.array(right, pa.int64(), mask=np.repeat(each == 0, repeats))
-        added = found.take(at).combine_chunks()
-        columns = [*batch.take(pa.array(left)).columns]
-        columns += [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in added.columns]
-        return pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, *found.schema.names])
+
+class _LookUps:
+    """What is pickled to the tasks."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    def run(self, keys: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        for structs in keys:
+            yield self._lookup.look_up(pa.RecordBatch.from_struct_array(structs))
+
+
+def _schema(statement: Statement) -> pa.Schema:
+    return pa.schema([(column[2], arrow_type(cql_type_of(column[3]))) for column in statement.columns])
 
 
 def _ddl(arrow: pa.DataType) -> str:
