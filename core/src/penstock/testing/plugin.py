@@ -19,9 +19,12 @@ from penstock.testing.capabilities import capability_of
 _KIT = str(Path(__file__).parent)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def penstock_spark() -> Iterator[Any]:
-    """The session of the suites on Spark: two cores, tasks that are run again; or the one that is there already."""
+    """The session of the suites on Spark: two cores, tasks that are run again; or the one that is there already.
+
+    A module's, since other modules of the same run may stop the session that they find.
+    """
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
