@@ -15,7 +15,7 @@ WRITER = "penstock_pravega.sink._writers:TransactionalWriter"
 
 @pytest.fixture(scope="module")
 def pravega(tmp_path_factory):
-    with open_server(PravegaDevServer(), tmp_path_factory.mktemp("pravega")) as address:
+    with open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega")) as address:
         toolbox = PravegaToolbox(address, f"killed-{uuid.uuid4().hex[:8]}")
         yield toolbox
         toolbox.close()

@@ -28,7 +28,7 @@ def kafka(tmp_path_factory):
     from penstock.dev import open_server
     from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 
-    with open_server(KafkaDevServer(), tmp_path_factory.mktemp("kafka")) as address:
+    with open_server(KafkaDevServer(quick_start=True), tmp_path_factory.mktemp("kafka")) as address:
         yield KafkaToolbox(address)
 
 
@@ -37,7 +37,7 @@ def pravega(tmp_path_factory):
     from penstock.dev import open_server
     from penstock_pravega.dev import PravegaDevServer
 
-    with open_server(PravegaDevServer(), tmp_path_factory.mktemp("pravega")) as address:
+    with open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega")) as address:
         yield address
 
 

@@ -22,7 +22,7 @@ from penstock_pravega.source import PravegaSource
 
 @pytest.fixture(scope="session")
 def pravega_address(tmp_path_factory):
-    with open_server(PravegaDevServer(), tmp_path_factory.mktemp("pravega")) as address:
+    with open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega")) as address:
         yield address
 
 

@@ -1,0 +1,82 @@
+"""A table of ten million rows, read split by split in a process of its own, as a task would: its memory, its splits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+from measuring import OURS, Measurement
+
+from penstock.metrics import Metrics
+from penstock.options import OptionSet
+from penstock.sink import SinkContext, WriterContext
+from penstock_cassandra import CassandraConnector
+from penstock_cassandra.client import Client
+from penstock_cassandra.dev._server import CassandraServer
+
+_SPLIT_MB = 16
+#: What a task does, in a fresh process, for every second split. Peak memory as the kernel counted it.
+_TASK = """
+import json, resource, sys
+from penstock.metrics import Metrics
+from penstock.source import ReaderContext, SourceReader
+from penstock.spark._coordinator import Coordinator
+from penstock_cassandra import CassandraConnector
+connector = CassandraConnector()
+source = connector.create_source(connector.source_options.parse(json.loads(sys.argv[1]), owner="bench"))
+schema = source.fixed_schema()
+with_nothing = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+splits = list(source.list_splits(Coordinator()))
+reader = SourceReader(source, ReaderContext(schema, Metrics()))
+sizes, rows = [], 0
+for split in splits:
+    size = 0
+    for batch in reader.read([split]):
+        size += batch.nbytes
+        rows += batch.num_rows
+    sizes.append(size)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"rows": rows, "sizes": sizes, "peak_mb": peak, "nothing_mb": with_nothing}))
+"""
+
+
+def fill(client: Client, options: dict[str, str], rows: int) -> None:
+    """Wide partitions of 1,000 rows."""
+    schema = pa.schema([("k", pa.int64()), ("n", pa.int32()), ("v", pa.string())])
+    given = {**options, "batchGrouping": "partition", "maxInFlight": "64", "delivery": "at-least-once"}
+    connector = CassandraConnector()
+    declared: OptionSet | None = connector.sink_options
+    assert declared is not None
+    sink: Any = connector.create_sink(declared.parse(given, owner="bench"), schema)
+    sink = sink.start(SinkContext("bench", schema))
+    writer = sink.create_writer(WriterContext("bench", schema, Metrics(), attempt_id="bench"))
+    numbers, text = pa.array(range(1000), pa.int32()), pa.array(["v" * 40 + str(n) for n in range(1000)])
+    for key in range(0, rows // 1000, 10):
+        keys = pa.array([key + n // 1000 for n in range(10_000)], pa.int64())
+        columns = [keys, pa.concat_arrays([numbers] * 10), pa.concat_arrays([text] * 10)]
+        writer.write(pa.record_batch(columns, schema=schema))
+    writer.prepare_commit()
+    writer.close()
+
+
+def measure(server: CassandraServer, client: Client, keyspace: str, rows: int) -> list[Measurement]:
+    """Most memory of the process that reads it (MB), and how far the splits are from the size asked for (times)."""
+    client.rows(f"create table {keyspace}.large (k bigint, n int, v text, primary key (k, n))")
+    host, _, port = server.address.rpartition(":")
+    options = {"host": host, "port": port, "keyspace": keyspace, "table": "large", "maxSplitSize": f"{_SPLIT_MB}mb"}
+    fill(client, {name: text for name, text in options.items() if name != "maxSplitSize"}, rows)
+    for words in (("flush", keyspace), ("compact", keyspace, "large"), ("refreshsizeestimates",)):
+        server.nodetool(*words)
+    command = [sys.executable, "-c", _TASK, json.dumps(options)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["rows"] == rows, found["rows"]
+    sizes = [size / (_SPLIT_MB << 20) for size in found["sizes"]]
+    words = f"{rows:,} rows in {len(sizes)} splits of {_SPLIT_MB} MiB"
+    return [
+        Measurement(f"{words}: most memory of a task", "MB", "less", {OURS: [found["peak_mb"]]}),
+        Measurement(f"{words}: their sizes in Arrow", "times what was asked for", "less", {OURS: sizes}),
+    ]
