@@ -17,8 +17,7 @@ from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client
 from penstock_cassandra.dev._server import CassandraServer
 
-_SPLIT_MB = 16
-#: What a task does, in a fresh process, for every second split. Peak memory as the kernel counted it.
+#: What a task does, in a fresh process, for all splits one after the other. Peak memory as the kernel counted it.
 _TASK = """
 import json, resource, sys
 from penstock.metrics import Metrics
@@ -30,11 +29,10 @@ source = connector.create_source(connector.source_options.parse(json.loads(sys.a
 schema = source.fixed_schema()
 with_nothing = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 splits = list(source.list_splits(Coordinator()))
-reader = SourceReader(source, ReaderContext(schema, Metrics()))
 sizes, rows = [], 0
 for split in splits:
     size = 0
-    for batch in reader.read([split]):
+    for batch in SourceReader(source, ReaderContext(schema, Metrics())).read([split]):
         size += batch.nbytes
         rows += batch.num_rows
     sizes.append(size)
@@ -62,11 +60,11 @@ def fill(client: Client, options: dict[str, str], rows: int) -> None:
     writer.close()
 
 
-def measure(server: CassandraServer, client: Client, keyspace: str, rows: int) -> list[Measurement]:
+def measure(server: CassandraServer, client: Client, keyspace: str, rows: int, split_mb: int = 16) -> list[Measurement]:
     """Most memory of the process that reads it (MB), and how far the splits are from the size asked for (times)."""
     client.rows(f"create table {keyspace}.large (k bigint, n int, v text, primary key (k, n))")
     host, _, port = server.address.rpartition(":")
-    options = {"host": host, "port": port, "keyspace": keyspace, "table": "large", "maxSplitSize": f"{_SPLIT_MB}mb"}
+    options = {"host": host, "port": port, "keyspace": keyspace, "table": "large", "maxSplitSize": f"{split_mb}mb"}
     fill(client, {name: text for name, text in options.items() if name != "maxSplitSize"}, rows)
     for words in (("flush", keyspace), ("compact", keyspace, "large"), ("refreshsizeestimates",)):
         server.nodetool(*words)
@@ -74,8 +72,8 @@ def measure(server: CassandraServer, client: Client, keyspace: str, rows: int) -
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["rows"] == rows, found["rows"]
-    sizes = [size / (_SPLIT_MB << 20) for size in found["sizes"]]
-    words = f"{rows:,} rows in {len(sizes)} splits of {_SPLIT_MB} MiB"
+    sizes = [size / (split_mb << 20) for size in found["sizes"]]
+    words = f"{rows:,} rows in {len(sizes)} splits of {split_mb} MiB"
     return [
         Measurement(f"{words}: most memory of a task", "MB", "less", {OURS: [found["peak_mb"]]}),
         Measurement(f"{words}: their sizes in Arrow", "times what was asked for", "less", {OURS: sizes}),

@@ -171,6 +171,13 @@ def test_leaving_early_closes():
     assert len(source.closed) == 1
 
 
+def test_a_reader_reads_once():
+    reader = SourceReader(CountingSource(), ReaderContext(SCHEMA, Metrics()))
+    assert list(reader.read([Range(0, 3)]))
+    with pytest.raises(FatalError, match="has read"):
+        list(reader.read([Range(3, 4)]))
+
+
 def test_same_split_twice_is_refused():
     with pytest.raises(FatalError, match="share a split id"):
         read(CountingSource(), [Range(0, 3), Range(0, 3)])

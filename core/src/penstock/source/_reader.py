@@ -33,7 +33,12 @@ class SourceReader(Generic[SplitT]):
         self._stopped = threading.Event()
 
     def read(self, splits: Sequence[SplitT]) -> Iterator[pa.RecordBatch]:
-        """Every row of ``splits``, split by split in fetch order. Raises what the reader or the emitter raises."""
+        """Every row of ``splits``, split by split in fetch order. Raises what the reader or the emitter raises.
+
+        Once in the life of a reader: its split reader is closed then. FatalError for a second time.
+        """
+        if self._stopped.is_set():
+            raise FatalError("this reader has read: make another one")
         states = {split.split_id: self._emitter.split_state(split) for split in splits}
         if len(states) != len(splits):
             raise FatalError("two splits of one task share a split id")
