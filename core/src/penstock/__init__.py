@@ -17,7 +17,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.finishing import finish
-    from penstock.spark import register
+    from penstock.spark import enrich, register
 
 __all__ = [
     "BadConfigurationError",
@@ -27,6 +27,7 @@ __all__ = [
     "PenstockError",
     "RetriableError",
     "__version__",
+    "enrich",
     "finish",
     "register",
 ]
@@ -34,10 +35,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: connectors import penstock in processes that never need pyspark.
-    if name == "register":
-        from penstock.spark import register
+    if name in ("register", "enrich"):
+        from penstock import spark
 
-        return register
+        return getattr(spark, name)
     if name == "finish":
         from penstock.finishing import finish
 

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import penstock
+from penstock.enrichment import TableLookup
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.options import OptionSet, nearest_hint
+from penstock.options import OptionSet
 from penstock_cassandra.client import Client, Page, Statement, insist, shared_client
 from penstock_cassandra.options import SOURCE_OPTIONS, SourceOptions
 from penstock_cassandra.source._cql import quoted
@@ -21,10 +23,9 @@ from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, de
 __all__ = ["Lookup"]
 
 _OPTIONS = OptionSet(SOURCE_OPTIONS)
-_FOUND = "_penstock_found"
 
 
-class Lookup:
+class Lookup(TableLookup):
     """Joins rows with a table of Cassandra by key, without reading the table.
 
     ``options`` are those of the source (``host``, ``keyspace``, ``table`` …). ``on`` maps columns of the rows to
@@ -51,36 +52,24 @@ class Lookup:
             raise BadConfigurationError("a look-up needs the option 'table'")
         self._on = dict(on) if isinstance(on, Mapping) else {name: name for name in on}
         self._columns = list(columns)
-        self._inner = inner
+        self.inner = inner
         self._max_in_flight = max(1, max_in_flight)
 
     def enrich(self, rows: Any) -> Any:
-        """``rows`` (a DataFrame of Spark, batch or stream) with the columns behind its own.
+        """``penstock.enrich(rows, self)``: a DataFrame of Spark, batch or stream, with the columns behind its own."""
+        return penstock.enrich(rows, self)
 
-        Only the keys go to Python. Raises BadConfigurationError for what does not fit, at once.
-        """
-        from pyspark.sql import functions
+    @property
+    def key_columns(self) -> Sequence[str]:
+        """See the contract."""
+        return list(self._on)
 
-        taken = next((name for name in self._columns if name in rows.columns), None)
-        if taken is not None:
-            raise BadConfigurationError(f"the rows have a column '{taken}' already: rename it first")
-        absent = next((name for name in self._on if name not in rows.columns), None)
-        if absent is not None:
-            raise BadConfigurationError(f"the rows have no column '{absent}'{nearest_hint(absent, rows.columns)}")
-        _, statement = self._prepare()
-        fields = ",".join(f"`{field.name}`:{_ddl(field.type)}" for field in _schema(statement))
-        look_up = functions.arrow_udf(_LookUps(self).run, f"array<struct<{fields}>>")
-        found = look_up(functions.struct(*(functions.col(f"`{name}`") for name in self._on)))
-        each = functions.explode if self._inner else functions.explode_outer
-        own = [functions.col(f"`{name}`") for name in rows.columns]
-        joined = rows.select(*own, each(found).alias(_FOUND))
-        return joined.select(*own, *(functions.col(f"{_FOUND}.`{name}`") for name in self._columns))
+    def result_schema(self) -> pa.Schema:
+        """See the contract."""
+        return _schema(self._prepare()[1])
 
     def look_up(self, keys: pa.RecordBatch) -> pa.ListArray:
-        """The rows of the table for each row of ``keys``, whose columns are those of ``on``: a list of structs.
-
-        A key with a null has none. Raises RetriableError when the cluster can't be asked for longer than ``retryFor``.
-        """
+        """See the contract. A key with a null has no rows; a cluster that can't be asked is tried for ``retryFor``."""
         client, statement = insist(self._prepare, self._options.retry_for_s)
         cells = []
         for name, marker in zip(self._on, statement.markers, strict=True):
@@ -151,34 +140,5 @@ class Lookup:
             yield page
 
 
-class _LookUps:
-    """What is pickled to the tasks."""
-
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
-
-    def run(self, keys: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        for structs in keys:
-            yield self._lookup.look_up(pa.RecordBatch.from_struct_array(structs))
-
-
 def _schema(statement: Statement) -> pa.Schema:
     return pa.schema([(column[2], arrow_type(cql_type_of(column[3]))) for column in statement.columns])
-
-
-def _ddl(arrow: pa.DataType) -> str:
-    """An Arrow type in Spark's language."""
-    if pa.types.is_list(arrow):
-        return f"array<{_ddl(arrow.value_type)}>"
-    if pa.types.is_map(arrow):
-        return f"map<{_ddl(arrow.key_type)},{_ddl(arrow.item_type)}>"
-    if pa.types.is_struct(arrow):
-        fields = (arrow.field(number) for number in range(arrow.num_fields))
-        return "struct<" + ",".join(f"`{field.name}`:{_ddl(field.type)}" for field in fields) + ">"
-    if pa.types.is_decimal(arrow):
-        return f"decimal({arrow.precision},{arrow.scale})"
-    if pa.types.is_timestamp(arrow):
-        return "timestamp"
-    names = {"bool": "boolean", "int8": "byte", "int16": "short", "int32": "int", "int64": "long"}
-    names |= {"date32[day]": "date"}
-    return names.get(str(arrow), str(arrow))
