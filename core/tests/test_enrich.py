@@ -55,7 +55,7 @@ def test_a_row_gets_all_that_is_found(spark):
 
 @pytest.mark.spark
 def test_what_does_not_fit_is_told(spark):
-    with pytest.raises(BadConfigurationError, match="no column 'm'.*'n'"):
+    with pytest.raises(BadConfigurationError, match="no column 'm'"):
         penstock.enrich(spark.range(1).selectExpr("id as n"), Words(keys=("m",)))
     with pytest.raises(BadConfigurationError, match="a column 'length' already"):
         penstock.enrich(spark.range(1).selectExpr("id as n", "1 as length"), Words())
