@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -262,6 +263,17 @@ class Cluster:
                     found.append(int(folder.name))
         return found
 
+    def kill_executors(self, run: Driver, commits: Path, times: int = 2) -> None:
+        """SIGKILL to an executor, so many times while ``run`` goes on, each some batches after the one before."""
+        deadline, killed = time.monotonic() + 200, 0
+        while killed < times:
+            assert time.monotonic() < deadline and run.process.poll() is None, run.tail()
+            if len(list(commits.glob("[0-9]*"))) > 2 * killed and (victims := self.executors()):
+                time.sleep(0.15)
+                os.kill(victims[0], signal.SIGKILL)
+                killed += 1
+            time.sleep(0.05)
+
     def stop(self) -> None:
         for process in self.processes:
             with contextlib.suppress(ProcessLookupError):
@@ -287,6 +299,44 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Any:
         return
     with kafka_server(tmp_path_factory.mktemp("kafka")) as server:
         yield KafkaToolbox(server.address)
+
+
+class Cassandra:
+    """A node for every test of the session, with a keyspace of its own. ``job`` is where it is, for a driver."""
+
+    def __init__(self, address: str) -> None:
+        from penstock_cassandra.client import ConnectionSettings, shared_client
+
+        host, _, port = address.rpartition(":")
+        self._client = shared_client(ConnectionSettings(hosts=(host,), port=int(port), request_timeout_s=120))
+        self.keyspace = "t" + uuid.uuid4().hex[:12]
+        self.job = {"address": address, "keyspace": self.keyspace}
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        self._client.rows(f"create keyspace {self.keyspace} with replication = {replication}")
+
+    def table(self, columns: str) -> str:
+        """A new table; its name."""
+        name = "t" + uuid.uuid4().hex[:12]
+        self._client.rows(f"create table {self.keyspace}.{name} ({columns})")
+        return name
+
+    def add(self, table: str, ids: range) -> None:
+        """Rows with nothing but a key ``id``."""
+        for number in ids:
+            self._client.rows(f"insert into {self.keyspace}.{table} (id) values (?)", (number,))
+
+    def rows(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
+        return self._client.rows(f"select {columns} from {self.keyspace}.{table}")
+
+
+@pytest.fixture(scope="session")
+def cassandra(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The node of ``PENSTOCK_CASSANDRA_ADDRESS``, or one of our own."""
+    from penstock.dev import open_server
+    from penstock_cassandra.dev import CassandraDevServer
+
+    with open_server(CassandraDevServer(quick_start=True), tmp_path_factory.mktemp("cassandra")) as address:
+        yield Cassandra(address)
 
 
 class Watcher:

@@ -101,6 +101,18 @@ def test_the_last_row_of_a_key_stays(tmp_path):
     assert stamps == sorted(set(stamps)) and stamps[2] - stamps[0] >= TIMESTAMPS_PER_RUN
 
 
+def test_an_upserter_says_which_keys_are_one(tmp_path, monkeypatch):
+    """As a system whose keys are cut off, or of a type that can't be compared as it is."""
+
+    def tens(upserter, batch, keys):
+        return [pa.array([number // 10 for number in batch.column(key).to_pylist()]) for key in keys]
+
+    monkeypatch.setattr(NotesUpserter, "comparable_keys", tens)
+    query = Query(tmp_path)
+    query.run(0, [(11, "a"), (21, "b"), (12, "c"), (30, "d")])
+    assert query.notes() == {12: "c", 21: "b", 30: "d"}
+
+
 def test_a_zombie_never_overwrites_a_later_batch(tmp_path):
     """Attempts of a driver that was given up write on, whenever they like: of the same batch and of the one before."""
     old = Query(tmp_path)

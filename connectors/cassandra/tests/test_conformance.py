@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.plugins import BATCH_WRITE
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock_cassandra import CassandraConnector
 
@@ -36,6 +37,16 @@ class TestUpsertOnSpark(SparkSinkSuite):
 
 class TestWriteAhead(CassandraSinkSuite):
     delivery = "write-ahead"
+
+
+class StreamsOnly(CassandraConnector):
+    """Write-ahead keeps rows in a checkpoint, which a batch write does not have."""
+
+    capabilities = CassandraConnector.capabilities - {BATCH_WRITE}
+
+
+class TestWriteAheadOnSpark(SparkSinkSuite):
+    connector, delivery, new_target = StreamsOnly, "write-ahead", CassandraSinkSuite.new_target
 
 
 class TestSource(SourceSuite):

@@ -18,7 +18,8 @@ from penstock_cassandra.client import Client, Page, Statement, insist, shared_cl
 from penstock_cassandra.options import SOURCE_OPTIONS, SourceOptions
 from penstock_cassandra.source._cql import quoted
 from penstock_cassandra.source._plan import table_of
-from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, decode_page, encode, prefixed
+from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, decode_page, prefixed
+from penstock_cassandra.types._keys import key_cells
 
 __all__ = ["Lookup"]
 
@@ -75,7 +76,7 @@ class Lookup(TableLookup):
         for name, marker in zip(self._on, statement.markers, strict=True):
             cql = cql_type_of(marker[3])
             check_writable(name, cql, keys.column(name).type)
-            cells.append(encode(keys.column(name), cql))
+            cells.append(key_cells(keys.column(name), cql))
         usable = pa.array(np.ones(keys.num_rows, bool))
         for cell in cells:
             usable = pc.and_(usable, cell.is_valid())

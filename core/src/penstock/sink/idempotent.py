@@ -50,6 +50,15 @@ class Upserter(ABC):
         """
         return batch
 
+    def comparable_keys(self, batch: pa.RecordBatch, keys: Sequence[str]) -> Sequence[pa.Array]:
+        """Arrays by which rows have the same key: one for each column of the key, or fewer; not nested, without nulls.
+
+        Called behind :meth:`screen`. By default the columns ``keys`` as they are. To be overridden where different
+        values are the same to the system (letters in upper and lower case, times that are cut off), or where keys are
+        of a nested type. Raises :class:`penstock.errors.BadDataError` for a row that can't be written.
+        """
+        return [batch.column(key) for key in keys]
+
     @abstractmethod
     def upsert(self, batch: pa.RecordBatch, timestamp_us: int) -> None:
         """Inserts or replaces the row of each key; no key is in ``batch`` twice, none is null.
@@ -88,7 +97,10 @@ class IdempotentSink(TwoPhaseCommitSink[None, None]):
         """An upserter for one attempt. Task."""
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """Raises BadConfigurationError if a key column is missing or of a type that is no key (a list, a struct…)."""
+        """Raises BadConfigurationError if a key column is missing or of a type that is no key (a list, a struct…).
+
+        To be overridden with :meth:`Upserter.comparable_keys` by a sink that has such keys.
+        """
         for name in self.key_columns:
             if schema.get_field_index(name) < 0:
                 has = ", ".join(schema.names)
@@ -161,7 +173,7 @@ class _UpsertWriter(SinkWriter[None, None]):
         # Beyond the last one calls share it: a system that compares timestamps would then order equal keys by chance.
         timestamp_us = self._context.write_timestamp_us + min(self._calls, TIMESTAMPS_PER_RUN - 1)
         self._calls += 1
-        rows = _last_of_each_key(batch, self._keys)
+        rows = _last_of_each_key(batch, self._upserter.comparable_keys(batch, self._keys))
         self._insist(lambda: self._upserter.upsert(rows, timestamp_us))
         self._rows += batch.num_rows
         self._context.metrics.add("bytes_written", batch.nbytes)
@@ -196,10 +208,11 @@ class _UpsertWriter(SinkWriter[None, None]):
         self._upserter.close()
 
 
-def _last_of_each_key(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+def _last_of_each_key(batch: pa.RecordBatch, keys: Sequence[pa.Array]) -> pa.RecordBatch:
     """``batch`` without rows whose key comes again later in it."""
-    numbered = pa.table([*(batch.column(key) for key in keys), pa.array(range(batch.num_rows))], [*keys, "\0row"])
-    last = numbered.group_by(list(keys)).aggregate([("\0row", "max")]).column("\0row_max")
+    names = [str(number) for number in range(len(keys))]
+    numbered = pa.table([*keys, pa.array(range(batch.num_rows))], [*names, "row"])
+    last = numbered.group_by(names).aggregate([("row", "max")]).column("row_max")
     if len(last) == batch.num_rows:
         return batch
     return batch.take(last.take(pc.sort_indices(last)).combine_chunks())

@@ -4,78 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from cassandra import ConsistencyLevel, ProtocolVersion
-from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
-from cassandra.io.libevreactor import LibevConnection
-from cassandra.policies import (
-    ConstantReconnectionPolicy,
-    DCAwareRoundRobinPolicy,
-    LoadBalancingPolicy,
-    RoundRobinPolicy,
-    TokenAwarePolicy,
-)
 from cassandra.query import BoundStatement
 
+from penstock_cassandra.client._cluster import open_cluster
 from penstock_cassandra.client._errors import cassandra_errors
 from penstock_cassandra.client._raw import RawHandler, RawRows
 from penstock_cassandra.client._settings import ConnectionSettings
 
 __all__ = ["Client", "Page", "Statement", "shared_client"]
-
-
-_RECONNECT_S = 1.0
-
-
-class _Connection(LibevConnection):  # type: ignore[misc]
-    #: The driver's 4 KiB would be 500 calls for each page of 2 MiB.
-    in_buffer_size = 1 << 18
-
-
-class _NearReplicas(LoadBalancingPolicy):  # type: ignore[misc]
-    """Asks the nodes that a query names first (``replicas``, addresses), of the local data centre; then the others."""
-
-    def __init__(self, others: LoadBalancingPolicy) -> None:
-        super().__init__()
-        self._others = others
-
-    def populate(self, cluster: Any, hosts: Any) -> None:
-        self._others.populate(cluster, hosts)
-
-    def distance(self, host: Any) -> Any:
-        return self._others.distance(host)
-
-    def make_query_plan(self, working_keyspace: str | None = None, query: Any = None) -> Iterator[Any]:
-        plan = self._others.make_query_plan(working_keyspace, query)
-        wanted = getattr(query, "replicas", ())
-        if not wanted:
-            yield from plan
-            return
-        hosts = list(plan)
-        near = [host for host in hosts if host.address in wanted]
-        yield from near
-        yield from (host for host in hosts if host not in near)
-
-    def on_up(self, host: Any) -> None:
-        self._others.on_up(host)
-
-    def on_down(self, host: Any) -> None:
-        self._others.on_down(host)
-
-    def on_add(self, host: Any) -> None:
-        self._others.on_add(host)
-
-    def on_remove(self, host: Any) -> None:
-        self._others.on_remove(host)
-
-
-def _as_they_are(names: Any, rows: Any) -> Any:
-    return rows if isinstance(rows, RawRows) else list(rows)
 
 
 @dataclass(frozen=True)
@@ -116,36 +58,8 @@ class Client:
         self.settings = settings
         self._prepared: dict[str, Statement] = {}
         self._lock = threading.Lock()
-        near = DCAwareRoundRobinPolicy(settings.local_dc) if settings.local_dc else RoundRobinPolicy()
-        profile = ExecutionProfile(
-            load_balancing_policy=_NearReplicas(TokenAwarePolicy(near)),
-            consistency_level=ConsistencyLevel.name_to_value[settings.consistency],
-            serial_consistency_level=ConsistencyLevel.name_to_value[settings.serial_consistency],
-            request_timeout=settings.request_timeout_s,
-            row_factory=_as_they_are,
-        )
-        arguments: dict[str, Any] = {
-            "execution_profiles": {EXEC_PROFILE_DEFAULT: profile},
-            "connect_timeout": settings.connect_timeout_s,
-            "control_connection_timeout": settings.connect_timeout_s,
-            "connection_class": _Connection,
-            # The driver's pauses grow to ten minutes: longer than any retry of ours lasts.
-            "reconnection_policy": ConstantReconnectionPolicy(_RECONNECT_S, max_attempts=None),
-            # Version 5 only adds checksums, which the driver computes in Python.
-            "protocol_version": ProtocolVersion.V4,
-        }
-        if settings.user:
-            arguments["auth_provider"] = PlainTextAuthProvider(settings.user, settings.password)
-        if settings.bundle:
-            arguments["cloud"] = {"secure_connect_bundle": settings.bundle}
-        else:
-            arguments |= {
-                "contact_points": settings.hosts,
-                "port": settings.port,
-                "ssl_context": settings.tls_context(),
-            }
         with cassandra_errors(f"connecting to Cassandra ({settings.where})"):
-            self._cluster = Cluster(**arguments)
+            self._cluster = open_cluster(settings)
             try:
                 self.session = self._cluster.connect()
             except BaseException:

@@ -20,6 +20,14 @@ from penstock.errors import BadConfigurationError, FatalError, PenstockError, Re
 
 __all__ = ["cassandra_errors", "translate"]
 
+#: What TLS complains of, and what to look at. The driver leaves nothing of it but the words of OpenSSL.
+_TLS_COMPLAINTS = (
+    ("mismatch", "the server's certificate is not for this address: check the options 'host' and 'tls.checkHostname'"),
+    ("CERTIFICATE_VERIFY_FAILED", "the server's certificate is not trusted: check the option 'tls.caFile'"),
+    ("WRONG_VERSION_NUMBER", "the server does not speak TLS there: check the options 'tls' and 'port'"),
+    ("_ALERT_", "the server refuses us: check the options 'tls.certFile' and 'tls.keyFile'"),
+)
+
 
 def translate(error: BaseException, what: str) -> PenstockError:
     """``error`` as a Penstock error, its message beginning with ``what``."""
@@ -32,9 +40,16 @@ def translate(error: BaseException, what: str) -> PenstockError:
             return BadConfigurationError(f"{what}: the user may not do that: {_words(cause)}")
         if isinstance(cause, (InvalidRequest, SyntaxException)):
             return BadConfigurationError(f"{what}: {_words(cause)}")
+        if isinstance(cause, OSError) and "SSL" in str(cause):
+            for sign, advice in _TLS_COMPLAINTS:
+                if sign in str(cause):
+                    return BadConfigurationError(f"{what}: {advice}: {_words(cause)}")
     if isinstance(error, NoHostAvailable):
         told = "; ".join(sorted({f"{host}: {_words(cause)}" for host, cause in _host_errors(error).items()}))
-        return RetriableError(f"{what}: no node answers ({told or error}). Check the options 'host' and 'port'")
+        return RetriableError(
+            f"{what}: no node answers ({told or error}). Check the options 'host' and 'port'; a node that wants TLS "
+            "(option 'tls') or a certificate (option 'tls.certFile') may end a connection without a word"
+        )
     if isinstance(error, (OperationTimedOut, DriverException, ConnectionException, ErrorMessage, OSError)):
         return RetriableError(f"{what}: {_words(error)}")
     return FatalError(f"{what}: {type(error).__name__}: {error}")

@@ -41,18 +41,20 @@ class ConnectionSettings:
         return f"bundle {self.bundle}" if self.bundle else f"{','.join(self.hosts)}, port {self.port}"
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """For the driver. Raises BadConfigurationError for files that can't be read."""
+        """For the driver. Raises BadConfigurationError for files that can't be used, with the option's name."""
         if not self.tls:
             return None
         try:
             context = ssl.create_default_context(cafile=self.tls_ca_file or None)
-            if self.tls_cert_file:
-                context.load_cert_chain(
-                    self.tls_cert_file,
-                    self.tls_key_file or None,
-                    (lambda: self.tls_key_password) if self.tls_key_password else (lambda: ""),
-                )
         except (OSError, ssl.SSLError) as error:
-            raise BadConfigurationError(f"options 'tls.*': the files can't be used: {error}") from error
+            raise BadConfigurationError(f"option 'tls.caFile': {self.tls_ca_file} can't be used: {error}") from error
+        try:
+            if self.tls_cert_file:
+                context.load_cert_chain(self.tls_cert_file, self.tls_key_file or None, lambda: self.tls_key_password)
+        except (OSError, ssl.SSLError) as error:
+            raise BadConfigurationError(
+                f"options 'tls.certFile', 'tls.keyFile' and 'tls.keyPassword': {self.tls_cert_file} and its key can't "
+                f"be used: {error}"
+            ) from error
         context.check_hostname = self.tls_check_hostname
         return context

@@ -45,7 +45,9 @@ class OrderedRows:
     def write(self, batch: pa.RecordBatch) -> None:
         """Memory: the batch, encoded."""
         batch = self._writer.screen(batch)
-        for number, part in enumerate(rounds(batch, self._writer.plan.key) if batch.num_rows else ()):
+        if not batch.num_rows:
+            return
+        for number, part in enumerate(rounds(batch, self._writer.comparable_keys(batch))):
             if number:
                 self._writer.drain()
             self._stamp = max(self._stamp + 1, time.time_ns() // 1000)

@@ -28,11 +28,12 @@ _LWT = re.compile(r"\bIF\s+(NOT\s+EXISTS|EXISTS|\w+\s*[=<>])", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Binding:
-    """A marker: the column of the rows that it takes, its type, and whether a null is left as it is."""
+    """A marker: the column of the rows that it takes, its type, whether a null is left as it is, and if it is a key."""
 
     column: str
     cql: CqlType
     unset_nulls: bool
+    is_key: bool
 
 
 @dataclass(frozen=True)
@@ -110,16 +111,16 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     marks = ", ".join("?" for _ in names)
     written = ", ".join(quoted(targets[name]) for name in names)
     insert = f"INSERT INTO {where} ({written}) VALUES ({marks}){exists}{using}"
-    writes = _prepared(client, insert, [*names, *extra], _unset(options, targets, key) | set(extra))
+    row_key = tuple(of_table[name] for name in key)
+    writes = _prepared(client, insert, [*names, *extra], _unset(options, targets, key) | set(extra), row_key)
     deletes = None
     if options.delete_column:
         stamp = [name for name in extra if name == options.timestamp_column]
         conditions = " AND ".join(f"{quoted(name)} = ?" for name in key)
         delete = f"DELETE FROM {where}{' USING TIMESTAMP ?' if stamp else ''} WHERE {conditions}"
-        deletes = _prepared(client, delete, [*stamp, *(of_table[name] for name in key)], set(stamp))
+        deletes = _prepared(client, delete, [*stamp, *row_key], set(stamp), row_key)
     types = {one.column: one for one in writes.bindings[: len(names)]}
     partition = tuple(types[of_table[column.name]] for column in table.partition_key)
-    row_key = tuple(of_table[name] for name in key)
     return WritePlan(
         writes, deletes, row_key, partition, options.keyspace, options.table, counters, options.if_not_exists
     )
@@ -166,10 +167,10 @@ def _using(options: SinkOptions) -> tuple[str, list[str]]:
     return (f" USING {' AND '.join(parts)}" if parts else ""), columns
 
 
-def _prepared(client: Client, cql: str, columns: Sequence[str], unset: set[str]) -> Prepared:
+def _prepared(client: Client, cql: str, columns: Sequence[str], unset: set[str], key: Sequence[str]) -> Prepared:
     statement = client.prepare(cql)
     bindings = [
-        Binding(column, cql_type_of(marker[3]), column in unset)
+        Binding(column, cql_type_of(marker[3]), column in unset, column in key)
         for column, marker in zip(columns, statement.markers, strict=True)
     ]
     return Prepared(statement, tuple(bindings))
@@ -193,7 +194,7 @@ def _of_statement(client: Client, options: SinkOptions, schema: pa.Schema) -> Wr
     key = tuple(by_marker[column.name] for column in table.primary_key if column.name in by_marker)
     if not key:
         raise BadConfigurationError("option 'statement' has no ? for a column of the table's key")
-    writes = _prepared(client, cql, schema.names, unset - set(key))
+    writes = _prepared(client, cql, schema.names, unset - set(key), key)
     bound = {one.column: one for one in writes.bindings}
     partition = [by_marker.get(column.name) for column in table.partition_key]
     counters = any(column.cql_type == "counter" for column in table.columns.values())

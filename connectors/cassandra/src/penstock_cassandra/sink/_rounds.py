@@ -10,14 +10,18 @@ import pyarrow as pa
 __all__ = ["rounds"]
 
 
-def rounds(batch: pa.RecordBatch, key: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """``batch`` in parts in which each key comes once: the first row of each, then the second ones, and so on."""
+def rounds(batch: pa.RecordBatch, keys: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
+    """``batch`` in parts in which each key comes once: the first row of each, then the second ones, and so on.
+
+    ``keys`` are those of the rows, comparable.
+    """
+    names = [str(number) for number in range(len(keys))]
     numbers = pa.array(np.arange(batch.num_rows))
-    table = pa.table([*(batch.column(name) for name in key), numbers], [*key, "\0row"])
-    first = table.group_by(list(key)).aggregate([("\0row", "min")]).column("\0row_min").to_numpy()
+    table = pa.table([*keys, numbers], [*names, "row"])
+    first = table.group_by(names).aggregate([("row", "min")]).column("row_min").to_numpy()
     if len(first) == batch.num_rows:
         yield batch
         return
-    rest = np.setdiff1d(numbers.to_numpy(), first)
+    rest = pa.array(np.setdiff1d(numbers.to_numpy(), first))
     yield batch.take(pa.array(np.sort(first)))
-    yield from rounds(batch.take(pa.array(rest)), key)
+    yield from rounds(batch.take(rest), [key.take(rest) for key in keys])

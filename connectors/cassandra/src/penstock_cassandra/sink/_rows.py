@@ -18,6 +18,7 @@ from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._plan import Binding, Prepared, WritePlan
 from penstock_cassandra.types import encode, prefixed
 from penstock_cassandra.types._encode import NULL, UNSET
+from penstock_cassandra.types._keys import key_cells
 
 __all__ = ["Encoded", "Grouping", "Request", "encode_rows", "find_bad_rows", "requests"]
 
@@ -108,7 +109,8 @@ def _cell(batch: pa.RecordBatch, binding: Binding, timestamp_column: str) -> pa.
     if binding.column == timestamp_column and pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     try:
-        return prefixed(encode(column, binding.cql), UNSET if binding.unset_nulls else NULL)
+        cells = key_cells(column, binding.cql) if binding.is_key else encode(column, binding.cql)
+        return prefixed(cells, UNSET if binding.unset_nulls else NULL)
     except ENCODING_ERRORS as error:
         raise BadDataError(f"column '{binding.column}' can't be written as {binding.cql}: {error}") from error
 
@@ -152,7 +154,7 @@ def _routing_keys(batch: pa.RecordBatch, plan: WritePlan) -> pa.BinaryArray | No
     """What a partition key's hash is made of: its one cell, or all of them with their lengths."""
     if not plan.partition_key:
         return None
-    cells = [encode(batch.column(one.column), one.cql) for one in plan.partition_key]
+    cells = [key_cells(batch.column(one.column), one.cql) for one in plan.partition_key]
     if len(cells) == 1:
         return cells[0]
     parts = []

@@ -38,9 +38,8 @@ class UpsertCassandraSink(IdempotentSink):
         return self._insistent_plan().key
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
+        """See the contract. Keys may be of any type that the server takes as one."""
         self._plan().check(schema, self.options)
-        super().validate_schema(schema)
 
     def create_upserter(self, context: WriterContext) -> Upserter:
         """See the contract."""
@@ -54,6 +53,9 @@ class _Upserter(Upserter):
 
     def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self._writer.screen(batch)
+
+    def comparable_keys(self, batch: pa.RecordBatch, keys: Sequence[str]) -> Sequence[pa.Array]:
+        return self._writer.comparable_keys(batch)
 
     def upsert(self, batch: pa.RecordBatch, timestamp_us: int) -> None:
         self._writer.write(batch, timestamp_us)

@@ -18,6 +18,7 @@ from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._plan import WritePlan, write_plan
 from penstock_cassandra.sink._rows import ENCODING_ERRORS, Grouping, Request, encode_rows, find_bad_rows, requests
 from penstock_cassandra.sink._sending import Sending
+from penstock_cassandra.types._keys import comparable
 
 __all__ = ["RowWriter", "bad_rows", "row_values", "where", "without"]
 
@@ -70,6 +71,19 @@ class RowWriter:
             self._put_aside(batch, row, reason)
         return without(batch, reasons)
 
+    def comparable_keys(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """Arrays by which rows have the same key to the server. Raises BadDataError as :meth:`write` does."""
+        types = {one.column: one.cql for one in self.plan.writes.bindings}
+        try:
+            return [comparable(batch.column(name), types[name]) for name in self.plan.key]
+        except ENCODING_ERRORS as error:
+            raise self._bad_row(batch, error) from error
+
+    def _bad_row(self, batch: pa.RecordBatch, error: BaseException) -> BadDataError:
+        bad = find_bad_rows(batch, self.plan, self._options)
+        row, reason = next(iter(bad.items()), (0, str(error)))
+        return BadDataError(f"{where(self.plan, batch, row)}: {reason}")
+
     def write(self, batch: pa.RecordBatch, timestamp_us: int | None) -> None:
         """Sends rows, each key once. On return some are still on their way. Raises BadDataError with row and column."""
         options = self._options
@@ -77,9 +91,7 @@ class RowWriter:
         try:
             encoded = encode_rows(batch, self.plan, self._grouping, options)
         except ENCODING_ERRORS as error:
-            bad = find_bad_rows(batch, self.plan, options)
-            row, reason = next(iter(bad.items()), (0, str(error)))
-            raise BadDataError(f"{where(self.plan, batch, row)}: {reason}") from error
+            raise self._bad_row(batch, error) from error
         for request in requests(encoded, options.batch_bytes, stamp):
             self._sending.send(request)
 

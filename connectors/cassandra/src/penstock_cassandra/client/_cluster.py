@@ -1,0 +1,115 @@
+"""The driver's side of a connection: which nodes it asks, how it waits for them, and how it proves who we are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cassandra import ConsistencyLevel, ProtocolVersion
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.io.libevreactor import LibevConnection
+from cassandra.policies import (
+    ConstantReconnectionPolicy,
+    DCAwareRoundRobinPolicy,
+    LoadBalancingPolicy,
+    RoundRobinPolicy,
+    TokenAwarePolicy,
+)
+
+from penstock.errors import BadConfigurationError
+from penstock_cassandra.client._raw import RawRows
+from penstock_cassandra.client._settings import ConnectionSettings
+
+__all__ = ["open_cluster"]
+
+_RECONNECT_S = 1.0
+
+
+class _Connection(LibevConnection):  # type: ignore[misc]
+    #: The driver's 4 KiB would be 500 calls for each page of 2 MiB.
+    in_buffer_size = 1 << 18
+
+
+class _NearReplicas(LoadBalancingPolicy):  # type: ignore[misc]
+    """Asks the nodes that a query names first (``replicas``, addresses), of the local data centre; then the others."""
+
+    def __init__(self, others: LoadBalancingPolicy) -> None:
+        super().__init__()
+        self._others = others
+
+    def populate(self, cluster: Any, hosts: Any) -> None:
+        self._others.populate(cluster, hosts)
+
+    def distance(self, host: Any) -> Any:
+        return self._others.distance(host)
+
+    def make_query_plan(self, working_keyspace: str | None = None, query: Any = None) -> Iterator[Any]:
+        plan = self._others.make_query_plan(working_keyspace, query)
+        wanted = getattr(query, "replicas", ())
+        if not wanted:
+            yield from plan
+            return
+        hosts = list(plan)
+        near = [host for host in hosts if host.address in wanted]
+        yield from near
+        yield from (host for host in hosts if host not in near)
+
+    def on_up(self, host: Any) -> None:
+        self._others.on_up(host)
+
+    def on_down(self, host: Any) -> None:
+        self._others.on_down(host)
+
+    def on_add(self, host: Any) -> None:
+        self._others.on_add(host)
+
+    def on_remove(self, host: Any) -> None:
+        self._others.on_remove(host)
+
+
+def _as_they_are(names: Any, rows: Any) -> Any:
+    return rows if isinstance(rows, RawRows) else list(rows)
+
+
+def open_cluster(settings: ConnectionSettings) -> Any:
+    """The driver's cluster, not connected yet; results are left as they are.
+
+    Raises BadConfigurationError for files that can't be used, and the driver's errors for a cloud that can't be asked.
+    """
+    near = DCAwareRoundRobinPolicy(settings.local_dc) if settings.local_dc else RoundRobinPolicy()
+    profile = ExecutionProfile(
+        load_balancing_policy=_NearReplicas(TokenAwarePolicy(near)),
+        consistency_level=ConsistencyLevel.name_to_value[settings.consistency],
+        serial_consistency_level=ConsistencyLevel.name_to_value[settings.serial_consistency],
+        request_timeout=settings.request_timeout_s,
+        row_factory=_as_they_are,
+    )
+    arguments: dict[str, Any] = {
+        "execution_profiles": {EXEC_PROFILE_DEFAULT: profile},
+        "connect_timeout": settings.connect_timeout_s,
+        "control_connection_timeout": settings.connect_timeout_s,
+        "connection_class": _Connection,
+        # The driver's pauses grow to ten minutes: longer than any retry of ours lasts.
+        "reconnection_policy": ConstantReconnectionPolicy(_RECONNECT_S, max_attempts=None),
+        # Version 5 only adds checksums, which the driver computes in Python.
+        "protocol_version": ProtocolVersion.V4,
+    }
+    if settings.user:
+        arguments["auth_provider"] = PlainTextAuthProvider(settings.user, settings.password)
+    if settings.bundle:
+        return _of_bundle(settings, arguments)
+    return Cluster(**arguments, contact_points=settings.hosts, port=settings.port, ssl_context=settings.tls_context())
+
+
+def _of_bundle(settings: ConnectionSettings, arguments: dict[str, Any]) -> Any:
+    cloud = {
+        "secure_connect_bundle": settings.bundle,
+        "connect_timeout": settings.connect_timeout_s,
+        # Else it is unpacked beside the bundle, where we may not be allowed to write.
+        "use_default_tempdir": True,
+    }
+    try:
+        return Cluster(**arguments, cloud=cloud)
+    except (OSError, ValueError, KeyError) as error:
+        raise BadConfigurationError(f"option 'bundle': {settings.bundle} can't be used: {error}") from error

@@ -1,0 +1,44 @@
+"""The command's round trip: a node that outlives it, is found again, shown, and ended with its data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penstock.errors import RetriableError
+from penstock_cassandra.dev import CassandraDevServer
+
+
+def test_the_command_starts_finds_and_ends_a_node(tmp_path, at_address):
+    environment = {k: v for k, v in os.environ.items() if k != "PENSTOCK_CASSANDRA_ADDRESS"}
+    environment["PENSTOCK_DEV_HOME"] = str(tmp_path)
+
+    def dev(*arguments):
+        command = [sys.executable, "-m", "penstock.cli", "dev", *arguments, "--json"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    try:
+        started = dev("up", "cassandra", "--with", "process")
+        assert started["started"] and started["variable"] == "PENSTOCK_CASSANDRA_ADDRESS"
+        cassandra = at_address(started["address"])
+        table = cassandra.table("id int primary key")
+        cassandra.cql(f"insert into {cassandra.keyspace}.{table} (id) values (7)")
+        again = dev("up", "cassandra")
+        assert not again["started"] and again["pid"] == started["pid"]
+        (one,) = dev("status")
+        assert one["running"] and one["pid"] == started["pid"] and one["memory_bytes"] > 100_000_000
+        assert cassandra.rows(table) == [(7,)]
+        cassandra.client.close()
+    finally:
+        ended = dev("down", "cassandra")
+    assert ended == {"name": "cassandra", "ended": True, "data_kept": False}
+    assert dev("status") == []
+    with pytest.raises(RetriableError, match=f"no server answers at {started['address']}"):
+        CassandraDevServer().check(started["address"], 5)
+    assert not list(tmp_path.rglob("*.log"))

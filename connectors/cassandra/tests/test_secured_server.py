@@ -1,0 +1,272 @@
+"""A server that wants a password and a certificate, over TLS: who gets in, and what is said to those who don't."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import ssl
+import threading
+import uuid
+import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pyarrow as pa
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock.testing import SinkQuery, SourceQuery
+from penstock_cassandra import CassandraConnector
+from penstock_cassandra.client import Client, ConnectionSettings
+from penstock_cassandra.dev import cassandra_server
+
+PASSWORDS = {"anna": "anna-s3cr3t", "bert": "bert-s3cr3t"}
+KEY_PASSWORD = "key-s3cr3t"
+ADMINISTRATOR = {"user": "cassandra", "password": "cassandra"}  # as the server is delivered
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+class Authority:
+    """Signs certificates."""
+
+    def __init__(self, name):
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        self._certificate = self._signed(self._name, self._key, x509.BasicConstraints(ca=True, path_length=None))
+
+    def _signed(self, subject, key, extension):
+        now = datetime.datetime.now(datetime.timezone.utc)
+        builder = x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
+        builder = builder.not_valid_before(now - datetime.timedelta(1)).not_valid_after(now + datetime.timedelta(30))
+        return builder.add_extension(extension, critical=True).sign(self._key, hashes.SHA256())
+
+    def write(self, path):
+        """The authority's own certificate, for those who trust it."""
+        path.write_bytes(self._certificate.public_bytes(Encoding.PEM))
+        return path
+
+    def issue(self, path, name, password=None):
+        """A certificate for ``name`` and, before it, its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, str(name))])
+        signed = self._signed(subject, key, x509.SubjectAlternativeName([name]))
+        cipher = BestAvailableEncryption(password.encode()) if password else NoEncryption()
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, cipher)
+        path.write_bytes(private + signed.public_bytes(Encoding.PEM))
+        return path
+
+
+class Secured:
+    """``options()`` are those of a user who does everything right."""
+
+    def __init__(self, server, folder, authority):
+        self.server, self.folder, self.authority = server, folder, authority
+        self.keyspace = "k" + uuid.uuid4().hex[:8]
+        with Client(settings(server.address, folder)) as client:
+            replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+            client.rows(f"create keyspace {self.keyspace} with replication = {replication}")
+            client.rows(f"create table {self.keyspace}.t (id bigint primary key, text text)")
+            for user, password in PASSWORDS.items():
+                client.rows(f"create role {user} with password = '{password}' and login = true")
+            client.rows(f"grant select on keyspace {self.keyspace} to anna")
+            client.rows(f"grant modify on table {self.keyspace}.t to anna")
+
+    def options(self, **changes):
+        host, _, port = self.server.address.rpartition(":")
+        given = {
+            **{"host": host, "port": port, "keyspace": self.keyspace, "table": "t", "connectTimeout": "20s"},
+            **{"user": "anna", "password": PASSWORDS["anna"], "tls": "true", "tls.caFile": self.folder / "ca.pem"},
+            **{"tls.certFile": self.folder / "client.pem", "tls.keyPassword": KEY_PASSWORD},
+        }
+        given |= {name.replace("_", "."): value for name, value in changes.items()}
+        return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def settings(address, folder):
+    host, _, port = address.rpartition(":")
+    return ConnectionSettings(hosts=(host,), port=int(port), request_timeout_s=120, **connection(folder))
+
+
+def connection(folder):
+    tls = {"tls_ca_file": str(folder / "ca.pem"), "tls_cert_file": str(folder / "client.pem")}
+    return {**ADMINISTRATOR, **tls, "tls": True, "tls_key_password": KEY_PASSWORD}
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("secured")
+    authority = Authority("test authority")
+    authority.write(folder / "ca.pem")
+    authority.issue(folder / "server.pem", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    authority.issue(folder / "client.pem", x509.DNSName("client"), KEY_PASSWORD)
+    wanted = {
+        "authenticator": "PasswordAuthenticator",
+        "authorizer": "CassandraAuthorizer",
+        "client_encryption_options": {
+            **{"enabled": True, "optional": False, "require_client_auth": True},
+            "ssl_context_factory": {"class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory"},
+            **{"keystore": str(folder / "server.pem"), "truststore": str(folder / "ca.pem")},
+        },
+    }
+    server = cassandra_server(folder / "server", wanted, quick_start=True, heap_mb=384, connection=connection(folder))
+    with server:
+        yield Secured(server, folder, authority)
+
+
+def read(options):
+    parsed = CassandraConnector.source_options.parse({**options, "splits": "2"}, owner="source penstock.cassandra")
+    source = CassandraConnector().create_source(parsed)
+    query = SourceQuery(source, source.fixed_schema())
+    try:
+        return sorted((row["id"], row["text"]) for row in query.read_all_now())
+    finally:
+        query.stop()
+
+
+def write(options, checkpoint, *ids):
+    parsed = CassandraConnector.sink_options.parse(options, owner="sink penstock.cassandra")
+    rows = pa.record_batch([list(ids), [f"row {id}" for id in ids]], schema=SCHEMA)
+    SinkQuery(CassandraConnector().create_sink(parsed, SCHEMA), SCHEMA, checkpoint).run(0, [[rows]])
+
+
+def test_those_who_may_read_and_write(secured, tmp_path):
+    write(secured.options(), tmp_path / "ck", 1, 2, 3)
+    assert read(secured.options()) == [(id, f"row {id}") for id in (1, 2, 3)]
+
+
+def refused(options, words, error=BadConfigurationError):
+    """That all are told what ``words`` match, and never a secret."""
+    with pytest.raises(error, match=words) as caught:
+        read(options)
+    problem = caught.value
+    while problem is not None:
+        assert "s3cr3t" not in f"{problem!r} {problem}"
+        problem = problem.__cause__ or problem.__context__
+    return str(caught.value)
+
+
+CHANGES = {
+    "wrong password": ({"password": "wr0ng-s3cr3t"}, "check the options 'user' and 'password'"),
+    "no user": ({"user": None, "password": None}, "check the options 'user' and 'password'"),
+    "no rights": ({"user": "bert", "password": PASSWORDS["bert"]}, "the user may not do that"),
+    "another authority": ({"tls_caFile": "other"}, "option 'tls.caFile'"),
+    "the system's authorities": ({"tls_caFile": None}, "option 'tls.caFile'"),
+    "another authority's certificate": ({"tls_certFile": "stranger"}, "options 'tls.certFile'"),
+    "wrong key password": ({"tls_keyPassword": "wr0ng-s3cr3t"}, "'tls.keyPassword'"),
+    "no file": ({"tls_caFile": "/nowhere/ca.pem"}, "option 'tls.caFile': /nowhere/ca.pem"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_those_who_may_not(secured, tmp_path, name):
+    changes, words = CHANGES[name]
+    other = Authority("another authority")
+    made = {
+        "other": lambda: other.write(tmp_path / "other.pem"),
+        "stranger": lambda: other.issue(tmp_path / "stranger.pem", x509.DNSName("client"), KEY_PASSWORD),
+    }
+    refused(secured.options(**{k: made[v]() if v in made else v for k, v in changes.items()}), words)
+
+
+def test_a_certificate_for_another_address(secured):
+    """The server itself gets it, while it runs."""
+    path = secured.folder / "server.pem"
+    right = path.read_bytes()
+    # Connections are kept for the same options: with another time-out they are new.
+    changes = {"connectTimeout": "21s"}
+    try:
+        secured.authority.issue(path, x509.DNSName("localhost"))
+        secured.server.nodetool("reloadssl")
+        refused(secured.options(**changes), "options 'host' and 'tls.checkHostname'")
+        # The driver asks for addresses first: a name in the certificate is of no use.
+        refused(secured.options(**changes, host="localhost"), "options 'host' and 'tls.checkHostname'")
+        read(secured.options(**changes, tls_checkHostname="false"))
+    finally:
+        path.write_bytes(right)
+        secured.server.nodetool("reloadssl")
+
+
+SILENT = {
+    "without TLS": ({"tls": None, "tls_caFile": None, "tls_certFile": None, "tls_keyPassword": None}, "option 'tls'"),
+    "without a certificate": ({"tls_certFile": None, "tls_keyPassword": None}, "option 'tls.certFile'"),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_the_server_ends_the_connection_without_a_word(secured, name):
+    """So may a server that goes away: it is tried again, but the option is named."""
+    changes, words = SILENT[name]
+    refused(secured.options(**changes), words, (BadConfigurationError, RetriableError))
+
+
+def test_tls_to_a_server_without_it(secured, cassandra):
+    where = {name: cassandra.options[name] for name in ("host", "port")}
+    refused(secured.options(**where), "options 'tls' and 'port'")
+
+
+class MetadataService(BaseHTTPRequestHandler):
+    """Plays the part of a cloud that is not the server: it says where the server is and which nodes there are."""
+
+    def do_GET(self):
+        body = json.dumps({"contact_info": self.server.contact}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def bundle(secured, tmp_path):
+    """A secure connect bundle for the server; a cloud's would lead through a proxy, which here is the node itself."""
+    authority = secured.authority
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=secured.folder / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(secured.folder / "server.pem")
+    with HTTPServer(("127.0.0.1", 0), MetadataService) as service:
+        service.socket = context.wrap_socket(service.socket, server_side=True)
+        service.contact = {
+            "local_dc": "datacenter1",
+            "sni_proxy_address": secured.server.address,
+            "contact_points": [str(uuid.uuid4())],
+        }
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        both = authority.issue(tmp_path / "both.pem", x509.DNSName("client")).read_text()
+        key, certificate = both.split("-----BEGIN CERTIFICATE")
+        path = tmp_path / "bundle.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("config.json", json.dumps({"host": "127.0.0.1", "port": service.server_port}))
+            archive.writestr("ca.crt", (secured.folder / "ca.pem").read_text())
+            archive.writestr("cert", "-----BEGIN CERTIFICATE" + certificate)
+            archive.writestr("key", key)
+        yield path
+        service.shutdown()
+
+
+def with_bundle(secured, path):
+    left_out = dict.fromkeys(("host", "port", "tls", "tls_caFile", "tls_certFile", "tls_keyPassword"))
+    return secured.options(**left_out, bundle=path)
+
+
+def test_a_bundle_leads_to_the_server(secured, bundle, tmp_path):
+    options = with_bundle(secured, bundle)
+    write(options, tmp_path / "ck", 10, 11)
+    assert {(10, "row 10"), (11, "row 11")} <= set(read(options))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["both.pem", "bundle.zip", "ck"], "unpacked beside it"
+
+
+def test_bundles_that_are_none(secured, tmp_path):
+    refused(with_bundle(secured, tmp_path / "nothing.zip"), "option 'bundle': .*nothing.zip can't be used")
+    (tmp_path / "no.zip").write_text("no archive")
+    refused(with_bundle(secured, tmp_path / "no.zip"), "option 'bundle': .*no.zip can't be used")

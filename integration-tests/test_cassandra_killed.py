@@ -1,0 +1,122 @@
+"""Streams into and out of Cassandra under SIGKILL of the whole driver, of executors, and with two drivers at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+LOG, PROTOCOL = "penstock.sink.decision_log:DecisionLog", "penstock.sink.two_phase:TwoPhaseCommit"
+ROWS = "penstock_cassandra.sink._writing:RowWriter"
+SENDER, SENT = "penstock_cassandra.sink._ahead:_CassandraSender", "penstock_cassandra.sink._ahead:SentTable"
+PAGES, FILES = "penstock_cassandra.source._reader:PageReader", "penstock_filesystem.sink._writer:FileWriter"
+
+#: Each row has its place, and ``newest`` is of all rows of one ``k``: it tells whether an older batch came through.
+UPSERTS = "k int, id bigint, note text, newest bigint static, primary key (k, id)"
+KEYS = 200
+#: A batch (at most 200 rows) has a ``k`` once.
+COLUMNS = f"cast(id % {KEYS} as int) as k;id;note;id as newest"
+
+
+def check_upserts(cassandra, table, expected):
+    rows = cassandra.rows(table, "k, id, note, newest")
+    assert sorted(row[1] for row in rows) == list(expected)
+    assert all(k == id % KEYS and note == f"note {id}" for k, id, note, _ in rows)
+    older = [(k, newest) for k, _, _, newest in rows if newest + KEYS in expected or newest % KEYS != k]
+    assert not older, f"overwritten by an older batch: {older[:5]}"
+
+
+#: In the order in which a batch goes through them. The number says at which call of the run.
+UPSERT_POINTS = [
+    f"{PROTOCOL}.plan:after:2",
+    f"{ROWS}.write:after:1",
+    f"{ROWS}.drain:after:2",
+    f"{LOG}.append:after:2",
+]
+
+
+def test_driver_killed_while_it_writes_exactly_once(driver, cassandra, csv_files):
+    """Each run gets new files, which replace ``newest`` of the rows before."""
+    table, expected = cassandra.table(UPSERTS), range(0)
+    job = {**cassandra.job, "table": table, "columns": COLUMNS}
+    for point in UPSERT_POINTS:
+        expected = csv_files(4, 50, first=len(expected))
+        run = driver("copy_cassandra", fault=point, **job)
+        run.wait()
+        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+    run = driver("copy_cassandra", **job)
+    assert run.wait() == 0, run.tail()
+    check_upserts(cassandra, table, expected)
+
+
+def test_a_driver_that_was_thought_dead_overwrites_nothing(driver, cassandra, csv_files):
+    """The first is stopped before a task writes, another one does its work and more, then the first goes on."""
+    table, expected = cassandra.table(UPSERTS), csv_files(4, 50)
+    job = {**cassandra.job, "table": table, "columns": COLUMNS}
+    first = driver("copy_cassandra", fault=f"{ROWS}.write:before:1", action="stop", **job)
+    worker = first.wait_for_hit()
+    expected = csv_files(4, 50, first=len(expected))
+    second = driver("copy_cassandra", **job)
+    assert second.wait() == 0, second.tail()
+    check_upserts(cassandra, table, expected)
+    first.resume(worker)
+    assert first.wait() != 0
+    # It came to its decision, so its rows were written.
+    assert "decided by another driver" in first.log.read_text()
+    check_upserts(cassandra, table, expected)
+
+
+#: The second is the only one that may repeat rows: they were sent, and that is not noted.
+AHEAD_POINTS = [
+    f"{LOG}.append:before:1",
+    f"{SENDER}.send:after:2",
+    f"{LOG}.append:after:1",
+    f"{SENT}.record:after:1",
+]
+
+
+def test_driver_killed_while_it_writes_ahead(driver, cassandra, csv_files):
+    """Every row is added to a list, so that one that is sent again shows. A batch is one file, and so one segment."""
+    table, expected = cassandra.table("k int primary key, ids list<bigint>"), range(0)
+    statement = f"update {cassandra.keyspace}.{table} set ids = ids + ? where k = ?"
+    columns = f"array(id) as ids;cast(id % {KEYS} as int) as k"
+    job = {**cassandra.job, "statement": statement, "delivery": "write-ahead", "columns": columns, "per_trigger": 1}
+    for point in AHEAD_POINTS:
+        expected = csv_files(2, 50, first=len(expected))
+        run = driver("copy_cassandra", fault=point, **job)
+        run.wait()
+        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+    run = driver("copy_cassandra", **job)
+    assert run.wait() == 0, run.tail()
+    rows = Counter(id for _, ids in cassandra.rows(table, "k, ids") for id in ids)
+    assert sorted(rows) == list(expected)
+    again = sorted(id for id, count in rows.items() if count > 1)
+    assert again == list(range(50, 100)) and {rows[id] for id in again} == {2}, f"doubled: {again}"
+
+
+#: Of the reader of pages in a task, the writer of files, and the decision.
+READ_POINTS = [f"{PAGES}.fetch:after:4", f"{FILES}.prepare_commit:after:2", f"{LOG}.append:after:2"]
+
+
+def test_driver_killed_while_it_reads(driver, cassandra, tmp_path, exactly_once):
+    """A table in five steps."""
+    table = cassandra.table("id bigint primary key")
+    cassandra.add(table, range(1000))
+    job = {**cassandra.job, "from": table, "splits": 15, "per_trigger": 3, "bucketAssigner": "basePath"}
+    for point in READ_POINTS:
+        run = driver("copy_cassandra", fault=point, **job)
+        run.wait()
+        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+    run = driver("copy_cassandra", **job)
+    assert run.wait() == 0, run.tail()
+    exactly_once(tmp_path / "out", range(1000))
+
+
+def test_executor_killed_while_it_writes(driver, cassandra, csv_files, tmp_path, cluster):
+    table, expected = cassandra.table(UPSERTS), csv_files(40, 100)
+    run = driver("copy_cassandra", **cassandra.job, table=table, columns=COLUMNS, master=cluster.url)
+    cluster.kill_executors(run, tmp_path / "ck" / "commits")
+    assert run.wait() == 0, run.tail()
+    check_upserts(cassandra, table, expected)
