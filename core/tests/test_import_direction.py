@@ -20,7 +20,7 @@ ALLOWED = {
     "storage": {"errors", "options"},
     "source": {"errors", "metrics", "serialization"},
     "sink": {"errors", "metrics", "serialization", "storage"},
-    "enrichment": set(),
+    "enrichment": {"errors"},
     "dev": {"errors"},
     "plugins": {"_version", "dev", "errors", "options", "sink", "source"},
     "finishing": {"errors", "options", "plugins", "sink", "storage"},

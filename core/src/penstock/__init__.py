@@ -17,7 +17,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.finishing import finish
-    from penstock.spark import enrich, register
+    from penstock.spark import enrich, enrich_async, register
 
 __all__ = [
     "BadConfigurationError",
@@ -28,6 +28,7 @@ __all__ = [
     "RetriableError",
     "__version__",
     "enrich",
+    "enrich_async",
     "finish",
     "register",
 ]
@@ -35,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: connectors import penstock in processes that never need pyspark.
-    if name in ("register", "enrich"):
+    if name in ("register", "enrich", "enrich_async"):
         from penstock import spark
 
         return getattr(spark, name)

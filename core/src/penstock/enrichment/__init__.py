@@ -1,8 +1,10 @@
-"""Rows enriched by what another system knows of them: look-ups in a table, by key.
+"""Rows enriched by what other systems know of them: look-ups in a table by key, and calls of any service.
 
-A connector subclasses :class:`TableLookup`; ``penstock.enrich(rows, lookup)`` runs it on a DataFrame.
+``penstock.enrich(rows, lookup)`` runs a connector's :class:`TableLookup` on a DataFrame,
+``penstock.enrich_async(rows, function, returns)`` an :class:`AsyncFunction`, a coroutine function, or a blocking one.
 """
 
+from penstock.enrichment._function import AsyncFunction
 from penstock.enrichment._lookup import TableLookup
 
-__all__ = ["TableLookup"]
+__all__ = ["AsyncFunction", "TableLookup"]

@@ -1,19 +1,23 @@
-"""Look-ups as Arrow functions of Spark: only the keys go to Python, and pandas is not needed."""
+"""Look-ups and calls as Arrow functions of Spark. Pandas is not needed; of a look-up only the keys go to Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
-from penstock.enrichment import TableLookup
+from penstock.enrichment import AsyncFunction, TableLookup
+from penstock.enrichment._enricher import AsyncSpec, Enricher
+from penstock.enrichment._function import CallSettings, as_function
 from penstock.errors import BadConfigurationError
-from penstock.options import nearest_hint
+from penstock.options import nearest_hint, parse_duration_ms
 
-__all__ = ["enrich"]
+__all__ = ["enrich", "enrich_async"]
 
 _FOUND = "_penstock_found"
 
@@ -26,12 +30,7 @@ def enrich(rows: DataFrame, lookup: TableLookup) -> DataFrame:
     for columns that are missing or there already, and for what the look-up refuses.
     """
     wanted = from_arrow_schema(lookup.result_schema())
-    taken = next((name for name in wanted.names if name in rows.columns), None)
-    if taken is not None:
-        raise BadConfigurationError(f"the rows have a column '{taken}' already: rename it first")
-    absent = next((name for name in lookup.key_columns if name not in rows.columns), None)
-    if absent is not None:
-        raise BadConfigurationError(f"the rows have no column '{absent}'{nearest_hint(absent, rows.columns)}")
+    _check(rows, lookup.key_columns, wanted.names)
 
     def look_up(keys: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for structs in keys:
@@ -44,6 +43,111 @@ def enrich(rows: DataFrame, lookup: TableLookup) -> DataFrame:
     each = functions.explode if lookup.inner else functions.explode_outer
     joined = rows.select(*own, each(found).alias(_FOUND))
     return joined.select(*own, *(functions.col(f"{_FOUND}.{_quoted(name)}") for name in wanted.names))
+
+
+def enrich_async(
+    rows: DataFrame,
+    function: AsyncFunction | Callable[[Any], Any],
+    returns: str | StructType,
+    *,
+    on: Sequence[str] | None = None,
+    ordered: bool = True,
+    capacity: int = 100,
+    timeout: str = "30s",
+    attempts: int = 1,
+    pause: str = "100ms",
+    longest_pause: str = "10s",
+    retry_on: tuple[type[Exception], ...] = (Exception,),
+    failures: str = "fail",
+    failure_column: str = "failure",
+    group_size: int = 1,
+    cache_rows: int = 0,
+    cache_for: str = "10m",
+) -> DataFrame:
+    """``rows``, batch or stream, with the columns that ``function`` gives for each of them behind their own.
+
+    ``function`` is an :class:`penstock.enrichment.AsyncFunction`, a coroutine function of a row, or a blocking
+    function, which is called in threads. It sees the columns ``on`` (default: all) as a mapping, and gives a mapping of
+    the columns ``returns`` (in Spark's language: ``"score double, note string"``) or ``None``; with a ``group_size``
+    above 1, lists of both.
+
+    At most ``capacity`` calls of a task are under way, each for at most ``timeout``; it is made ``attempts`` times for
+    errors of ``retry_on`` and time-outs, with growing pauses. A call that fails in the end ends the query
+    (``failures="fail"``), gives nulls (``"null"``), or its reason goes to ``failure_column`` (``"column"``). With
+    ``cache_rows``, rows of the same ``on`` in one worker process are asked for once in ``cache_for``.
+
+    Rows stay in order within a task; with ``ordered=False``, Arrow batches leave as they are done, so that one that is
+    slow holds up only three others. Memory: four Arrow batches of a task
+    (``spark.sql.execution.arrow.maxRecordsPerBatch``) and their results. A row that is processed again after a failure
+    is asked for again: calls happen at least once.
+
+    Raises BadConfigurationError, at once, for columns and settings that do not fit. The query fails with FatalError for
+    a call that failed, BadDataError for a result that is not what ``returns`` says.
+    """
+    wanted = StructType.fromDDL(returns) if isinstance(returns, str) else returns
+    keys = list(on) if on is not None else rows.columns
+    settings = CallSettings(
+        ordered=ordered,
+        capacity=capacity,
+        timeout_s=parse_duration_ms(timeout) / 1000,
+        attempts=attempts,
+        pause_s=parse_duration_ms(pause) / 1000,
+        longest_pause_s=parse_duration_ms(longest_pause) / 1000,
+        retry_on=retry_on,
+        failures=failures,
+        failure_column=failure_column,
+        group_size=group_size,
+        cache_rows=cache_rows,
+        cache_for_s=parse_duration_ms(cache_for) / 1000,
+    )
+    called = as_function(function, capacity)
+    spec = AsyncSpec(uuid.uuid4().hex, called, tuple(keys), to_arrow_schema(wanted), settings)
+    added = from_arrow_schema(spec.added)
+    _check(rows, keys, added.names)
+    whole = StructType([*rows.schema.fields, *wanted.fields, *added.fields[len(wanted.fields) :]])
+    # Spark sends a batch of its own making where a call gives none: it is like ours only if all may be null.
+    return functions.arrow_udtf(_handler(spec), returnType=_nullable(whole))(rows.asTable())
+
+
+def _handler(spec: AsyncSpec) -> type[Any]:
+    """What Spark makes for each task: it is given the task's rows, batch by batch."""
+
+    class EnrichAsync:
+        def __init__(self) -> None:
+            self._enricher = Enricher(spec)
+
+        def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:
+            for done in self._enricher.put(rows):
+                yield pa.Table.from_batches([done])
+
+        def terminate(self) -> Iterator[pa.Table]:
+            for done in self._enricher.finish():
+                yield pa.Table.from_batches([done])
+
+    # Spark reads the hints to know that it takes Arrow.
+    EnrichAsync.eval.__annotations__ = {"rows": pa.RecordBatch, "return": Iterator[pa.Table]}
+    EnrichAsync.terminate.__annotations__ = {"return": Iterator[pa.Table]}
+    return EnrichAsync
+
+
+def _nullable(kind: Any) -> Any:
+    """The type with nulls allowed everywhere but in keys of maps."""
+    if isinstance(kind, StructType):
+        return StructType([StructField(one.name, _nullable(one.dataType), True, one.metadata) for one in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, MapType):
+        return MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    return kind
+
+
+def _check(rows: DataFrame, keys: Sequence[str], added: Sequence[str]) -> None:
+    taken = next((name for name in added if name in rows.columns), None)
+    if taken is not None:
+        raise BadConfigurationError(f"the rows have a column '{taken}' already: rename it first")
+    absent = next((name for name in keys if name not in rows.columns), None)
+    if absent is not None:
+        raise BadConfigurationError(f"the rows have no column '{absent}'{nearest_hint(absent, rows.columns)}")
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,298 @@
+"""Calls for rows without Spark: capacity, order, groups, time-outs, retries, failures, the cache, clients."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+from penstock.enrichment import AsyncFunction, _worker
+from penstock.enrichment._enricher import PENDING_BATCHES, AsyncSpec, Enricher
+from penstock.enrichment._function import CallSettings, as_function
+from penstock.errors import BadConfigurationError, BadDataError, FatalError
+
+RETURNS = pa.schema([("square", pa.int64())])
+
+
+@pytest.fixture
+def enrich():
+    """``enrich(function, batches, **settings)``: all that comes out, as rows."""
+
+    def run(function, batches, *, returns=RETURNS, token=None, **settings):
+        made = CallSettings(**settings)
+        spec = AsyncSpec(token or str(time.time_ns()), as_function(function, made.capacity), ("n",), returns, made)
+        enricher, done = Enricher(spec), []
+        for numbers in batches:
+            done += enricher.put(pa.record_batch({"n": pa.array(numbers, pa.int64()), "x": ["x"] * len(numbers)}))
+        done += enricher.finish()
+        return [row for batch in done for row in batch.to_pylist()]
+
+    return run
+
+
+class Service:
+    """Counts how many calls are under way."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds, self.now, self.most, self.calls = seconds, 0, 0, []
+
+    async def __call__(self, row):
+        assert list(row) == ["n"]
+        self.calls.append(row["n"])
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(self.seconds)
+        self.now -= 1
+        return {"square": row["n"] ** 2}
+
+
+def squares(numbers):
+    return [{"n": n, "x": "x", "square": n * n} for n in numbers]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_every_row_gets_its_result(enrich, ordered):
+    batches = [list(range(n * 100, n * 100 + 100)) for n in range(10)]
+    service = Service(0.001)
+    found = enrich(service, batches, ordered=ordered, capacity=17)
+    key = (lambda row: 0) if ordered else (lambda row: row["n"])
+    assert sorted(found, key=key) == squares(range(1000))
+    assert service.most == 17
+
+
+def test_a_slow_batch_holds_up_only_ordered_results(enrich):
+    released, order = threading.Event(), []
+
+    async def slow(row):
+        if row["n"] == 0:
+            while not released.is_set():
+                await asyncio.sleep(0.01)
+        order.append(row["n"])
+        if len(order) >= 3:
+            released.set()
+        return {"square": row["n"] ** 2}
+
+    assert [row["n"] for row in enrich(slow, [[0], [1], [2], [3]], ordered=False)][-1] != 3
+    released.clear()
+    order.clear()
+    assert [row["n"] for row in enrich(slow, [[0], [1], [2], [3]])] == [0, 1, 2, 3]
+
+
+def test_memory_is_bounded_while_nothing_answers():
+    blocked = threading.Event()
+
+    async def stuck(row):
+        while not blocked.is_set():
+            await asyncio.sleep(0.01)
+
+    spec = AsyncSpec("stuck", as_function(stuck, 10), ("n",), RETURNS, CallSettings(capacity=10))
+    enricher, given = Enricher(spec), []
+
+    def feed():
+        for number in range(20):
+            given.append(number)
+            list(enricher.put(pa.record_batch({"n": pa.array([number] * 50, pa.int64())})))
+
+    feeding = threading.Thread(target=feed, daemon=True)
+    feeding.start()
+    time.sleep(0.5)
+    assert len(given) == PENDING_BATCHES
+    blocked.set()
+    feeding.join(20)
+    assert len(given) == 20 and len(list(enricher.finish())) + 20 >= 20
+
+
+def test_blocking_functions_run_in_threads(enrich):
+    names, together = set(), threading.Barrier(4)
+
+    def blocking(row):
+        together.wait(10)
+        names.add(threading.current_thread().name)
+        return {"square": row["n"] ** 2}
+
+    assert enrich(blocking, [range(8)], capacity=4) == squares(range(8))
+    assert len(names) == 4
+
+
+def test_groups(enrich):
+    sizes = []
+
+    async def grouped(rows):
+        sizes.append(len(rows))
+        return [{"square": row["n"] ** 2} for row in rows]
+
+    assert enrich(grouped, [range(25), range(3)], group_size=10) == [*squares(range(25)), *squares(range(3))]
+    assert sorted(sizes) == [3, 5, 10, 10]
+
+    async def short(rows):
+        return [None]
+
+    with pytest.raises(BadDataError, match="no list of as many"):
+        enrich(short, [range(5)], group_size=5)
+
+
+def test_calls_are_tried_again_and_then_fail(enrich):
+    calls = []
+
+    async def flaky(row):
+        calls.append(row["n"])
+        if len([n for n in calls if n == row["n"]]) <= row["n"]:
+            raise OSError(f"down for {row['n']}")
+        return {"square": row["n"] ** 2}
+
+    assert enrich(flaky, [range(3)], attempts=3, pause_s=0.001) == squares(range(3))
+    assert sorted(calls) == [0, 1, 1, 2, 2, 2]
+    with pytest.raises(FatalError, match=r"row with n='5'.*down for 5"):
+        enrich(flaky, [[5]], attempts=3, pause_s=0.001)
+    calls.clear()
+    with pytest.raises(FatalError, match="down for 1"):
+        enrich(flaky, [[1]], attempts=3, retry_on=(KeyError,))
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("failures", ["fail", "null", "column"])
+def test_what_a_failure_becomes(enrich, failures):
+    async def odd(row):
+        if row["n"] == 1:
+            raise ValueError("no ones")
+        if row["n"] == 2:
+            await asyncio.sleep(60)
+        return {"square": row["n"] ** 2}
+
+    def run():
+        return enrich(odd, [range(4)], failures=failures, failure_column="why", timeout_s=0.1)
+
+    if failures == "fail":
+        with pytest.raises(FatalError, match="no ones"):
+            run()
+        return
+    rows = run()
+    assert [row["square"] for row in rows] == [0, None, None, 9]
+    if failures == "column":
+        assert [row["why"] for row in rows] == [None, "ValueError: no ones", "TimeoutError: ", None]
+
+
+def test_one_failure_ends_the_calls_that_are_under_way(enrich):
+    ended = []
+
+    async def call(row):
+        if row["n"] == 3:
+            raise ValueError("three")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append(row["n"])
+            raise
+
+    started = time.monotonic()
+    with pytest.raises(FatalError, match="three"):
+        enrich(call, [range(6)])
+    assert time.monotonic() - started < 10
+    deadline = time.monotonic() + 5
+    while len(ended) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sorted(ended) == [0, 1, 2, 4, 5]
+
+
+def test_the_cache_asks_once_and_forgets(enrich):
+    service = Service(0.01)
+    assert enrich(service, [[1, 2, 1, 1], [2, 3]], cache_rows=10, token="cached") == squares([1, 2, 1, 1, 2, 3])
+    assert service.calls == [1, 2, 3]
+    enrich(service, [[3, 1]], cache_rows=10, token="cached")
+    assert service.calls == [1, 2, 3]
+    # The least used goes when it is full, and what is too old; failures are not kept.
+    service = Service()
+    enrich(service, [[1], [2], [1], [3], [1], [2]], cache_rows=2, capacity=1)
+    assert service.calls == [1, 2, 3, 2] or service.calls == [1, 2, 3]
+    service = Service()
+    enrich(service, [[1]], cache_rows=2, cache_for_s=0.01, token="short")
+    time.sleep(0.05)
+    enrich(service, [[1]], cache_rows=2, cache_for_s=0.01, token="short")
+    assert service.calls == [1, 1]
+    tries = []
+
+    async def fails_once(row):
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError
+        return {"square": 1}
+
+    for _ in range(2):
+        found = enrich(fails_once, [[1]], cache_rows=2, failures="null", token="again")
+    assert found == squares([1]) and len(tries) == 2
+
+
+class Client(AsyncFunction):
+    events: ClassVar[list[str]] = []
+
+    async def open(self):
+        self.events.append("open")
+
+    async def invoke(self, row):
+        return {"square": row["n"] ** 2}
+
+    async def close(self):
+        self.events.append("close")
+
+
+def test_clients_are_opened_once_for_a_worker_and_closed_when_idle(enrich, monkeypatch):
+    monkeypatch.setattr(_worker, "IDLE_S", 0.05)
+    Client.events.clear()
+    for _ in range(3):
+        enrich(Client(), [range(10), range(5)], token="client")
+    assert Client.events == ["open"]
+    deadline = time.monotonic() + 10
+    while Client.events != ["open", "close"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert Client.events == ["open", "close"]
+    enrich(Client(), [range(3)], token="client")
+    assert Client.events == ["open", "close", "open"]
+
+
+def test_a_client_that_does_not_open_fails_every_batch(enrich):
+    class Broken(Client):
+        async def open(self):
+            raise OSError("no route")
+
+    with pytest.raises(OSError, match="no route"):
+        enrich(Broken(), [[1]])
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"squar": 1}, "'squar', which is not in returns"),
+        (3, "returned int"),
+        ({"square": "x"}, "row with n='7'.*'square' can't be int64"),
+    ],
+)
+def test_results_that_are_not_what_was_announced(enrich, result, words):
+    async def wrong(row):
+        return result if row["n"] == 7 else {"square": 1}
+
+    with pytest.raises(BadDataError, match=words):
+        enrich(wrong, [[1, 7, 2]])
+
+
+def test_missing_columns_are_null(enrich):
+    returns = pa.schema([("square", pa.int64()), ("note", pa.string())])
+
+    async def some(row):
+        return {"note": "n"} if row["n"] else None
+
+    assert [(r["square"], r["note"]) for r in enrich(some, [[0, 1]], returns=returns)] == [(None, None), (None, "n")]
+
+
+@pytest.mark.parametrize("settings", [{"capacity": 0}, {"failures": "skip"}, {"timeout_s": 0}, {"attempts": 0}])
+def test_settings_are_checked(settings):
+    with pytest.raises(BadConfigurationError):
+        CallSettings(**settings)
+
+
+def test_what_can_not_be_called_is_refused():
+    with pytest.raises(BadConfigurationError, match="can't be called"):
+        as_function(3, 1)
