@@ -197,13 +197,13 @@ def test_a_certificate_for_another_address(secured):
 
 SILENT = {
     "without TLS": ({"tls": None, "tls_caFile": None, "tls_certFile": None, "tls_keyPassword": None}, "option 'tls'"),
-    "without a certificate": ({"tls_certFile": None, "tls_keyPassword": None}, "option 'tls.certFile'"),
+    "without a certificate": ({"tls_certFile": None, "tls_keyPassword": None}, "options? 'tls.certFile'"),
 }
 
 
 @pytest.mark.parametrize("name", SILENT)
-def test_the_server_ends_the_connection_without_a_word(secured, name):
-    """So may a server that goes away: it is tried again, but the option is named."""
+def test_the_server_ends_the_connection_with_or_without_a_word(secured, name):
+    """If its word is lost it may as well be a server that goes away: it is tried again, but the option is named."""
     changes, words = SILENT[name]
     refused(secured.options(**changes), words, (BadConfigurationError, RetriableError))
 
