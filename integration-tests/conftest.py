@@ -297,7 +297,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Any:
     if given:
         yield KafkaToolbox(given)
         return
-    with kafka_server(tmp_path_factory.mktemp("kafka")) as server:
+    with kafka_server(tmp_path_factory.mktemp("kafka"), quick_start=True) as server:
         yield KafkaToolbox(server.address)
 
 
