@@ -22,7 +22,7 @@ KEYS = {
     "frozen<map<text, int>>": ([[("a", 1), ("b", 2)], [("a", 2)], []], [("b", 2), ("a", 1)]),
     "frozen<map<int, frozen<set<int>>>>": ([[(1, [1, 2])], [(1, [3])], [(2, [])]], [(1, [2, 1])]),
     "tuple<int, text>": ([{"0": 1, "1": "x"}, {"0": 2, "1": ""}, {"0": 3, "1": None}], {"0": 1, "1": "x"}),
-    "frozen<address>": (
+    "frozen<home>": (
         [
             {"street": "s", "tags": ["a", "b"], "at": {"0": 0.5, "1": 1}},
             {"street": "", "tags": [], "at": None},
@@ -42,7 +42,7 @@ PLACES = {
 @pytest.fixture
 def new_table(cassandra):
     def make(kind, place="partition"):
-        cassandra.cql(f"create type if not exists {cassandra.keyspace}.address {ADDRESS}")
+        cassandra.cql(f"create type if not exists {cassandra.keyspace}.home {ADDRESS}")
         descending = "with clustering order by (key desc)" if place.endswith("descending") else ""
         table = cassandra.table(PLACES[place].format(kind), descending)
         statement = cassandra.client.prepare(f"select key from {cassandra.keyspace}.{table}")
@@ -96,7 +96,7 @@ BAD = {
     "frozen<set<text>>": (["a", None], "can't hold null"),
     "frozen<map<text, int>>": ([("a", None)], "can't hold null"),
     "frozen<map<int, frozen<set<int>>>>": ([(1, [None])], "can't hold null"),
-    "frozen<address>": ({"street": "s", "tags": ["a", None], "at": None}, "can't hold null"),
+    "frozen<home>": ({"street": "s", "tags": ["a", None], "at": None}, "can't hold null"),
     "tuple<int, text>": (None, "column 'key' of the key is null"),
 }
 
