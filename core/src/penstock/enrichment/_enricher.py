@@ -54,7 +54,7 @@ class Enricher:
         self._spec = spec
         self._worker = worker()
         self._pending: list[Future[pa.RecordBatch]] = []
-        self._slots: asyncio.Semaphore | None = None
+        self._slots = asyncio.Semaphore(spec.settings.capacity)
 
     def put(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Begins with the calls for ``batch``. Waits while :data:`PENDING_BATCHES` are under way.
@@ -88,8 +88,6 @@ class Enricher:
 
     async def _run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         spec = self._spec
-        if self._slots is None:  # on the loop, which it belongs to
-            self._slots = asyncio.Semaphore(spec.settings.capacity)
         rows = batch.select(list(spec.keys)).to_pylist()
         async with self._worker.using(spec.token, spec.function, spec.settings) as opened:
             results = await _Calls(spec, opened, self._slots).all(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -125,7 +125,3 @@ def as_function(function: AsyncFunction | Callable[[Any], Any], capacity: int) -
         raise BadConfigurationError(f"{function!r} can't be called: give an AsyncFunction or a function of a row")
     call = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     return _Coroutine(function) if inspect.iscoroutinefunction(call) else _Blocking(function, capacity)
-
-
-#: A row for a function, and what it gives back.
-Row = Mapping[str, Any]
