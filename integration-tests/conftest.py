@@ -37,6 +37,7 @@ class Driver:
         self, folder: Path, job: str, arguments: dict[str, object], fault: str = "", scope: str = "", action: str = ""
     ) -> None:
         self.folder = folder
+        self.fault = fault
         self.counter = folder / f"fault-{time.time_ns()}"
         self.log = folder / f"driver-{time.time_ns()}.log"
         environment = dict(
@@ -73,6 +74,11 @@ class Driver:
     def was_hit(self) -> bool:
         """Whether the fault point was reached."""
         return Path(f"{self.counter}.hit").exists()
+
+    def wait_for_kill(self) -> None:
+        """Waits for the end, to which the fault point has to have brought it."""
+        self.wait()
+        assert self.was_hit(), f"the run never came to {self.fault}:\n{self.tail()}"
 
     def wait_for_hit(self, timeout: float = 240) -> int:
         """Waits for the fault point; gives the id of the process that reached it."""

@@ -43,9 +43,7 @@ def test_driver_killed_while_it_writes_exactly_once(driver, cassandra, csv_files
     job = {**cassandra.job, "table": table, "columns": COLUMNS}
     for point in UPSERT_POINTS:
         expected = csv_files(4, 50, first=len(expected))
-        run = driver("copy_cassandra", fault=point, **job)
-        run.wait()
-        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+        driver("copy_cassandra", fault=point, **job).wait_for_kill()
     run = driver("copy_cassandra", **job)
     assert run.wait() == 0, run.tail()
     check_upserts(cassandra, table, expected)
@@ -85,9 +83,7 @@ def test_driver_killed_while_it_writes_ahead(driver, cassandra, csv_files):
     job = {**cassandra.job, "statement": statement, "delivery": "write-ahead", "columns": columns, "per_trigger": 1}
     for point in AHEAD_POINTS:
         expected = csv_files(2, 50, first=len(expected))
-        run = driver("copy_cassandra", fault=point, **job)
-        run.wait()
-        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+        driver("copy_cassandra", fault=point, **job).wait_for_kill()
     run = driver("copy_cassandra", **job)
     assert run.wait() == 0, run.tail()
     rows = Counter(id for _, ids in cassandra.rows(table, "k, ids") for id in ids)
@@ -106,9 +102,7 @@ def test_driver_killed_while_it_reads(driver, cassandra, tmp_path, exactly_once)
     cassandra.add(table, range(1000))
     job = {**cassandra.job, "from": table, "splits": 15, "per_trigger": 3, "bucketAssigner": "basePath"}
     for point in READ_POINTS:
-        run = driver("copy_cassandra", fault=point, **job)
-        run.wait()
-        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+        driver("copy_cassandra", fault=point, **job).wait_for_kill()
     run = driver("copy_cassandra", **job)
     assert run.wait() == 0, run.tail()
     exactly_once(tmp_path / "out", range(1000))

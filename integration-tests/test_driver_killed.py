@@ -42,9 +42,7 @@ def test_driver_killed_at_every_step(driver, csv_files, tmp_path, rows_of, exact
     expected = range(0)
     for number, point in enumerate(POINTS):
         expected = csv_files(4, 50, first=len(expected))
-        run = driver("copy_files", fault=point, mode="distinct", bucketAssigner="basePath", maxPartSize="4kb")
-        run.wait()
-        assert run.was_hit(), f"the run never came to {point}:\n{run.tail()}"
+        driver("copy_files", fault=point, mode="distinct", bucketAssigner="basePath", maxPartSize="4kb").wait_for_kill()
         rows = rows_of(tmp_path / "out")
         assert not [i for i, count in rows.items() if count > 1], f"doubled after point {number}: {point}"
     run = driver("copy_files", mode="distinct", bucketAssigner="basePath", maxPartSize="4kb")
