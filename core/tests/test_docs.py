@@ -57,6 +57,9 @@ def on_topics_of_its_own(code, kafka):
 def test_code_runs_and_prints_what_it_says(page, name, code, tmp_path, request):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")}
     environment.update(SPARK_LOCAL_IP="127.0.0.1", TZ="UTC")
+    # As for whoever has not activated the environment whose Python they run.
+    beside = str(Path(sys.executable).parent)
+    environment["PATH"] = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if p != beside)
     if KAFKA_VARIABLE in code:
         kafka = request.getfixturevalue("kafka")
         environment[KAFKA_VARIABLE] = kafka.address

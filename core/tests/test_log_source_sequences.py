@@ -104,6 +104,12 @@ def test_share_takes_what_the_limit_allows(waiting, most):
         assert max(0, most - len(full)) <= sum(taken.values()) <= max(most, len(full))
 
 
+def test_a_limit_holds_where_each_share_rounds_up():
+    """Two small partitions beside a large one: proportional shares, none below one, would be 1, 2 and 1."""
+    ends = {LogPartition("a", 0): 1, LogPartition("a", 1): 4, LogPartition("a", 2): 1}
+    assert sorted(take_share(dict.fromkeys(ends, 0), ends, 3).values()) == [1, 1, 1]
+
+
 @given(
     sizes=st.lists(st.integers(1, 10_000), min_size=1, max_size=8),
     least=st.none() | st.integers(1, 60),

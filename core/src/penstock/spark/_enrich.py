@@ -16,6 +16,7 @@ from penstock.enrichment._enricher import AsyncSpec, Enricher
 from penstock.enrichment._function import CallSettings, as_function
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint, parse_duration_ms
+from penstock.spark._workers import classic_context, run_this_python
 
 __all__ = ["enrich", "enrich_async"]
 
@@ -31,6 +32,7 @@ def enrich(rows: DataFrame, lookup: TableLookup) -> DataFrame:
     """
     wanted = from_arrow_schema(lookup.result_schema())
     _check(rows, lookup.key_columns, wanted.names)
+    run_this_python(classic_context(rows.sparkSession))
 
     def look_up(keys: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for structs in keys:
@@ -100,6 +102,7 @@ def enrich_async(
         cache_rows=cache_rows,
         cache_for_s=parse_duration_ms(cache_for) / 1000,
     )
+    run_this_python(classic_context(rows.sparkSession))
     called = as_function(function, capacity)
     spec = AsyncSpec(uuid.uuid4().hex, called, tuple(keys), to_arrow_schema(wanted), settings)
     added = from_arrow_schema(spec.added)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from penstock.plugins import installed_connectors
 from penstock.spark._data_source import data_source_of
 from penstock.spark._listener import PublishingListener
 from penstock.spark._metrics import CountsParam
+from penstock.spark._workers import classic_context, run_this_python
 
 __all__ = ["Registration", "register"]
 
@@ -39,9 +39,8 @@ def register(spark: SparkSession) -> Registration:
     master whose workers would run another Python (``PYSPARK_PYTHON`` unset), they are made to run this one.
     """
     done = Registration()
-    context = _classic_context(spark)
-    if context is not None and context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        context.pythonExec = sys.executable
+    context = classic_context(spark)
+    run_this_python(context)
     for connector in installed_connectors():
         try:
             connector.load()
@@ -78,11 +77,3 @@ def _accumulator(context: Any, connector: str) -> Any:
     if connector not in kept:
         kept[connector] = context.accumulator({}, CountsParam())
     return kept[connector]
-
-
-def _classic_context(spark: SparkSession) -> Any:
-    """The SparkContext, ``None`` over Spark Connect."""
-    try:
-        return spark.sparkContext
-    except Exception:  # each client says no in its own way
-        return None

@@ -14,18 +14,19 @@ __all__ = ["cut", "take_share"]
 def take_share(
     positions: Mapping[LogPartition, int], ends: Mapping[LogPartition, int], max_records: int | None
 ) -> dict[LogPartition, int]:
-    """The ends of a batch of about ``max_records``, each partition in proportion to what waits in it.
+    """The ends of a batch of at most ``max_records``, each partition in proportion to what waits in it.
 
-    The rule of Spark's Kafka source: a partition's share is rounded down, but never below one record, so that none
-    starves (with more partitions than ``max_records`` the batch is larger than it).
+    Every partition gets a record, so that none starves (with more partitions than ``max_records`` the batch is larger
+    than it); what is left of the limit is shared, rounded down. Spark's Kafka source rounds each whole share up to one
+    instead, and may exceed the limit by that.
     """
     waiting = {partition: ends[partition] - positions[partition] for partition in positions if partition in ends}
     waiting = {partition: records for partition, records in waiting.items() if records > 0}
-    total = sum(waiting.values())
+    total, partitions = sum(waiting.values()), len(waiting)
     if max_records is None or total <= max_records:
         return {partition: ends[partition] for partition in waiting}
-    shares = {partition: max(1, max_records * records // total) for partition, records in waiting.items()}
-    return {partition: positions[partition] + min(waiting[partition], shares[partition]) for partition in waiting}
+    left, more = max(0, max_records - partitions), max(1, total - partitions)
+    return {p: positions[p] + 1 + left * (records - 1) // more for p, records in waiting.items()}
 
 
 def cut(ranges: list[LogSplit], min_partitions: int | None, max_records: int | None) -> list[LogSplit]:
