@@ -171,6 +171,14 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
         """What is waiting, as numbers for the query's progress (``files``, ``bytes``, …). Never blocks."""
         return {}
 
+    def describe_event_time(self) -> dict[str, Any]:
+        """For the query's progress, of a source that aligns its splits by event time; empty otherwise. Never blocks.
+
+        ``frontiers``: split → the latest time handed out of it (ISO 8601); ``held``: splits that wait for slower ones;
+        ``idle``: splits that no other waits for.
+        """
+        return {}
+
     def close(self) -> None:
         """Ends threads and connections. Called once; may be called without :meth:`start`."""
 

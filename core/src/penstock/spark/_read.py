@@ -180,7 +180,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._enumerator is None or self._coordinator is None:
             return None
         self._coordinator.run_handlers()
-        return {"backlog": self._enumerator.describe_backlog(), "metrics": self._coordinator.metrics.snapshot()}
+        shown: dict[str, Any] = {
+            "backlog": self._enumerator.describe_backlog(),
+            "metrics": self._coordinator.metrics.snapshot(),
+        }
+        event_time = self._enumerator.describe_event_time()
+        return {**shown, "eventTime": event_time} if event_time else shown
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch up to ``end`` is in Spark's commit log."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -38,6 +38,10 @@ class ClientSettings:
     def librdkafka(self) -> dict[str, str]:
         """Arguments for librdkafka and confluent-kafka. Holds secrets. The client adds what it sets itself."""
         return dict(self.settings)
+
+    def replaced(self, settings: Mapping[str, str]) -> ClientSettings:
+        """The same but for ``settings``, in librdkafka's spelling."""
+        return replace(self, settings=tuple(sorted({**dict(self.settings), **settings}.items())))
 
     def kafka_python(self) -> dict[str, Any]:
         """Arguments for ``kafka.KafkaAdminClient``. Holds secrets, and where TLS is on an ``ssl.SSLContext``.

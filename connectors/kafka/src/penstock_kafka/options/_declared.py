@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.options import Option, OptionSet
+from penstock.source.event_time import event_time_options
 from penstock_kafka.config import is_secret_setting
 from penstock_kafka.options._formats import format_options
 
@@ -165,6 +166,7 @@ SOURCE_OPTIONS = OptionSet(
         *_CLIENT,
         *_RANGE,
         *_BATCHES,
+        *event_time_options("timestamp"),
         *_READING,
         *format_options("key", reading=True),
         *format_options("value", reading=True),

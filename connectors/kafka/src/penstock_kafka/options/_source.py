@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
+from penstock.source.event_time import EventTimeSettings
 from penstock.source.log import Earliest, Latest, LogOptions
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.options._formats import FormatSettings
@@ -68,6 +69,15 @@ class SourceOptions:
         """Whether records of open and aborted transactions are left out: unless ``kafka.isolation.level`` says no."""
         return self.consumer.librdkafka().get("isolation.level", "read_committed").lower() != "read_uncommitted"
 
+    def for_sampling(self) -> SourceOptions:
+        """The same for a look at a few records: little is fetched, and what is bad or lost is for others to report."""
+        return replace(
+            self,
+            consumer=self.consumer.replaced({"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}),
+            log=replace(self.log, fail_on_data_loss=False),
+            bad_records="null",
+        )
+
     def check_batch(self) -> None:
         """Raises BadConfigurationError if a batch would start at the latest offset. For a batch read only."""
         check_batch_start(self.log.batch_start)
@@ -97,6 +107,7 @@ def _log_options(values: OptionValues, group_id: str | None) -> LogOptions:
         commit_group=commit_group,
         retries=values["fetchOffset.numRetries"],
         retry_interval_ms=values["fetchOffset.retryIntervalMs"],
+        event_time=EventTimeSettings.from_values(values),
     )
 
 

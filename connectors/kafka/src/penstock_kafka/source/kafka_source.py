@@ -66,6 +66,15 @@ class KafkaSource(LogSource):
         decoders = {part: self._decoder(part, schema.field(part).type) for part in _PARTS if part in schema.names}
         validate(schema, self._schema(decoders))
         self._decoders = {part: decoder for part, decoder in decoders.items() if decoder is not None}
+        if self._options.log.event_time is not None:
+            self._options.log.event_time.check(self.for_sampling()[1])
+
+    def for_sampling(self) -> tuple[KafkaSource, pa.Schema]:
+        """See the base class: every column, whichever the user has chosen."""
+        source = KafkaSource(self._options.for_sampling())
+        missing = {part: self._decoder(part, None) for part in _PARTS if part not in self._decoders}
+        source._decoders = {**{part: made for part, made in missing.items() if made is not None}, **self._decoders}
+        return source, source._schema(dict(source._decoders))
 
     def _decoder(self, part: str, wanted: pa.DataType | None) -> RecordDecoder | None:
         """The decoder of the key or of the value; ``None`` for bytes as they are. ``wanted``: the user's type of it."""

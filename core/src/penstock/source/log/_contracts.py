@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.source.event_time import EventTimeSettings
 from penstock.source.log.positions import Earliest, Latest, LogPartition, StartPosition, StopPosition
 
 __all__ = ["LogClient", "LogOptions", "LogSplit", "LogState"]
@@ -123,7 +124,8 @@ class LogOptions:
     known stream, ``new_streams_start`` for streams that appear later. Limits are in records per micro-batch; a batch
     waits for ``min_records`` for at most ``max_trigger_delay_ms``. ``min_partitions`` and ``max_records_per_partition``
     split partitions over tasks. ``commit_group``: the consumer group that finished batches are committed to as well, if
-    any. ``retries`` and ``retry_interval_ms`` are for asking the system on the trigger's path.
+    any. ``retries`` and ``retry_interval_ms`` are for asking the system on the trigger's path. With ``event_time``,
+    partitions of a stream are aligned by it.
     """
 
     start: StartPosition = field(default_factory=Latest)
@@ -141,3 +143,4 @@ class LogOptions:
     commit_group: str | None = None
     retries: int = 3
     retry_interval_ms: int = 1_000
+    event_time: EventTimeSettings | None = None

@@ -6,14 +6,18 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.errors import FatalError
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError, FatalError
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.source._contracts import EnumeratorContext, ReadLimits, Source, SplitEnumerator
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
 from penstock.source.log._serializers import SPLIT_SERIALIZER, STATE_SERIALIZER
+from penstock.source.log.alignment import Alignment
 from penstock.source.log.enumerator import LogEnumerator
 from penstock.source.log.limits import cut
 from penstock.source.log.positions import LogPartition
+from penstock.source.log.sampling import RecordSampler
 
 __all__ = ["LogSource"]
 
@@ -56,7 +60,29 @@ class LogSource(Source[LogSplit, LogState]):
         self, context: EnumeratorContext, checkpoint: LogState | None
     ) -> SplitEnumerator[LogSplit, LogState]:
         """See the contract."""
-        return LogEnumerator(context, self.create_client(), self.log_options, checkpoint)
+        return LogEnumerator(context, self.create_client(), self.log_options, checkpoint, alignment=self._alignment())
+
+    def _alignment(self) -> Alignment | None:
+        settings = self.log_options.event_time
+        if settings is None:
+            return None
+        return Alignment(
+            RecordSampler(*self.for_sampling(), settings),
+            drift_ms=settings.max_drift_ms,
+            out_of_orderness_ms=settings.strategy.out_of_orderness_ms,
+            idle_timeout_ms=settings.idle_timeout_ms,
+        )
+
+    def for_sampling(self) -> tuple[LogSource, pa.Schema]:
+        """What the driver looks at a few records with, to know their event times: a source and the columns to read.
+
+        Its readers should fetch little at a time, and leave what can't be read or decoded for the tasks to tell. By
+        default this source and its fixed schema. Raises BadConfigurationError if there is none.
+        """
+        schema = self.fixed_schema()
+        if schema is None:
+            raise BadConfigurationError("this source has no columns of its own to take event times from")
+        return self, schema
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[LogSplit]:
         """See the contract: from ``batch_start`` to ``stop``, or what is the latest now."""

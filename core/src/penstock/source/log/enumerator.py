@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.source._contracts import EnumeratorContext, ReadLimits, SplitEnumerator
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
+from penstock.source.log.alignment import Alignment
 from penstock.source.log.discovery import Discovery, discover
 from penstock.source.log.group_commits import GroupCommits
 from penstock.source.log.limits import cut, take_share
@@ -43,11 +44,13 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         checkpoint: LogState | None,
         *,
         bounded: bool = False,
+        alignment: Alignment | None = None,
     ) -> None:
         self._context = context
         self._client = client
         self._options = options
         self._bounded = bounded
+        self._alignment = alignment
         self._fresh = checkpoint is None
         state = checkpoint or LogState()
         self._losses = LossPolicy(fail=options.fail_on_data_loss, metrics=context.metrics)
@@ -187,13 +190,21 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         self._await_first_discovery()
         self._ends = self._ask_ends() if self._fixed_ends is None else self._fixed_ends
         positions = self._positions
-        share = take_share(positions, {p: self._limit(p, end) for p, end in self._ends.items()}, limits.max_records)
+        share = self._share({p: self._limit(p, end) for p, end in self._ends.items()}, limits.max_records)
         if not share or self._should_wait(share, limits):
             return []
         ranges = [LogSplit(p.stream, p.partition, positions[p], end) for p, end in sorted(share.items())]
         positions.update(share)
         self._last_batch = time.monotonic()
         return cut(ranges, self._options.min_partitions, self._options.max_records_per_partition)
+
+    def _share(self, ends: Mapping[LogPartition, int], max_records: int | None) -> Mapping[LogPartition, int]:
+        alignment, positions = self._alignment, self._positions
+        if alignment is None:
+            return take_share(positions, ends, max_records)
+        # What a run or the stream ends with is read, however far apart it is: at its end, nothing can be waited for.
+        more_may_come = self._fixed_ends is None and self._stops is None
+        return self._ask(lambda: alignment.choose(positions, ends, max_records, more_may_come=more_may_come))
 
     def add_splits_back(self, splits: Sequence[LogSplit]) -> None:
         """See the contract."""
@@ -281,3 +292,7 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         """``records`` waiting in all, and by partition, as of the last micro-batch."""
         lag = {p: max(0, end - self._positions[p]) for p, end in self._ends.items() if p in self._positions}
         return {"records": sum(lag.values()), **{str(partition): records for partition, records in sorted(lag.items())}}
+
+    def describe_event_time(self) -> dict[str, Any]:
+        """See the contract; empty if partitions are not aligned."""
+        return {} if self._alignment is None else self._alignment.describe(self._positions)

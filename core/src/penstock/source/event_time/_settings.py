@@ -1,0 +1,125 @@
+"""The options of event time, the same for every source that has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError
+from penstock.options import Option, OptionValues, load_object
+from penstock.source.event_time._assigners import ColumnTimestamps, TimestampAssigner
+from penstock.source.event_time._strategies import BoundedOutOfOrderness, Monotonic, Punctuated, WatermarkStrategy
+
+__all__ = ["EventTimeSettings", "event_time_options"]
+
+
+def event_time_options(timestamps: str) -> tuple[Option, ...]:
+    """The options, for a source whose records have their time in the column ``timestamps``."""
+    return (
+        Option(
+            "watermark.alignment.maxDrift",
+            "No partition is read further than this, in event time, ahead of the slowest one; unset, all are read as "
+            "they come",
+            kind="duration",
+            minimum=1,
+        ),
+        Option(
+            "watermark.idleTimeout",
+            "A partition without new records for this long does not hold back the others",
+            kind="duration",
+            default="1m",
+            minimum=1,
+        ),
+        Option(
+            "watermark.timestamps",
+            "Where a record's event time is: a column (timestamp, date, or ms since the epoch), a field of one "
+            "(value.at), or module:Class of a TimestampAssigner",
+            default=timestamps,
+        ),
+        Option(
+            "watermark.strategy",
+            "What a partition's watermark is: monotonic (its latest time), bounded (less watermark.outOfOrderness), "
+            "punctuated (the latest time of a record marked by watermark.punctuation), or module:Class of a "
+            "WatermarkStrategy",
+            default="monotonic",
+        ),
+        Option(
+            "watermark.outOfOrderness",
+            "Strategy bounded: how much earlier than one before it a record of a partition may be",
+            kind="duration",
+        ),
+        Option(
+            "watermark.punctuation",
+            "Strategy punctuated: the column, or field of one, that is true (or not null) in records behind which "
+            "nothing earlier follows",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class EventTimeSettings:
+    """How event time is told and how far partitions may be apart in it."""
+
+    max_drift_ms: int
+    idle_timeout_ms: int
+    assigner: TimestampAssigner
+    strategy: WatermarkStrategy
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> EventTimeSettings | None:
+        """The settings of ``values``; ``None`` if partitions are not to be aligned. Raises BadConfigurationError."""
+        max_drift = values["watermark.alignment.maxDrift"]
+        strategy = _strategy(values)
+        if max_drift is None:
+            return None
+        where = values["watermark.timestamps"].strip()
+        option = "option 'watermark.timestamps'"
+        assigner = ColumnTimestamps(where) if ":" not in where else _own(option, where)
+        if not isinstance(assigner, TimestampAssigner):
+            raise BadConfigurationError(f"{option}: {where} is no TimestampAssigner")
+        return cls(max_drift, values["watermark.idleTimeout"], assigner, strategy)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises BadConfigurationError if records of ``schema`` don't tell times and watermarks."""
+        self.assigner.check(schema)
+        self.strategy.check(schema)
+
+
+def _strategy(values: OptionValues) -> WatermarkStrategy:
+    name = values["watermark.strategy"].strip()
+    out_of_orderness, punctuation = values["watermark.outOfOrderness"], values["watermark.punctuation"]
+    needed = {
+        "bounded": ("watermark.outOfOrderness", out_of_orderness),
+        "punctuated": ("watermark.punctuation", punctuation),
+    }
+    for kind, (option, value) in needed.items():
+        if kind == name.lower() and value is None:
+            raise BadConfigurationError(f"option 'watermark.strategy' {kind} needs '{option}'")
+        if kind != name.lower() and value is not None:
+            raise BadConfigurationError(f"option '{option}' is for 'watermark.strategy' {kind}, and that is {name}")
+    if ":" in name:
+        strategy = _own("option 'watermark.strategy'", name)
+        if not isinstance(strategy, WatermarkStrategy):
+            raise BadConfigurationError(f"option 'watermark.strategy': {name} is no WatermarkStrategy")
+        return strategy
+    known: dict[str, WatermarkStrategy] = {
+        "monotonic": Monotonic(),
+        "bounded": BoundedOutOfOrderness(out_of_orderness or 0),
+        "punctuated": Punctuated(punctuation or ""),
+    }
+    if name.lower() not in known:
+        raise BadConfigurationError(
+            f"option 'watermark.strategy': {name!r} is not one of {', '.join(known)}, nor module:Class"
+        )
+    return known[name.lower()]
+
+
+def _own(option: str, reference: str) -> Any:
+    """The user's own: made without arguments."""
+    found = load_object(option, reference)
+    try:
+        return found() if callable(found) else found
+    except TypeError as error:
+        raise BadConfigurationError(f"{option}: {reference} can't be made without arguments: {error}") from None
