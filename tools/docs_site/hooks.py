@@ -13,8 +13,7 @@ from docs_site.markdown import anchor_of
 from docs_site.pages import ROOT, expand_navigation, linked_paths, page_of, site_markdown
 
 _log = logging.getLogger("mkdocs.hooks.docs_site")
-_FILE_FENCE = re.compile(r"^(`{3,})(\w+) file=(\S+)$", re.MULTILINE)
-_WORDS_FENCE = re.compile(r"^(`{3,})(\w+) (output|fails|not run)$", re.MULTILINE)
+_MORE_THAN_A_LANGUAGE = re.compile(r"^(`{3,})(\w+) (?:file=\S+|output|fails|not run)$", re.MULTILINE)
 _LANGUAGES = {".py": "python", ".sh": "bash", ".toml": "toml", ".c": "c", ".json": "json", ".yaml": "yaml"}
 
 
@@ -52,10 +51,10 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links that lead out of ``docs/``, and code blocks that say more than their language."""
+    """Links that lead out of ``docs/``, and code blocks that tell the tests more than their language."""
     if page.file.generated_by is None:
         markdown = site_markdown(f"docs/{page.file.src_uri}", markdown)
-    return _WORDS_FENCE.sub(r"\1\2", _FILE_FENCE.sub(r'\1\2 title="\3"', markdown))
+    return _MORE_THAN_A_LANGUAGE.sub(r"\1\2", markdown)
 
 
 def _page(path: str) -> str:

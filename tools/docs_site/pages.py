@@ -63,7 +63,7 @@ def site_markdown(path: str, text: str) -> str:
 
 
 def expand_navigation(entries: Iterable[object]) -> list[object]:
-    """The navigation with each ``folder/*`` replaced by the folder's pages: README first, then by name."""
+    """The navigation with each ``folder/*`` replaced by the folder's pages and listings: README first, then by name."""
     expanded: list[object] = []
     for entry in entries:
         if isinstance(entry, dict):
@@ -71,7 +71,7 @@ def expand_navigation(entries: Iterable[object]) -> list[object]:
             expanded.append({title: expand_navigation(value) if isinstance(value, list) else value})
         elif isinstance(entry, str) and entry.endswith("/*"):
             names = sorted(os.listdir(ROOT / "docs" / entry[:-2]), key=lambda name: (name != "README.md", name))
-            expanded += [f"{entry[:-1]}{name}" for name in names if name.endswith(".md")]
+            expanded += [page_of(f"docs/{entry[:-1]}{name}") for name in names if name.endswith((".md", ".txt"))]
         else:
             expanded.append(entry)
     return expanded
