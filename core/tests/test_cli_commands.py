@@ -217,6 +217,22 @@ def test_describe_of_an_unknown_name_suggests_the_nearest(site):
     assert "Traceback" not in result.stderr
 
 
+def test_help_names_the_commands_that_connectors_bring(site):
+    code = """
+        import typer
+        app = typer.Typer(help="Sharpens pencils.")
+        @app.command()
+        def sharpen(): ...
+        @app.command()
+        def break_off(): ...
+    """
+    (site / "penstock_notes_cli.py").write_text(textwrap.dedent(code))
+    with (site / "penstock_notes-1.2.dist-info" / "entry_points.txt").open("a") as file:
+        file.write("[penstock.commands]\npencils = penstock_notes_cli:app\n")
+    shown = runner.invoke(app, ["--help"]).output
+    assert any(line.split()[1:3] == ["pencils", "Sharpens"] for line in shown.splitlines()), shown
+
+
 def test_version():
     assert runner.invoke(app, ["--version"]).stdout == f"penstock {__version__}\n"
 

@@ -61,4 +61,6 @@ def _load(entry: EntryPoint) -> Any:
         ) from error
     if not isinstance(plugin, typer.Typer):
         raise BadConfigurationError(f"the command '{entry.name}': {entry.value} is not a typer.Typer")
-    return typer.main.get_command(plugin)
+    command = typer.main.get_command(plugin)
+    command.name = entry.name  # what the list of commands shows
+    return command
