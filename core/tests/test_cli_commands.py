@@ -233,6 +233,15 @@ def test_help_names_the_commands_that_connectors_bring(site):
     assert any(line.split()[1:3] == ["pencils", "Sharpens"] for line in shown.splitlines()), shown
 
 
+def test_help_leaves_out_a_command_that_fails_and_says_so(site):
+    with (site / "penstock_notes-1.2.dist-info" / "entry_points.txt").open("a") as file:
+        file.write("[penstock.commands]\npencils = penstock_no_such:app\n")
+    shown = runner.invoke(app, ["--help"])
+    assert shown.exit_code == 0 and "run" in shown.output
+    words = " ".join(shown.output.split())
+    assert "the command 'pencils' (penstock_no_such:app) fails on import: ModuleNotFoundError" in words
+
+
 def test_version():
     assert runner.invoke(app, ["--version"]).stdout == f"penstock {__version__}\n"
 

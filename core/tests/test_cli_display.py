@@ -23,7 +23,8 @@ SPARK_PROGRESS = {
     "numInputRows": 1000,
     "sources": [
         {
-            "latestOffset": '{"backlog": {"files": 3, "bytes": 81920, "tracked_files": 9}, "metrics": {"late": 1}}',
+            "latestOffset": '{"backlog": {"files": 3, "bytes": 81920, "tracked_files": 9}, "metrics": {"late": 1}, '
+            '"eventTime": {"frontiers": {"t-0": "2026-01-01T00:00:00.000Z"}, "held": [], "idle": ["t-1"]}}',
             "metrics": {},
         },
         {"latestOffset": {"topic": {"0": 5}}, "metrics": {"maxOffsetsBehindLatest": "12", "other": "1"}},
@@ -43,6 +44,7 @@ def test_progress_from_spark():
         "commits": 8,
         "lag": {"files": 3, "bytes": 81920, "maxOffsetsBehindLatest": 12.0},
         "metrics": {"rows_read": 5000, "late": 3},
+        "event_time": {"frontiers": {"t-0": "2026-01-01T00:00:00.000Z"}, "held": [], "idle": ["t-1"]},
     }
 
 

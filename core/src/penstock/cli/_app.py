@@ -93,6 +93,24 @@ def run(
     raise typer.Exit(run_pipeline(pipeline, RunChoices(display, check, finish, verbose)))
 
 
+@app.command()
+def dashboard(
+    progress: Annotated[
+        Path, typer.Argument(help="Lines of 'penstock run --json', or Spark's progress as JSON.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("dashboard.html"),
+    watch: Annotated[bool, typer.Option(help="Draw it anew until the run has ended; the page loads itself.")] = False,
+) -> None:
+    """Draws the progress of a query as a page of charts."""
+    from penstock.cli._dashboard import write_dashboard
+
+    print(f"{output.absolute().as_uri()}{' (until the run ends, or Ctrl-C)' if watch else ''}", flush=True)
+    try:
+        write_dashboard(progress, output, watch=watch)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
 @app.command("list")
 def list_connectors(as_json: _AsJson = False) -> None:
     """The installed connectors, and whether they fit this core."""

@@ -20,7 +20,8 @@ HOW_TO_GET_ONE = "No connector is installed. Get one with: pip install penstock-
 class PluginCommands(TyperGroup):
     """The core's commands, and those of entry points; a plugin is imported only when its command is called for.
 
-    One that does not fit the core is never imported: the help leaves its command out, and calling it is refused.
+    One that does not fit the core is never imported. The help leaves out its command and that of one that fails, and
+    says so; calling it is refused.
 
     An entry point's value is a ``typer.Typer``; its name is the command's. (Typer has brought along a click of its own,
     or used that of others: its types have no one name.)
@@ -29,8 +30,7 @@ class PluginCommands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """See click."""
         own = super().list_commands(ctx)
-        fitting = (name for name, entry in _plugins().items() if not core_problem(entry.dist))
-        return own + sorted(name for name in fitting if name not in own)
+        return own + sorted(name for name, entry in _plugins().items() if name not in own and not _problem(entry))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """See click. Raises BadConfigurationError if the plugin does not fit the core, or fails on import."""
@@ -40,14 +40,25 @@ class PluginCommands(TyperGroup):
         return _load(plugins[cmd_name])
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """See click. Ends with how to get a connector, if there is none."""
+        """See click. Ends with plugins that fail, and with how to get a connector, if there is none."""
+        notes = [text for text in map(_problem, _plugins().values()) if text]
         if not installed_connectors():
-            self.epilog = HOW_TO_GET_ONE
+            notes.append(HOW_TO_GET_ONE)
+        self.epilog = "\n\n".join(notes) or None
         super().format_help(ctx, formatter)
 
 
 def _plugins() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _problem(entry: EntryPoint) -> str:
+    """Why the command can't be used; empty if it can."""
+    try:
+        _load(entry)
+    except BadConfigurationError as error:
+        return str(error)
+    return ""
 
 
 def _load(entry: EntryPoint) -> Any:

@@ -9,7 +9,8 @@ One JSON line for each batch (``penstock run --json``)::
      "batch_ms": 310,                         that time
      "commits": 7,                            decisions carried out (penstock sinks), else batches committed in this run
      "lag": {"files": 3, "bytes": 81920},     what waits at the sources, as each of them counts it
-     "metrics": {"rows_read": 1200, ...}}     counters since the start, as the connectors name them
+     "metrics": {"rows_read": 1200, ...},     counters since the start, as the connectors name them
+     "event_time": {"frontiers": {...}, ...}} how far splits are, of a source that aligns them; empty otherwise
 
 The last line of a run is ``{"time", "state": "finished" | "stopped" | "failed", "rows", "batches", "commits"}``, with
 ``"error"`` if it failed.
@@ -37,6 +38,7 @@ class BatchProgress:
     commits: int
     lag: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    event_time: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -47,6 +49,7 @@ def batch_progress(progress: Mapping[str, Any], commits: int, counters: Mapping[
     """From Spark's progress (a ``StreamingQueryProgress``) and the counters of the tasks."""
     lag: dict[str, float] = {}
     metrics: dict[str, float] = dict(counters)
+    event_time: dict[str, Any] = {}
     for source in progress["sources"]:
         reported = _reported(source.get("latestOffset"))
         backlog = reported.get("backlog") or {}
@@ -54,6 +57,9 @@ def batch_progress(progress: Mapping[str, Any], commits: int, counters: Mapping[
         _add(lag, {name: amount for name, amount in backlog.items() if not name.startswith("tracked_")})
         _add(metrics, reported.get("metrics"))
         _add(lag, _lag_metrics(source.get("metrics") or {}))
+        for kind, found in (reported.get("eventTime") or {}).items():
+            known = event_time.setdefault(kind, type(found)())
+            known.update(found) if isinstance(known, dict) else known.extend(found)
     rows = int(progress["numInputRows"] or 0)
     batch_ms = int(progress["batchDuration"])
     return BatchProgress(
@@ -65,6 +71,7 @@ def batch_progress(progress: Mapping[str, Any], commits: int, counters: Mapping[
         commits=commits,
         lag=lag,
         metrics=metrics,
+        event_time=event_time,
     )
 
 

@@ -1,0 +1,138 @@
+"""The page of charts: from our own lines, from Spark's, half written, while the run goes on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import threading
+import time
+import xml.etree.ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock import BadConfigurationError
+from penstock.cli import app
+from penstock.cli._dashboard import page, read_run, write_dashboard
+
+runner = CliRunner()
+
+
+def line(batch, **fields):
+    made = {
+        "time": f"2026-01-31T12:{batch // 60:02}:{batch % 60:02}.000Z",
+        "batch": batch,
+        "rows": 100 * batch,
+        "rows_per_second": 250.0 * batch,
+        "batch_ms": 400 + batch,
+        "commits": batch + 1,
+        "lag": {"records": 900 - batch, "orders-0": 400, "orders-1": 500 - batch},
+        "metrics": {"transactions_opened": 2 * batch, "bad_rows": 3},
+        "event_time": {
+            "frontiers": {"orders-0": f"2026-01-01T00:{batch % 60:02}:00.000Z"},
+            "held": ["orders-1"],
+            "idle": [],
+        },
+    }
+    return json.dumps({**made, **fields})
+
+
+END = json.dumps(
+    {"time": "2026-01-31T13:00:00Z", "state": "failed", "rows": 1, "batches": 1, "commits": 1, "error": "<b>"}
+)
+
+
+def charts(text):
+    """Title of each chart → the points of its lines."""
+    figures = re.findall(r"<figure><figcaption>(.*?)</figcaption>(<svg.*?</svg>)", text, re.S)
+    return {
+        re.sub("<[^>]*>", "", title): [
+            [tuple(map(float, point.split(","))) for point in drawn.get("points").split()]
+            for drawn in ET.fromstring(svg).iter("polyline")
+        ]
+        for title, svg in figures
+    }
+
+
+def test_what_is_in_the_lines_is_on_the_page():
+    text = page(read_run([line(n) for n in range(1, 9)] + [END]), "orders.jsonl")
+    drawn = charts(text)
+    assert set(drawn) == {
+        *("Throughput rows/s", "Batch time ms", "Waiting at the sources records", "Waiting by split"),
+        *("Event time reached by split UTC", "Commits and transactions since the start"),
+    }
+    throughput = drawn["Throughput rows/s"][0]
+    assert len(throughput) == 8 and all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(throughput))
+    assert len(drawn["Waiting by split"]) == 2
+    assert "<dd>failed</dd>" in text and "<dd>3,600</dd>" in text and "&lt;b&gt;" in text and "<b>" not in text
+    assert "<dt>bad rows</dt><dd>3</dd>" in text and "<dt>held splits</dt><dd>orders-1</dd>" in text
+    assert "http" not in text.replace("http-equiv", ""), "the page needs nothing from elsewhere"
+
+
+def test_spark_progress_is_taken_too():
+    spark = {
+        "timestamp": "2026-01-31T12:00:00.123Z",
+        "batchId": 7,
+        "batchDuration": 250,
+        "numInputRows": 1000,
+        "sources": [{"latestOffset": '{"backlog": {"files": 3}}', "metrics": {}}],
+    }
+    run = read_run([json.dumps(spark), json.dumps({**spark, "numInputRows": 0}), json.dumps({**spark, "batchId": 8})])
+    assert [batch.batch for batch in run.batches] == [7, 8]
+    assert charts(page(run, "p"))["Waiting at the sources files"]
+
+
+def test_many_batches_are_thinned_and_peaks_stay():
+    lines = [
+        line(
+            n % 50,
+            rows_per_second=9e6 if n == 777 else 5.0,
+            time=f"2026-01-31T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z",
+        )
+        for n in range(5000)
+    ]
+    text = page(read_run(lines), "p")
+    assert len(charts(text)["Throughput rows/s"][0]) <= 400 and "9M at" in text
+
+
+def test_a_half_written_last_line_is_left_out_and_another_is_told():
+    assert len(read_run([line(1), line(2)[:30]]).batches) == 1
+    with pytest.raises(BadConfigurationError, match=r"run\.jsonl, line 2: neither"):
+        read_run([line(1), line(2)[:30], line(3)], "run.jsonl")
+    with pytest.raises(BadConfigurationError, match="line 1: neither"):
+        read_run(["id,name"])
+
+
+def test_the_command(tmp_path):
+    (tmp_path / "run.jsonl").write_text(line(1) + "\n" + END)
+    done = runner.invoke(app, ["dashboard", str(tmp_path / "run.jsonl"), "-o", str(tmp_path / "page.html")])
+    assert done.exit_code == 0 and done.stdout.strip() == (tmp_path / "page.html").as_uri()
+    assert charts((tmp_path / "page.html").read_text("utf-8"))
+    assert isinstance(runner.invoke(app, ["dashboard", str(tmp_path / "none")]).exception, BadConfigurationError)
+
+
+def test_a_run_that_goes_on_is_watched_to_its_end(tmp_path):
+    source, target = tmp_path / "run.jsonl", tmp_path / "page.html"
+    source.write_text("")
+    watching = threading.Thread(
+        target=write_dashboard, args=(source, target), kwargs={"watch": True, "interval_s": 0.05}
+    )
+    watching.start()
+    try:
+        await_text(target, "No batch has ended yet", "http-equiv")
+        with source.open("a") as file:
+            file.write(line(1) + "\n")
+        await_text(target, "Throughput", "http-equiv")
+    finally:
+        with source.open("a") as file:
+            file.write(END + "\n")
+        watching.join(20)
+    assert not watching.is_alive() and "http-equiv" not in target.read_text("utf-8")
+
+
+def await_text(path, *texts):
+    deadline = time.monotonic() + 20
+    while not (path.exists() and all(text in path.read_text("utf-8") for text in texts)):
+        assert time.monotonic() < deadline, texts
+        time.sleep(0.02)
