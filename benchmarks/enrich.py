@@ -55,6 +55,11 @@ class Ask(AsyncFunction):
         self.waiting: dict[int, asyncio.Future[None]] = {}
         self.answers = asyncio.create_task(self._answers())
 
+    async def close(self) -> None:
+        """The connection ends."""
+        self.answers.cancel()
+        self.writer.close()
+
     async def _answers(self) -> None:
         while line := await self.reader.readline():
             self.waiting.pop(int(line)).set_result(None)
@@ -76,6 +81,26 @@ def rate(spark: SparkSession, port: int, rows: int, capacity: int, ordered: bool
     started = time.perf_counter()
     enriched.write.format("noop").mode("overwrite").save()
     return rows / (time.perf_counter() - started)
+
+
+def bare_rate(port: int, rows: int, capacity: int) -> float:
+    """The same calls from a program that does nothing else: ``capacity`` coroutines, each one call after the other."""
+
+    async def run() -> float:
+        ask, numbers = Ask(port), iter(range(rows))
+        await ask.open()
+
+        async def work() -> None:
+            for number in numbers:
+                await ask.invoke({"id": number})
+
+        started = time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(capacity)))
+        seconds = time.perf_counter() - started
+        await ask.close()
+        return rows / seconds
+
+    return asyncio.run(run())
 
 
 def main() -> int:
@@ -100,7 +125,10 @@ def main() -> int:
                 ordered: [rate(spark, port, int(bound * seconds), capacity, ordered) for _ in range(repetitions)]
                 for ordered in (True, False)
             }
+            bare = [bare_rate(port, int(bound * seconds), capacity) for _ in range(repetitions)]
             words = f"capacity {capacity}"
+            beside = {OURS: rates[True], THEIRS: bare}
+            found.append(Measurement(f"{words}, beside a program that only calls", "rows/s", "more", beside))
             beside = {OURS: rates[True], THEIRS: [bound]}
             found.append(Measurement(f"{words}, beside capacity / latency", "rows/s", "more", beside))
             beside = {OURS: rates[True], THEIRS: rates[False]}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import random
+import sys
+from collections.abc import Awaitable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from penstock.enrichment._function import AsyncFunction, CallSettings
 from penstock.enrichment._worker import OpenFunction, worker
@@ -177,22 +178,37 @@ class _Calls:
             future.set_result(result)
 
     async def _attempts(self, rows: list[Mapping[str, Any]]) -> list[Any]:
+        """Pauses between attempts grow and are random up to their length, so that calls don't come in waves."""
         settings = self._settings
         given: Any = rows if settings.group_size > 1 else rows[0]
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(settings.attempts),
-            wait=wait_random_exponential(settings.pause_s, settings.longest_pause_s),
-            retry=retry_if_exception_type((*settings.retry_on, asyncio.TimeoutError)),
-            reraise=True,
-        )
-        async for attempt in retrying:
-            with attempt:
-                result = await asyncio.wait_for(self._opened.function.invoke(given), settings.timeout_s)
+        passing: tuple[type[Exception], ...] = (*settings.retry_on, asyncio.TimeoutError)
+        for attempt in range(1, settings.attempts + 1):
+            try:
+                result = await _within(settings.timeout_s, self._opened.function.invoke(given))
+                break
+            except passing:
+                if attempt == settings.attempts:
+                    raise
+            longest = min(settings.longest_pause_s, settings.pause_s * 2 ** (attempt - 1))
+            await asyncio.sleep(random.uniform(0, longest))
         if settings.group_size == 1:
             return [result]
         if not isinstance(result, Sequence) or len(result) != len(rows):
             raise BadDataError(f"for a group of {len(rows)} rows it gave no list of as many results")
         return list(result)
+
+
+if sys.version_info >= (3, 11):
+
+    async def _within(seconds: float, call: Awaitable[Any]) -> Any:
+        """The result of ``call``. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            return await call
+
+else:
+    # Makes a task of its own for each call, which costs more than most of the rest.
+    async def _within(seconds: float, call: Awaitable[Any]) -> Any:
+        return await asyncio.wait_for(call, seconds)
 
 
 def _key_of(row: Mapping[str, Any]) -> Hashable:

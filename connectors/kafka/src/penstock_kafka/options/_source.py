@@ -15,6 +15,8 @@ from penstock_kafka.options._subscription import Subscription
 
 __all__ = ["SourceOptions"]
 
+#: A look that brings nothing for so long is tried again.
+_SAMPLING_TIMEOUT_MS = 10_000
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
@@ -75,6 +77,7 @@ class SourceOptions:
             self,
             consumer=self.consumer.replaced({"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}),
             log=replace(self.log, fail_on_data_loss=False),
+            poll_timeout_ms=min(self.poll_timeout_ms, _SAMPLING_TIMEOUT_MS),
             bad_records="null",
         )
 
