@@ -72,7 +72,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench event_time", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, one repetition")
     arguments = parser.parse_args()
-    rows, batch, repetitions = (300_000, 20_000, 1) if arguments.quick else (3_000_000, 200_000, 3)
+    rows, batch, repetitions = (300_000, 20_000, 1) if arguments.quick else (6_000_000, 200_000, 2)
     name = ".cache/bench-event_time-quick.json" if arguments.quick else "benchmarks/results/event_time.json"
     results = Results(ROOT / name, PACKAGES)
     with (

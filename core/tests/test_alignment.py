@@ -99,10 +99,10 @@ def test_what_a_silent_partition_may_still_bring_is_waited_for_until_it_is_idle(
     while chosen := alignment.choose(positions, log.ends(), None, more_may_come=True):
         positions.update(chosen)
     assert positions == {LogPartition("t", 0): 5, LogPartition("t", 1): 3}
-    assert alignment.describe(positions)["held"] == ["t-1"] and alignment.describe(positions)["idle"] == []
+    assert alignment.describe()["held"] == ["t-1"] and alignment.describe()["idle"] == []
     clock.now = IDLE_MS / 1000
     assert alignment.choose(positions, log.ends(), None, more_may_come=True) == {LogPartition("t", 1): 3600}
-    assert alignment.describe(positions)["idle"] == ["t-0"]
+    assert alignment.describe()["idle"] == ["t-0"]
 
 
 def test_a_partition_that_was_idle_holds_back_again_once_it_has_records():

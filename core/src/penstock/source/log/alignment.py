@@ -9,9 +9,10 @@ saw: positions and times of a partition grow together, but for what the watermar
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timezone
 from typing import Any, Protocol
 
@@ -28,7 +29,7 @@ MOST_BLOCKS = 1024
 #: Looks for the end of one batch; every other one halves what is not known of a partition.
 MOST_LOOKS = 64
 #: Of the records allowed, the part that a batch should at least have.
-ENOUGH = 0.75
+ENOUGH = 0.85
 #: Times remembered of a partition.
 MOST_MARKS = 256
 
@@ -46,7 +47,7 @@ class Sampler(Protocol):
 
 
 class Alignment:
-    """Chooses ends. Driver, coordinator thread. Memory: ``MOST_MARKS`` times of each partition.
+    """Chooses ends. Driver. Memory: ``MOST_MARKS`` times of each partition.
 
     ``drift_ms`` is how far ahead of the slowest active partition others may be read. A partition whose end has not
     moved for ``idle_timeout_ms`` is not active until it moves again; the clock starts with the process.
@@ -69,8 +70,8 @@ class Alignment:
         self._marks: dict[LogPartition, _Marks] = {}
         self._ends: dict[LogPartition, tuple[int, float]] = {}
         self._frontiers: dict[LogPartition, tuple[int, int | None]] = {}
-        self._held: list[LogPartition] = []
-        self._idle: list[LogPartition] = []
+        self._described: dict[str, Any] = {}
+        self._lock = threading.Lock()
 
     def choose(
         self, positions: Positions, ends: Positions, max_records: int | None, *, more_may_come: bool
@@ -80,34 +81,51 @@ class Alignment:
         Empty if nothing may be read now. ``more_may_come``: whether a partition that is read to its end may still be
         the slowest; otherwise it does not count.
         """
+        with self._lock:
+            chosen, held, idle = self._choose(positions, ends, max_records, more_may_come=more_may_come)
+            reached = {p: self._marks[p].reached(chosen.get(p, positions[p])) for p in self._marks}
+        self._described = {
+            "frontiers": {str(p): _iso(ms) for p, ms in sorted(reached.items()) if ms != _NEVER},
+            "held": [str(p) for p in sorted(held)],
+            "idle": [str(p) for p in sorted(idle)],
+        }
+        return chosen
+
+    def look_ahead(
+        self, positions: Positions, ends: Positions, max_records: int | None, *, more_may_come: bool
+    ) -> None:
+        """What :meth:`choose` would look at from ``positions`` on is known when it is asked. Any thread: while a batch
+        is read, the driver has time for the next.
+        """
+        with self._lock:
+            self._choose(positions, ends, max_records, more_may_come=more_may_come)
+
+    def _choose(
+        self, positions: Positions, ends: Positions, max_records: int | None, *, more_may_come: bool
+    ) -> tuple[dict[LogPartition, int], Collection[LogPartition], Collection[LogPartition]]:
+        """The ends, the partitions that are held back, those that are idle."""
         self._look_at_ends(positions, ends)
         waiting = {p: ends[p] for p in positions if positions[p] < ends.get(p, 0)}
         silent = [p for p in positions if p in ends and p not in waiting] if more_may_come else []
         now = self._clock()
-        self._idle = [p for p in silent if now - self._ends[p][1] >= self._idle_timeout]
-        silent = [p for p in silent if p not in self._idle]
-        self._held = []
+        idle = [p for p in silent if now - self._ends[p][1] >= self._idle_timeout]
+        silent = [p for p in silent if p not in idle]
         if not waiting:
-            return {}
+            return {}, (), idle
         self._know_frontiers({p: ends[p] for p in [*waiting, *silent]}, positions)
         if any(self._frontiers[p][1] is None for p in silent):
-            self._held = sorted(waiting)  # nobody knows yet what an empty partition will bring
-            return {}
+            return {}, waiting, idle  # nobody knows yet what an empty partition will bring
         told = {p: frontier for p in [*waiting, *silent] if (frontier := self._frontiers[p][1]) is not None}
         timed = {p: end for p, end in waiting.items() if p in told}
         chosen = self._search(positions, timed, lambda: self._cap(told, ends), max_records) if timed else {}
-        self._held = sorted(p for p in timed if p not in chosen)
         untimed = {p: end for p, end in waiting.items() if p not in told}  # nothing is known to keep them back for
-        return take_share(positions, {**chosen, **untimed}, max_records)
+        return take_share(positions, {**chosen, **untimed}, max_records), timed.keys() - chosen.keys(), idle
 
-    def describe(self, positions: Positions) -> dict[str, Any]:
-        """For the query's progress: the latest time handed out of each partition, who is held back, who is idle."""
-        reached = {p: self._marks[p].reached(position) for p, position in positions.items() if p in self._marks}
-        return {
-            "frontiers": {str(p): _iso(ms) for p, ms in sorted(reached.items()) if ms != _NEVER},
-            "held": [str(p) for p in self._held],
-            "idle": [str(p) for p in sorted(self._idle)],
-        }
+    def describe(self) -> dict[str, Any]:
+        """As of the last choice, for the query's progress: the latest time handed out of each partition (with what was
+        chosen), who is held back, who is idle. Never blocks.
+        """
+        return self._described
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
@@ -182,9 +200,9 @@ class Alignment:
                 for p, (low, high) in gaps.items()
                 if high - low > 1 and marks[p].reached(low) < until - self._drift
             }
-            limited = max_records is not None and until < cap
-            if not (limited and taken >= (max_records or 0) * ENOUGH):
-                least = max(BLOCK_RECORDS, taken // 8)
+            missing = max_records - taken if max_records is not None and until < cap else None
+            if missing is None or missing > taken * (1 / ENOUGH - 1):
+                least = max(BLOCK_RECORDS, taken // 8 if missing is None else missing // (4 * len(gaps)))
                 open_gaps.update({p: gap for p, gap in gaps.items() if gap[1] - gap[0] > least})
             if not open_gaps:
                 break

@@ -190,21 +190,38 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         self._await_first_discovery()
         self._ends = self._ask_ends() if self._fixed_ends is None else self._fixed_ends
         positions = self._positions
-        share = self._share({p: self._limit(p, end) for p, end in self._ends.items()}, limits.max_records)
+        share = self._share(limits.max_records)
         if not share or self._should_wait(share, limits):
             return []
         ranges = [LogSplit(p.stream, p.partition, positions[p], end) for p, end in sorted(share.items())]
         positions.update(share)
+        self._look_ahead(limits.max_records)
         self._last_batch = time.monotonic()
         return cut(ranges, self._options.min_partitions, self._options.max_records_per_partition)
 
-    def _share(self, ends: Mapping[LogPartition, int], max_records: int | None) -> Mapping[LogPartition, int]:
-        alignment, positions = self._alignment, self._positions
+    def _share(self, max_records: int | None) -> Mapping[LogPartition, int]:
+        alignment, positions, ends = self._alignment, self._positions, self._limits()
         if alignment is None:
             return take_share(positions, ends, max_records)
-        # What a run or the stream ends with is read, however far apart it is: at its end, nothing can be waited for.
-        more_may_come = self._fixed_ends is None and self._stops is None
-        return self._ask(lambda: alignment.choose(positions, ends, max_records, more_may_come=more_may_come))
+        more = self._more_may_come
+        return self._ask(lambda: alignment.choose(positions, ends, max_records, more_may_come=more))
+
+    def _look_ahead(self, max_records: int | None) -> None:
+        """While the batch is read, for the next one."""
+        alignment, positions, ends, more = self._alignment, dict(self._positions), self._limits(), self._more_may_come
+        if alignment is not None:
+            self._context.call_async(
+                lambda: alignment.look_ahead(positions, ends, max_records, more_may_come=more),
+                _note_failed_look,
+            )
+
+    @property
+    def _more_may_come(self) -> bool:
+        """Whether anything can be waited for: what a run or the stream ends with is read, however far apart it is."""
+        return self._fixed_ends is None and self._stops is None
+
+    def _limits(self) -> dict[LogPartition, int]:
+        return {p: self._limit(p, end) for p, end in self._ends.items()}
 
     def add_splits_back(self, splits: Sequence[LogSplit]) -> None:
         """See the contract."""
@@ -295,4 +312,9 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
 
     def describe_event_time(self) -> dict[str, Any]:
         """See the contract; empty if partitions are not aligned."""
-        return {} if self._alignment is None else self._alignment.describe(self._positions)
+        return {} if self._alignment is None else self._alignment.describe()
+
+
+def _note_failed_look(_: None, error: BaseException | None) -> None:
+    if error is not None:
+        _log.debug("looking ahead failed, the next batch looks itself: %s", error)

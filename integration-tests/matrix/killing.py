@@ -1,0 +1,124 @@
+"""Streams under kills: a round of four, each system read once and written once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "soak"))
+
+from systems import Row, System, row_of
+from victims import python_processes_below
+
+__all__ = ["Round", "Stream", "Victim"]
+
+WINDOW_S, DELAY_S = 60, 300
+#: Kills something once; gives its name for the record, or nothing if it was not there.
+Victim = Callable[[Any, random.Random], str]
+
+
+@dataclass
+class Stream:
+    """From one system to another, with an aggregation in between or without."""
+
+    source: System
+    sink: System
+    windows: bool
+    origin: str
+    target: str
+    fed: int = 0
+
+    @property
+    def name(self) -> str:
+        """Both systems."""
+        return f"{self.source.name}-{self.sink.name}"
+
+    def feed(self, rows: int) -> None:
+        """So many more, unless the source is read just once and has been."""
+        if self.fed == 0 or self.source.grows:
+            self.source.feed(self.origin, range(self.fed, self.fed + rows))
+            self.fed += rows
+
+    def expected(self) -> Counter[Row]:
+        """What a batch computation gives."""
+        rows = [row_of(number) for number in range(self.fed)]
+        if not self.windows:
+            return Counter(rows)
+        counts = Counter(at - at % WINDOW_S for _, at, _ in rows)
+        closed = max(at for _, at, _ in rows) - DELAY_S
+        return Counter((start, start, str(n)) for start, n in counts.items() if start + WINDOW_S <= closed)
+
+    def problems(self) -> str:
+        """What is lost or doubled; empty if nothing is."""
+        expected, found = self.expected(), self.sink.rows(self.target)
+        lost, more = expected - found, found - expected
+        if not lost and not more:
+            return ""
+        return f"{self.name}: lost {lost.total()} {list(lost)[:3]}, doubled or strange {more.total()} {list(more)[:3]}"
+
+    def spec(self) -> dict[str, Any]:
+        """For the job."""
+        source, sink = self.source.source(self.origin), self.sink.sink(self.target)
+        return {"name": self.name, "source": source, "sink": sink, "windows": self.windows}
+
+
+class Round:
+    """Four streams in one driver, which is started again as often as it is killed."""
+
+    def __init__(self, streams: Sequence[Stream], folder: Path, start: Callable[..., Any], **job: object) -> None:
+        self._streams = streams
+        self._folder = folder
+        self._spec = folder / "spec.json"
+        self._spec.write_text(json.dumps([stream.spec() for stream in streams]))
+        self._start = lambda: start("every", spec=self._spec, **job)
+        self.killed: list[str] = []
+
+    def run(self, dice: random.Random, victims: Sequence[Victim], rows: int) -> None:
+        """More rows, and one kill at a random moment of a run; by the end of it, everything may be unfinished."""
+        for stream in self._streams:
+            stream.feed(rows)
+        driver, committed = self._start(), self._commits()
+        deadline = time.monotonic() + 240
+        while self._commits() == committed and driver.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(dice.uniform(0, 8))
+        self.killed.append(dice.choice(victims)(driver, dice) or "nothing")
+        if driver.process.poll() is None and self.killed[-1] != "driver":
+            driver.wait(300)
+        driver.kill()
+
+    def finish(self) -> str:
+        """Runs to the end, without kills; what is wrong then."""
+        driver = self._start()
+        if driver.wait(300) != 0:
+            return f"the driver failed:\n{driver.tail()}"
+        return "\n".join(filter(None, (stream.problems() for stream in self._streams)))
+
+    def _commits(self) -> int:
+        return sum(1 for _ in self._folder.glob("ck-*/commits/[0-9]*"))
+
+
+def kill_driver(driver: Any, dice: random.Random) -> str:
+    """The driver with its JVM."""
+    driver.kill()
+    return "driver"
+
+
+def kill_worker(driver: Any, dice: random.Random) -> str:
+    """One of the Python processes that work for the driver: a task's, a source's or a sink's."""
+    workers = python_processes_below(driver.process.pid)
+    if not workers:
+        return ""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(dice.choice(workers), signal.SIGKILL)
+    return "worker"

@@ -1,0 +1,216 @@
+"""The systems of the matrix: what is fed into them, how a stream reads and writes them, what came out."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from abc import ABC, abstractmethod
+from collections import Counter
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from penstock_cassandra.client import ConnectionSettings, shared_client
+from penstock_kafka.dev import KafkaToolbox
+from penstock_pravega.dev import PravegaToolbox
+
+__all__ = ["CassandraSystem", "FileSystem", "KafkaSystem", "PravegaSystem", "Row", "System", "row_of"]
+
+ROW = "id long, at timestamp, note string"
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+_FROM_JSON = [[f"from_json(string(value), '{ROW}') as row"], ["row.*"]]
+#: A row as it is compared: id, seconds since the epoch, note.
+Row = tuple[int, int, str]
+
+
+def row_of(number: int) -> Row:
+    """The row with this id: one a second."""
+    return number, int(START.timestamp()) + number, f"note {number}"
+
+
+def _time(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def _as_json(number: int) -> str:
+    _, at, note = row_of(number)
+    return json.dumps({"id": number, "at": f"{_time(at):%Y-%m-%dT%H:%M:%SZ}", "note": note})
+
+
+def _from_json(text: bytes) -> Row:
+    row = json.loads(text)
+    return row["id"], int(datetime.fromisoformat(row["at"].replace("Z", "+00:00")).timestamp()), row["note"]
+
+
+class System(ABC):
+    """One of each is used for all streams; ``place`` is a directory, topic, table or stream of its own."""
+
+    name: str
+    #: Whether a stream goes on with what is added after its first run.
+    grows = True
+
+    @abstractmethod
+    def new_place(self) -> str:
+        """An empty place."""
+
+    @abstractmethod
+    def feed(self, place: str, ids: range) -> None:
+        """Adds rows; returns when they are there."""
+
+    @abstractmethod
+    def source(self, place: str) -> dict[str, Any]:
+        """How a stream reads it, some hundred rows a batch."""
+
+    @abstractmethod
+    def sink(self, place: str) -> dict[str, Any]:
+        """How a stream writes it, exactly once."""
+
+    @abstractmethod
+    def rows(self, place: str) -> Counter[Row]:
+        """What anybody sees of it."""
+
+
+class FileSystem(System):
+    """CSV files in, Parquet files out."""
+
+    name = "files"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def new_place(self) -> str:
+        place = self._folder / uuid.uuid4().hex[:8]
+        place.mkdir()
+        return str(place)
+
+    def feed(self, place: str, ids: range) -> None:
+        for start in range(ids.start, ids.stop, 50):
+            rows = (row_of(number) for number in range(start, min(start + 50, ids.stop)))
+            lines = (
+                f"{i},{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%dT%H:%M:%S},{note}\n" for i, at, note in rows
+            )
+            hidden = Path(place, f".{start:08d}.csv")
+            hidden.write_text("id,at,note\n" + "".join(lines))
+            hidden.rename(Path(place, f"{start:08d}.csv"))
+
+    def source(self, place: str) -> dict[str, Any]:
+        options = {"path": place, "format": "csv", "header": "true", "maxFilesPerTrigger": "4"}
+        return {"format": "penstock.filesystem", "options": options, "schema": ROW, "columns": []}
+
+    def sink(self, place: str) -> dict[str, Any]:
+        return {"format": "penstock.filesystem", "options": {"path": place, "format": "parquet"}, "columns": ["*"]}
+
+    def rows(self, place: str) -> Counter[Row]:
+        visible = [
+            str(path)
+            for path in Path(place).rglob("*.parquet")
+            if not any(part[0] in "._" for part in path.relative_to(place).parts)
+        ]
+        if not visible:
+            return Counter()
+        found = ds.dataset(visible, format="parquet").to_table(["id", "at", "note"]).to_pylist()
+        return Counter((row["id"], int(row["at"].timestamp()), row["note"]) for row in found)
+
+
+class KafkaSystem(System):
+    """JSON values; transactions."""
+
+    name = "kafka"
+
+    def __init__(self, toolbox: KafkaToolbox) -> None:
+        self._toolbox = toolbox
+
+    def new_place(self) -> str:
+        return self._toolbox.create_topic(partitions=2)
+
+    def feed(self, place: str, ids: range) -> None:
+        self._toolbox.produce(place, [{"value": _as_json(number), "partition": number % 2} for number in ids])
+
+    def source(self, place: str) -> dict[str, Any]:
+        options = {"subscribe": place, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "200", **self._where}
+        return {"format": "penstock.kafka", "options": options, "columns": _FROM_JSON}
+
+    def sink(self, place: str) -> dict[str, Any]:
+        options = {"topic": place, "delivery": "exactly-once", **self._where}
+        return {"format": "penstock.kafka", "options": options, "columns": ["to_json(struct(*)) as value"]}
+
+    @property
+    def _where(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self._toolbox.address}
+
+    def rows(self, place: str) -> Counter[Row]:
+        return Counter(_from_json(record.value or b"{}") for record in self._toolbox.read(place))
+
+
+class PravegaSystem(System):
+    """JSON events; transactions."""
+
+    name = "pravega"
+
+    def __init__(self, toolbox: PravegaToolbox) -> None:
+        self._toolbox = toolbox
+
+    def new_place(self) -> str:
+        return self._toolbox.create_stream(segments=2)
+
+    def feed(self, place: str, ids: range) -> None:
+        self._toolbox.write(place, [(str(number), _as_json(number).encode()) for number in ids])
+
+    def source(self, place: str) -> dict[str, Any]:
+        options = {"stream": place, "startingStreamCut": "head", "maxRowsPerTrigger": "200", **self._where}
+        return {"format": "penstock.pravega", "options": options, "columns": _FROM_JSON}
+
+    def sink(self, place: str) -> dict[str, Any]:
+        options = {"stream": place, "delivery": "exactly-once", **self._where}
+        columns = ["string(id) as routing_key", "encode(to_json(struct(id, at, note)), 'utf-8') as value"]
+        return {"format": "penstock.pravega", "options": options, "columns": columns}
+
+    @property
+    def _where(self) -> dict[str, str]:
+        return {"controller": self._toolbox.address, "scope": self._toolbox.scope}
+
+    def rows(self, place: str) -> Counter[Row]:
+        return Counter(map(_from_json, self._toolbox.values(place)))
+
+
+class CassandraSystem(System):
+    """Tables with ``id`` as their key; rows of a batch are stamped, so that none is overwritten by an older one."""
+
+    name = "cassandra"
+    grows = False
+
+    def __init__(self, address: str) -> None:
+        self._host, _, self._port = address.rpartition(":")
+        self._client = shared_client(
+            ConnectionSettings(hosts=(self._host,), port=int(self._port), request_timeout_s=120)
+        )
+        self._keyspace = "matrix_" + uuid.uuid4().hex[:8]
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        self._client.rows(f"create keyspace {self._keyspace} with replication = {replication}")
+
+    def new_place(self) -> str:
+        name = "t" + uuid.uuid4().hex[:8]
+        self._client.rows(f"create table {self._keyspace}.{name} (id bigint primary key, at timestamp, note text)")
+        return name
+
+    def feed(self, place: str, ids: range) -> None:
+        for number, at, note in map(row_of, ids):
+            insert = f"insert into {self._keyspace}.{place} (id, at, note) values (?, ?, ?)"
+            self._client.rows(insert, (number, _time(at), note))
+
+    def source(self, place: str) -> dict[str, Any]:
+        options = {"table": place, "splits": "12", "maxSplitsPerTrigger": "3", **self._where}
+        return {"format": "penstock.cassandra", "options": options, "columns": [["id", "at", "note"]]}
+
+    def sink(self, place: str) -> dict[str, Any]:
+        return {"format": "penstock.cassandra", "options": {"table": place, **self._where}, "columns": ["*"]}
+
+    @property
+    def _where(self) -> dict[str, str]:
+        return {"host": self._host, "port": self._port, "keyspace": self._keyspace}
+
+    def rows(self, place: str) -> Counter[Row]:
+        found = self._client.rows(f"select id, at, note from {self._keyspace}.{place}")
+        return Counter((number, int(at.replace(tzinfo=timezone.utc).timestamp()), note) for number, at, note in found)

@@ -1,0 +1,77 @@
+"""Every source to every sink, in four rounds of four streams, under kills at random moments of a seed that is told."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from penstock.dev import open_server
+from penstock_kafka.dev import KafkaToolbox, kafka_server
+from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
+
+sys.path.insert(0, str(Path(__file__).parent / "matrix"))
+
+from killing import Round, Stream, kill_driver, kill_worker
+from systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
+
+#: With windows in between, if rows come in the order of their times.
+WINDOWS = {("files", "kafka"), ("kafka", "pravega"), ("pravega", "cassandra"), ("kafka", "files")}
+ROWS = 500
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """One that may be killed."""
+    with kafka_server(tmp_path_factory.mktemp("kafka"), quick_start=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory, broker, cassandra):
+    with open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega")) as address:
+        toolbox = PravegaToolbox(address, f"matrix-{uuid.uuid4().hex[:8]}")
+        yield [
+            FileSystem(tmp_path_factory.mktemp("files")),
+            KafkaSystem(KafkaToolbox(broker.address)),
+            CassandraSystem(cassandra.job["address"]),
+            PravegaSystem(toolbox),
+        ]
+        toolbox.close()
+
+
+def streams(systems, shift):
+    """Each system is read by one stream and written by one."""
+    pairs = [(source, systems[(number + shift) % len(systems)]) for number, source in enumerate(systems)]
+    return [
+        Stream(source, sink, (source.name, sink.name) in WINDOWS, source.new_place(), sink.new_place())
+        for source, sink in pairs
+    ]
+
+
+@pytest.fixture
+def dice():
+    seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(10**6)))
+    print(f"PENSTOCK_SEED={seed}")
+    return random.Random(seed)
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_nothing_is_lost_or_doubled(driver, systems, broker, tmp_path, dice, shift):
+    def kill_broker(_, dice):
+        broker.kill()
+        time.sleep(dice.uniform(0, 2))
+        broker.start()
+        return "broker"
+
+    matrix = Round(streams(systems, shift), tmp_path, driver)
+    matrix.run(dice, [kill_driver, kill_worker, kill_broker], ROWS)
+    matrix.run(dice, [kill_driver], ROWS)
+    assert matrix.finish() == "", matrix.killed
