@@ -97,8 +97,10 @@ class Round:
             driver.wait(300)
         driver.kill()
 
-    def finish(self) -> str:
-        """Runs to the end, without kills; what is wrong then."""
+    def finish(self, rows: int) -> str:
+        """More rows, and a run to the end without kills; what is wrong then."""
+        for stream in self._streams:
+            stream.feed(rows)
         driver = self._start()
         if driver.wait(300) != 0:
             return f"the driver failed:\n{driver.tail()}"
