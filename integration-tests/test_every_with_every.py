@@ -17,13 +17,11 @@ from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 
 sys.path.insert(0, str(Path(__file__).parent / "matrix"))
 
-from killing import Round, Stream, kill_driver, kill_worker
+from killing import Round, kill_driver, kill_worker, streams_of
 from systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
-#: With windows in between, if rows come in the order of their times.
-WINDOWS = {("files", "kafka"), ("kafka", "pravega"), ("pravega", "cassandra"), ("kafka", "files")}
 ROWS = 500
 
 
@@ -47,15 +45,6 @@ def systems(tmp_path_factory, broker, cassandra):
         toolbox.close()
 
 
-def streams(systems, shift):
-    """Each system is read by one stream and written by one."""
-    pairs = [(source, systems[(number + shift) % len(systems)]) for number, source in enumerate(systems)]
-    return [
-        Stream(source, sink, (source.name, sink.name) in WINDOWS, source.new_place(), sink.new_place())
-        for source, sink in pairs
-    ]
-
-
 @pytest.fixture
 def dice():
     seed = int(os.environ.get("PENSTOCK_SEED", random.randrange(10**6)))
@@ -71,7 +60,7 @@ def test_nothing_is_lost_or_doubled(driver, systems, broker, tmp_path, dice, shi
         broker.start()
         return "broker"
 
-    matrix = Round(streams(systems, shift), tmp_path, driver)
+    matrix = Round(streams_of(systems, shift), tmp_path, driver)
     matrix.run(dice, [kill_driver, kill_worker, kill_broker], ROWS)
     print(f"killed: {matrix.killed}")
     assert matrix.finish(ROWS) == ""

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "soak"))
 from systems import Row, System, row_of
 from victims import python_processes_below
 
-__all__ = ["Round", "Stream", "Victim"]
+__all__ = ["Round", "Stream", "Victim", "kill_driver", "kill_worker", "streams_of"]
 
 WINDOW_S, DELAY_S = 60, 300
 #: Kills something once; gives its name for the record, or nothing if it was not there.
@@ -58,10 +58,14 @@ class Stream:
         closed = max(at for _, at, _ in rows) - DELAY_S
         return Counter((start, start, str(n)) for start, n in counts.items() if start + WINDOW_S <= closed)
 
-    def problems(self) -> str:
-        """What is lost or doubled; empty if nothing is."""
+    def differences(self) -> tuple[Counter[Row], Counter[Row]]:
+        """The rows that are missing, and those that are there too often or should not be there."""
         expected, found = self.expected(), self.sink.rows(self.target)
-        lost, more = expected - found, found - expected
+        return expected - found, found - expected
+
+    def problems(self) -> str:
+        """The same in words; empty if nothing is."""
+        lost, more = self.differences()
         if not lost and not more:
             return ""
         return f"{self.name}: lost {lost.total()} {list(lost)[:3]}, doubled or strange {more.total()} {list(more)[:3]}"
@@ -72,11 +76,24 @@ class Stream:
         return {"name": self.name, "source": source, "sink": sink, "windows": self.windows}
 
 
+#: Pairs with windows in between: rows come in the order of their times.
+WINDOWS = {("files", "kafka"), ("kafka", "pravega"), ("pravega", "cassandra"), ("kafka", "files")}
+
+
+def streams_of(systems: Sequence[System], shift: int) -> list[Stream]:
+    """Four streams: each system is read by one and written by one, the sink ``shift`` places behind the source."""
+    pairs = [(source, systems[(number + shift) % len(systems)]) for number, source in enumerate(systems)]
+    return [
+        Stream(source, sink, (source.name, sink.name) in WINDOWS, source.new_place(), sink.new_place())
+        for source, sink in pairs
+    ]
+
+
 class Round:
     """Four streams in one driver, which is started again as often as it is killed."""
 
     def __init__(self, streams: Sequence[Stream], folder: Path, start: Callable[..., Any], **job: object) -> None:
-        self._streams = streams
+        self.streams = streams
         self._folder = folder
         self._spec = folder / "spec.json"
         self._spec.write_text(json.dumps([stream.spec() for stream in streams]))
@@ -85,7 +102,7 @@ class Round:
 
     def run(self, dice: random.Random, victims: Sequence[Victim], rows: int) -> None:
         """More rows, and one kill at a random moment of a run; by the end of it, everything may be unfinished."""
-        for stream in self._streams:
+        for stream in self.streams:
             stream.feed(rows)
         driver, committed = self._start(), self._commits()
         deadline = time.monotonic() + 240
@@ -99,12 +116,12 @@ class Round:
 
     def finish(self, rows: int) -> str:
         """More rows, and a run to the end without kills; what is wrong then."""
-        for stream in self._streams:
+        for stream in self.streams:
             stream.feed(rows)
         driver = self._start()
         if driver.wait(300) != 0:
             return f"the driver failed:\n{driver.tail()}"
-        return "\n".join(filter(None, (stream.problems() for stream in self._streams)))
+        return "\n".join(filter(None, (stream.problems() for stream in self.streams)))
 
     def _commits(self) -> int:
         return sum(1 for _ in self._folder.glob("ck-*/commits/[0-9]*"))

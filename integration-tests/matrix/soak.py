@@ -1,0 +1,106 @@
+"""Every source to every sink under random kills, for as long as asked for: ``scripts/soak every``.
+
+Rounds of four streams: each system is read once and written once. In a round, one to four times, more rows are fed and
+the driver with its JVM, one of Spark's Python processes, the Kafka broker or the Cassandra node is killed with SIGKILL
+(a Pravega standalone server forgets everything when it ends, so it is not). What came out is compared with a batch
+computation after each round, and added to ``integration-tests/matrix/seen.json`` and the table in the README.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from conftest import Driver
+from killing import Round, Stream, kill_driver, kill_worker, streams_of
+from systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem, System
+from table import SYSTEMS, Seen
+
+from penstock.dev import LocalServer
+from penstock_cassandra.dev import cassandra_server
+from penstock_kafka.dev import KafkaToolbox, kafka_server
+from penstock_pravega.dev import PravegaToolbox, pravega_server
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+ROWS = 1000
+MOST_KILLS = 4
+
+
+def restart(server: LocalServer, name: str, _: Any, dice: random.Random) -> str:
+    """SIGKILL, and the same server on the same data."""
+    server.kill()
+    time.sleep(dice.uniform(0, 3))
+    server.start()
+    return name
+
+
+def start_in(folder: Path) -> Callable[..., Driver]:
+    """How a driver is started for a round."""
+    return lambda job, **arguments: Driver(folder, job, arguments)
+
+
+def main() -> int:
+    """Returns 1 if anything was lost or doubled."""
+    parser = argparse.ArgumentParser(prog="scripts/soak every", description=__doc__)
+    parser.add_argument("minutes", nargs="?", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=None, help="of what is killed, and when")
+    arguments = parser.parse_args()
+    seed = arguments.seed if arguments.seed is not None else random.randrange(10**6)
+    print(f"--seed {seed}", flush=True)
+    dice, seen = random.Random(seed), Seen(HERE / "seen.json")
+    with tempfile.TemporaryDirectory(prefix="penstock-soak-") as name, ExitStack() as stack:
+        folder = Path(name)
+        kafka = stack.enter_context(kafka_server(folder / "kafka"))
+        cassandra = stack.enter_context(cassandra_server(folder / "cassandra"))
+        pravega = PravegaToolbox(
+            stack.enter_context(pravega_server(folder / "pravega")).address, f"soak-{uuid.uuid4().hex[:8]}"
+        )
+        stack.callback(pravega.close)
+        (folder / "files").mkdir()
+        systems: list[System] = [
+            FileSystem(folder / "files"),
+            KafkaSystem(KafkaToolbox(kafka.address)),
+            CassandraSystem(cassandra.address),
+            PravegaSystem(pravega),
+        ]
+        assert {system.name for system in systems} == set(SYSTEMS)
+        victims = [kill_driver, kill_worker, partial(restart, kafka, "kafka"), partial(restart, cassandra, "cassandra")]
+        end, number = time.monotonic() + arguments.minutes * 60, 0
+        while number < len(systems) or time.monotonic() < end:
+            place = folder / f"round-{number}"
+            place.mkdir()
+            found = one_round(streams_of(systems, number % len(systems)), place, dice, victims, seen)
+            number += 1
+            left = max(0.0, end - time.monotonic()) / 60
+            print(f"round {number}: {found or 'nothing lost, nothing doubled'} ({left:.0f} min left)", flush=True)
+            if found:
+                return 1
+    seen.write_page(ROOT / "README.md")
+    return 0
+
+
+def one_round(streams: list[Stream], place: Path, dice: random.Random, victims: list[Any], seen: Seen) -> str:
+    """What is wrong after it."""
+    matrix = Round(streams, place, start_in(place))
+    for _ in range(dice.randint(1, MOST_KILLS)):
+        matrix.run(dice, victims, ROWS)
+    print(f"  {', '.join(stream.name for stream in streams)}; killed: {', '.join(matrix.killed)}", flush=True)
+    found = matrix.finish(ROWS)
+    seen.add(streams, len(matrix.killed))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
