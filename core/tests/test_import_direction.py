@@ -18,7 +18,7 @@ ALLOWED = {
     "options": {"errors"},
     "serialization": {"errors", "options"},
     "storage": {"errors", "options"},
-    "source": {"errors", "metrics", "serialization"},
+    "source": {"errors", "metrics", "options", "serialization"},
     "sink": {"errors", "metrics", "serialization", "storage"},
     "enrichment": {"errors"},
     "dev": {"errors"},

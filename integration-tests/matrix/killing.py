@@ -17,8 +17,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "soak"))
 
+from processes import python_processes_below
 from systems import Row, System, row_of
-from victims import python_processes_below
 
 __all__ = ["Round", "Stream", "Victim", "kill_driver", "kill_worker", "streams_of"]
 

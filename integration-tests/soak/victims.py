@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from conftest import Driver
 from findings import Findings
+from processes import python_processes_below
 
 from penstock.dev import LocalServer
 
@@ -80,22 +81,3 @@ def restart_broker(broker: LocalServer, down_seconds: float) -> None:
     broker.kill()
     time.sleep(down_seconds)
     broker.start()
-
-
-def python_processes_below(pid: int) -> list[int]:
-    """Python processes that ``pid`` started, by whatever way, without itself; in order of their ids."""
-    parents: dict[int, int] = {}
-    pythons: list[int] = []
-    for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            number = int(folder.name)
-            parents[number] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"python" in (folder / "cmdline").read_bytes().split(b"\0")[0]:
-                pythons.append(number)
-    return sorted(number for number in pythons if number != pid and _is_below(number, pid, parents))
-
-
-def _is_below(number: int, pid: int, parents: dict[int, int]) -> bool:
-    while number in parents and number != pid:
-        number = parents[number]
-    return number == pid

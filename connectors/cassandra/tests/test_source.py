@@ -169,7 +169,7 @@ def test_a_rate_limit_holds(cassandra, orders):
 
 
 def ring(ends_and_hosts):
-    hosts = {end: [SimpleNamespace(address=host) for host in names] for end, names in ends_and_hosts}
+    hosts = {end: [SimpleNamespace(endpoint=host) for host in names] for end, names in ends_and_hosts}
     tokens = SimpleNamespace(
         ring=[SimpleNamespace(value=end) for end in sorted(hosts)],
         get_replicas=lambda keyspace, token: hosts[token.value],

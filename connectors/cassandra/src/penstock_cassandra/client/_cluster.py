@@ -32,7 +32,7 @@ class _Connection(LibevConnection):  # type: ignore[misc]
 
 
 class _NearReplicas(LoadBalancingPolicy):  # type: ignore[misc]
-    """Asks the nodes that a query names first (``replicas``, addresses), of the local data centre; then the others."""
+    """Asks the nodes of the local data centre that a query names (``replicas``, as ``host:port``), then the others."""
 
     def __init__(self, others: LoadBalancingPolicy) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class _NearReplicas(LoadBalancingPolicy):  # type: ignore[misc]
             yield from plan
             return
         hosts = list(plan)
-        near = [host for host in hosts if host.address in wanted]
+        near = [host for host in hosts if str(host.endpoint) in wanted]
         yield from near
         yield from (host for host in hosts if host not in near)
 

@@ -156,7 +156,7 @@ def _grouping(client: Client, options: SinkOptions, plan: WritePlan) -> Grouping
     # By replica needs tokens that NumPy can hold.
     if kind == "replica" and tokens is not None and "Murmur3" in client.metadata.partitioner:
         for token in tokens.ring:
-            replicas = tuple(sorted(str(host.address) for host in tokens.get_replicas(plan.keyspace, token)))
+            replicas = tuple(sorted(str(host.endpoint) for host in tokens.get_replicas(plan.keyspace, token)))
             ends.append(int(token.value))
             sets.append(known.setdefault(replicas, len(known)))
     elif kind == "replica":

@@ -60,7 +60,7 @@ class Ring:
         for token in tokens.ring if tokens is not None else ():
             self._ends.append(int(token.value))
             found = tokens.get_replicas(keyspace, token)
-            self._replicas.append(tuple(str(host.address) for host in found))
+            self._replicas.append(tuple(str(host.endpoint) for host in found))
 
     def pieces(self, after: int, until: int) -> tuple[TokenRange, ...]:
         """The range cut where replicas change; neighbours with the same ones stay together."""

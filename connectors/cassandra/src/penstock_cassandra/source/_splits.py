@@ -12,7 +12,7 @@ __all__ = ["SPLITS", "STATES", "TableState", "TokenRange", "TokenSplit"]
 
 @dataclass(frozen=True)
 class TokenRange:
-    """Rows whose token is above ``after`` and at most ``until``; ``replicas`` are the addresses that hold them."""
+    """Rows whose token is above ``after`` and at most ``until``; ``replicas`` hold them (``host:port``)."""
 
     after: int
     until: int

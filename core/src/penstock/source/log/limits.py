@@ -16,17 +16,21 @@ def take_share(
 ) -> dict[LogPartition, int]:
     """The ends of a batch of at most ``max_records``, each partition in proportion to what waits in it.
 
-    Every partition gets a record, so that none starves (with more partitions than ``max_records`` the batch is larger
-    than it); what is left of the limit is shared, rounded down. Spark's Kafka source rounds each whole share up to one
-    instead, and may exceed the limit by that.
+    The rule of Spark's Kafka source: a partition's share is rounded down, but never below one record, so that none
+    starves (with more partitions than ``max_records`` the batch is larger than it). What so many ones are too much is
+    taken from the largest shares; Spark exceeds its limit there.
     """
     waiting = {partition: ends[partition] - positions[partition] for partition in positions if partition in ends}
     waiting = {partition: records for partition, records in waiting.items() if records > 0}
-    total, partitions = sum(waiting.values()), len(waiting)
+    total = sum(waiting.values())
     if max_records is None or total <= max_records:
         return {partition: ends[partition] for partition in waiting}
-    left, more = max(0, max_records - partitions), max(1, total - partitions)
-    return {p: positions[p] + 1 + left * (records - 1) // more for p, records in waiting.items()}
+    shares = {partition: max(1, max_records * records // total) for partition, records in waiting.items()}
+    over = sum(shares.values()) - max(max_records, len(shares))
+    for partition in sorted(shares, key=lambda p: -shares[p]) if over > 0 else ():
+        less = min(max(0, over), shares[partition] - 1)
+        shares[partition], over = shares[partition] - less, over - less
+    return {partition: positions[partition] + share for partition, share in shares.items()}
 
 
 def cut(ranges: list[LogSplit], min_partitions: int | None, max_records: int | None) -> list[LogSplit]:
