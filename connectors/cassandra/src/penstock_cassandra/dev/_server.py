@@ -10,7 +10,14 @@ from typing import Any, ClassVar
 from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, Place
 from penstock.errors import FatalError, PenstockError, RetriableError
 from penstock_cassandra.client import Client, ConnectionSettings
-from penstock_cassandra.dev._settings import JAVA_OPTIONS, server_settings, write_logging, write_settings
+from penstock_cassandra.dev._settings import (
+    ALONE,
+    JAVA_OPTIONS,
+    JOINING,
+    server_settings,
+    write_logging,
+    write_settings,
+)
 
 __all__ = ["CassandraDevServer", "CassandraServer", "cassandra_server"]
 
@@ -25,7 +32,8 @@ class CassandraDevServer(DevServer):
     """A node of Cassandra 5.0.9. ``settings`` are those of cassandra.yaml that win over ours.
 
     ``heap_mb`` is its heap (it takes 200 MB more). ``connection`` is how :meth:`check` connects, for a server that
-    wants a password or TLS. ``quick_start`` spends less on compiling: right for tests, wrong for measuring.
+    wants a password or TLS. ``quick_start`` spends less on compiling: right for tests, wrong for measuring. ``seed`` is
+    where other nodes reach the one that it joins, as ``host:port``; unset, it is alone.
     """
 
     name: ClassVar[str] = "cassandra"
@@ -43,23 +51,26 @@ class CassandraDevServer(DevServer):
         heap_mb: int = 512,
         quick_start: bool = False,
         connection: Mapping[str, Any] | None = None,
+        seed: str | None = None,
     ) -> None:
         self.settings = dict(settings or {})
         self.heap_mb = heap_mb
         self.quick_start = quick_start
         self.connection = dict(connection or {})
+        self.seed = seed
 
     def command(self, place: Place) -> list[str]:
         """The settings are written anew on every start; data stays."""
         port, storage_port, control_port = place.ports
         (place.folder / "tmp").mkdir(exist_ok=True)
-        settings = server_settings(place.folder, port, storage_port) | self.settings
+        settings = server_settings(place.folder, port, storage_port, self.seed) | self.settings
         write_settings(place.folder / "cassandra.yaml", settings)
         write_logging(place.folder / "logback.xml")
         assert place.jars is not None
         (agent,) = place.jars.glob("jamm-*.jar")
         options = [
             *JAVA_OPTIONS,
+            *(ALONE if self.seed is None else JOINING),
             *(["-XX:TieredStopAtLevel=1"] if self.quick_start else []),
             f"-Xms{self.heap_mb}m",
             f"-Xmx{self.heap_mb}m",

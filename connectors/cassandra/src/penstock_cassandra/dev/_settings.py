@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["JAVA_OPTIONS", "server_settings", "write_logging", "write_settings"]
+__all__ = ["ALONE", "JAVA_OPTIONS", "JOINING", "server_settings", "write_logging", "write_settings"]
 
 _EXPORTED = (
     "java.base/jdk.internal.misc java.base/java.lang.ref java.base/sun.nio.ch "
@@ -22,7 +22,7 @@ _OPENED = (
     "java.rmi/sun.rmi.transport.tcp jdk.management/com.sun.management.internal"
 )
 
-#: Estimates of sizes are renewed often, and a lone node waits for nobody.
+#: Estimates of sizes are renewed often.
 JAVA_OPTIONS = (
     *(option for module in _EXPORTED.split() for option in ("--add-exports", f"{module}=ALL-UNNAMED")),
     *(option for module in _OPENED.split() for option in ("--add-opens", f"{module}=ALL-UNNAMED")),
@@ -33,14 +33,15 @@ JAVA_OPTIONS = (
     "-Djava.net.preferIPv4Stack=true",
     "-Dcassandra-foreground=yes",
     "-Dcassandra.size_recorder_interval=5",
-    "-Dcassandra.ring_delay_ms=100",
-    "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.superuser_setup_delay_ms=0",
 )
+#: A lone node waits for nobody; one that joins others on the same machine, for a moment.
+ALONE = ("-Dcassandra.ring_delay_ms=100", "-Dcassandra.skip_wait_for_gossip_to_settle=0")
+JOINING = ("-Dcassandra.ring_delay_ms=5000", "-Dcassandra.skip_wait_for_gossip_to_settle=2")
 
 
-def server_settings(folder: Path, port: int, storage_port: int) -> dict[str, Any]:
-    """One node on the loopback address, with small caches. Killed at any time, it has what it acknowledged."""
+def server_settings(folder: Path, port: int, storage_port: int, seed: str | None = None) -> dict[str, Any]:
+    """A node on the loopback address, with small caches. Killed at any time, it has what it acknowledged."""
     return {
         "cluster_name": "penstock",
         "num_tokens": 4,
@@ -63,7 +64,7 @@ def server_settings(folder: Path, port: int, storage_port: int) -> dict[str, Any
         "seed_provider": [
             {
                 "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
-                "parameters": [{"seeds": f"127.0.0.1:{storage_port}"}],
+                "parameters": [{"seeds": seed or f"127.0.0.1:{storage_port}"}],
             }
         ],
         "concurrent_reads": 8,
