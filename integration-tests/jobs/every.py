@@ -9,6 +9,7 @@ in ``note``.
 import json
 import os
 import sys
+import time
 
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import window
@@ -36,5 +37,8 @@ for one in spec:
     writer = rows.selectExpr(*sink["columns"]).writeStream.format(sink["format"]).options(**sink["options"])
     writer = writer.queryName(one["name"]).option("checkpointLocation", os.path.abspath(f"ck-{one['name']}"))
     queries.append(writer.trigger(availableNow=True).start())
+    # Spark gives a Python process ten seconds to answer, which is not much if many start at a time.
+    while queries[-1].isActive and queries[-1].lastProgress is None:
+        time.sleep(0.05)
 for query in queries:
     query.awaitTermination()
