@@ -191,6 +191,20 @@ def test_answers_in_another_order(peer):
     assert read_all(OneStore(peer(swapped).address), 0, 4000) == DATA[:4000]
 
 
+def test_who_stops_early_leaves_no_answers_to_the_next(peer):
+    """A short first answer, and two more under way: what the scout of events does when it has seen enough."""
+
+    def short(kind, payload, one):
+        offset, length = asked_for(payload)
+        return segment_read(offset, DATA[offset : offset + min(length, 77)])
+
+    stores = OneStore(peer(short).address)
+    first = RangeReader(stores, "s/t", 0, 0, 5120, chunk=1000)
+    assert bytes(first.read()) == DATA[:77]
+    first.close()
+    assert read_all(stores, 3000, 5120) == DATA[3000:5120]
+
+
 def test_a_broken_connection_goes_on_where_it_was(peer):
     def flaky(kind, payload, one):
         return None if len(one.received) in (3, 5) else honest(kind, payload, one)

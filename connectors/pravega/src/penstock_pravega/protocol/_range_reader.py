@@ -20,6 +20,9 @@ _LEAST = 8
 class RangeReader:
     """The bytes ``start`` to ``end`` of a segment, in order, in pieces of at most 1 MiB. One thread uses it.
 
+    Who stops before the end closes it: answers that are under way would be taken for those to the next question on the
+    same connection.
+
     ``end`` must not be behind the segment's own: a segment store answers to a question about the tail only when
     something is written there. Two requests are under way at a time. Memory: three pieces.
     """
@@ -49,6 +52,12 @@ class RangeReader:
         data = self._stores.persist(self._receive_next, self._stream, self._segment)
         self.at += len(data)
         return data
+
+    def close(self) -> None:
+        """Ends the connection if answers are under way on it, and does nothing else. May be called at any time."""
+        if self._asked:
+            self._asked.clear()
+            self._stores.forget(self._stream, self._segment)
 
     def _receive_next(self) -> bytearray:
         try:

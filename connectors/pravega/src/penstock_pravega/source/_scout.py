@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,17 +59,18 @@ def scout(client: StreamClient, share: Share) -> Marks:
     reader = RangeReader(client.stores, share.stream, share.segment, share.start, share.limit)
     offsets: list[npt.NDArray[np.int64]] = []
     data, base, count = bytearray(), share.start, 0
-    while (piece := reader.read()) is not None:
-        data += piece
-        found = event_offsets(data)
-        offsets.append(base + found[1:])
-        count += len(found) - 1
-        base += int(found[-1])
-        del data[: int(found[-1])]
-        over_bytes = share.max_bytes is not None and base - share.start > share.max_bytes
-        over_rows = share.max_rows is not None and count > share.max_rows
-        if count and (over_bytes or over_rows):
-            break
+    with closing(reader):  # mostly before its end
+        while (piece := reader.read()) is not None:
+            data += piece
+            found = event_offsets(data)
+            offsets.append(base + found[1:])
+            count += len(found) - 1
+            base += int(found[-1])
+            del data[: int(found[-1])]
+            over_bytes = share.max_bytes is not None and base - share.start > share.max_bytes
+            over_rows = share.max_rows is not None and count > share.max_rows
+            if count and (over_bytes or over_rows):
+                break
     marks = np.concatenate(offsets) if offsets else np.zeros(0, np.int64)
     counts = np.arange(1, len(marks) + 1, dtype=np.int64)
     step = -(-len(marks) // _MOST_MARKS) or 1
