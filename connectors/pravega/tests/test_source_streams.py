@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections import Counter, defaultdict
 
@@ -181,6 +182,20 @@ def test_limits(pravega, pravega_source, limit, most):
     sizes = [sum(len(value) + 8 for value in one) if "Bytes" in limit else len(one) for one in batches]
     assert max(sizes) <= most and len(sizes) <= 2 * sum(sizes) / most + 2
     assert Counter(chained(batches)) == Counter(values(0, 200))
+
+
+def test_looking_ahead_leaves_no_connections(pravega, pravega_source):
+    """Each look is a thread's own: what it opens ends with it."""
+    stream = pravega.create_stream(segments=2)
+    pravega.write(stream, events(0, 600))
+    source = pravega_source(stream=stream, startingStreamCut="head", maxRowsPerTrigger=10)
+    with source.enumerator() as enumerator:
+        limits, taken, opened = source.source.read_limits(), 0, []
+        while splits := enumerator.take_batch(limits):
+            taken += len(splits)
+            source.coordinator.await_handlers(lambda: False, 20)
+            opened.append(len(os.listdir("/proc/self/fd")))
+    assert taken > 60 and opened[-1] - opened[5] < 6, opened
 
 
 def test_a_limit_lets_at_least_one_event_through(pravega, pravega_source):

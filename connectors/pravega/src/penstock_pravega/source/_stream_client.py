@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from penstock_pravega.protocol import ControllerSettings, KeyRange, NoSuchSegment, SegmentInfo, SegmentStores, epoch_of
 
 __all__ = ["StreamClient"]
+
+AnswerT = TypeVar("AnswerT")
 
 
 class StreamClient:
@@ -69,9 +72,19 @@ class StreamClient:
         """The keys that a segment takes."""
         return self.stores.controller.epoch_segments(*_parts(stream), epoch_of(segment)).get(segment)
 
+    def apart(self, question: Callable[[], AnswerT]) -> AnswerT:
+        """The answer, by connections that end with it: for a thread that asks once."""
+        try:
+            return question()
+        finally:
+            stores = self._local.__dict__.pop("stores", None)
+            if stores is not None:
+                self._opened.remove(stores)
+                stores.close()
+
     def close(self) -> None:
         """Ends the connections."""
-        for stores in self._opened:
+        for stores in list(self._opened):
             stores.close()
 
 
