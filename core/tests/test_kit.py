@@ -229,6 +229,7 @@ class Sending(TableConnector):
 
 class TestWriteAhead(SqlSuite):
     connector = Sending
+    many = 2_000  # a row is a segment here, and each is made durable
 
 
 class LaterRecordingSink(WriteAheadSink):
@@ -250,6 +251,7 @@ class SendingWithAWindow(TableConnector):
 
 class TestWriteAheadWithAWindow(SqlSuite):
     connector = SendingWithAWindow
+    many = 2_000
 
 
 class PlainSink(Sink):
