@@ -16,6 +16,7 @@ DEMO = Path(__file__).parents[1] / "examples" / "kafka_windows" / "demo.py"
 @pytest.mark.timeout(2400)
 def test_windowed_counts_killed_and_resumed(kafka):
     environment = dict(os.environ, PENSTOCK_KAFKA_ADDRESS=kafka.address, SPARK_LOCAL_IP="127.0.0.1")
-    done = subprocess.run([sys.executable, str(DEMO)], env=environment, capture_output=True, text=True, timeout=800)
+    command = [sys.executable, str(DEMO), "--kills", "2", "--feed-seconds", "20"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "lost=0 doubled=0" in done.stdout
