@@ -26,11 +26,6 @@ class CassandraCluster:
             self.servers.append(CassandraServer(node, Path(folder) / str(number)))
         self._running = ExitStack()
 
-    @property
-    def addresses(self) -> list[str]:
-        """Of each node, for clients."""
-        return [server.address for server in self.servers]
-
     def __enter__(self) -> CassandraCluster:
         """Starts one after the other, since they join one by one (15 to 40 s each)."""
         with ExitStack() as started:

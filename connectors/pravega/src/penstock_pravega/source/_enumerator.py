@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 from penstock.errors import PenstockError, RetriableError
 from penstock.source import EnumeratorContext, ReadLimits, SplitEnumerator
@@ -22,6 +23,7 @@ _log = logging.getLogger("penstock.source")
 _FIRST_LOOK_MS = 120_000
 
 Place = tuple[str, int]
+AnswerT = TypeVar("AnswerT")
 
 
 class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
@@ -83,7 +85,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
     def start(self) -> None:
         """See the contract. A bounded read looks in :meth:`prepare_for_available_now`."""
         if not self._bounded and not self._begun:
-            self._context.call_async(lambda: self._client.apart(self._first_look), self._on_first_look)
+            self._ask_apart(self._first_look, self._on_first_look)
 
     def close(self) -> None:
         """See the contract."""
@@ -122,7 +124,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
             self._context.await_handlers(lambda: self._begun or self._failure is not None, _FIRST_LOOK_MS)
         if self._failure is not None:
             failure, self._failure = self._failure, None
-            self._context.call_async(lambda: self._client.apart(self._first_look), self._on_first_look)
+            self._ask_apart(self._first_look, self._on_first_look)
             raise failure
         if not self._begun:
             raise RetriableError(f"no answer about the streams within {_FIRST_LOOK_MS // 1000} s")
@@ -231,8 +233,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
             else:  # sealed for good, or a scaling on its way
                 self._ask_again_at[place] = time.monotonic() + self._options.discovery_interval_ms / 1000
 
-        client = self._client
-        self._context.call_async(lambda: client.apart(lambda: client.successors(stream, segment)), on_answer)
+        self._ask_apart(lambda: self._client.successors(stream, segment), on_answer)
 
     def _waiting(self) -> Iterator[SegmentRange]:
         """Everything that may be read now. Segments of the same cut in the order of their numbers."""
@@ -279,8 +280,13 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
                 elif not isinstance(error, PenstockError):
                     _log.warning("reading ahead in %s failed: %s", place[0], error)
 
-            look = partial(scout, self._client, share)
-            self._context.call_async(partial(self._client.apart, look), on_marks)
+            self._ask_apart(partial(scout, self._client, share), on_marks)
+
+    def _ask_apart(
+        self, question: Callable[[], AnswerT], on_answer: Callable[[AnswerT | None, BaseException | None], None]
+    ) -> None:
+        """In the background: a thread that asks once, by connections that end with it."""
+        self._context.call_async(lambda: self._client.apart(question), on_answer)
 
     def add_splits_back(self, splits: Sequence[SegmentRange]) -> None:
         """See the contract."""

@@ -208,12 +208,13 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
 
     def _look_ahead(self, max_records: int | None) -> None:
         """While the batch is read, for the next one."""
-        alignment, positions, ends, more = self._alignment, dict(self._positions), self._limits(), self._more_may_come
-        if alignment is not None:
-            self._context.call_async(
-                lambda: alignment.look_ahead(positions, ends, max_records, more_may_come=more),
-                _note_failed_look,
-            )
+        alignment = self._alignment
+        if alignment is None:
+            return
+        positions, ends, more = dict(self._positions), self._limits(), self._more_may_come
+        self._context.call_async(
+            lambda: alignment.look_ahead(positions, ends, max_records, more_may_come=more), _note_failed_look
+        )
 
     @property
     def _more_may_come(self) -> bool:

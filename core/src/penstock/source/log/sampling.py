@@ -42,10 +42,10 @@ class RecordSampler:
 
     def sample(self, ranges: Mapping[LogPartition, tuple[int, int]]) -> dict[LogPartition, Sample]:
         """Of each partition the records from the first position (inclusive) to the second (exclusive)."""
-        splits = {f"{p}": LogSplit(p.stream, p.partition, start, end) for p, (start, end) in ranges.items()}
-        by_id = {split.split_id: split for split in splits.values()}
-        rows = self._read(by_id)
-        return {split.log_partition: self._sample_of(rows[split_id]) for split_id, split in by_id.items()}
+        found = (LogSplit(p.stream, p.partition, start, end) for p, (start, end) in ranges.items())
+        splits = {split.split_id: split for split in found}
+        rows = self._read(splits)
+        return {split.log_partition: self._sample_of(rows[split_id]) for split_id, split in splits.items()}
 
     def _read(self, splits: Mapping[str, LogSplit]) -> dict[str, list[pa.RecordBatch]]:
         context = ReaderContext(self._schema, Metrics())
