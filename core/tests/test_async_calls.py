@@ -201,9 +201,9 @@ def test_one_failure_ends_the_calls_that_are_under_way(enrich):
 def test_the_cache_asks_once_and_forgets(enrich):
     service = Service(0.01)
     assert enrich(service, [[1, 2, 1, 1], [2, 3]], cache_rows=10, token="cached") == squares([1, 2, 1, 1, 2, 3])
-    assert service.calls == [1, 2, 3]
+    assert sorted(service.calls) == [1, 2, 3]  # two batches call at a time: either may be the first
     enrich(service, [[3, 1]], cache_rows=10, token="cached")
-    assert service.calls == [1, 2, 3]
+    assert sorted(service.calls) == [1, 2, 3]
     # The least used goes when it is full, and what is too old; failures are not kept.
     service = Service()
     enrich(service, [[1], [2], [1], [3], [1], [2]], cache_rows=2, capacity=1)

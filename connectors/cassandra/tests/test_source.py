@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
 from penstock_cassandra import CassandraConnector
+from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.dev import cassandra_server
 from penstock_cassandra.source import TableState, TokenRange, TokenSplit
 from penstock_cassandra.source._cql import parse_select, split_conditions
@@ -65,6 +67,17 @@ ROWS = sorted((shop, number) for shop in range(200) for number in range(5))
 
 def keys(rows):
     return sorted((row["shop"], row["number"]) for row in rows)
+
+
+def test_what_another_client_has_just_made_is_found(cassandra):
+    shared_client(source_of(cassandra, table="none").options.connection)  # open when the keyspace is made
+    keyspace = f"{cassandra.keyspace}_new"
+    other = Client(replace(cassandra.settings, request_timeout_s=100))
+    other.rows(f"create keyspace {keyspace} with replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
+    other.rows(f"create table {keyspace}.t (id int primary key)")
+    other.close()
+    assert read(source_of(cassandra, keyspace=keyspace, table="t")) == []
+    cassandra.cql(f"drop keyspace {keyspace}")
 
 
 @pytest.mark.parametrize("splits", [1, 2, 7, 64])

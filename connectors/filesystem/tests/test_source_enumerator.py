@@ -234,8 +234,9 @@ def test_files_below_the_edge_count_as_read_where_that_cannot_be_told(late_strea
     for i in range(1000):
         (s.directory / f"f{i:04}").unlink()
     s.put("late2", 901)
-    assert stream(s.stored(), maxTrackedFiles=1000, lateFiles="read").take() == []
-    assert "2 file(s) at or below the edge are taken as read" in caplog.text
+    # A sketch that is too full may still tell of a few: which ones depends on the paths.
+    assert names(stream(s.stored(), maxTrackedFiles=1000, lateFiles="read").take()) in ([], ["late2"])
+    assert "the edge are taken as read unless they are named below" in caplog.text
 
 
 def test_a_late_file_that_changes_is_read_once(late_stream):

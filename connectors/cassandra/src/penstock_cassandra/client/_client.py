@@ -73,6 +73,16 @@ class Client:
         """The driver's view of the schema and the ring."""
         return self._cluster.metadata
 
+    def keyspace(self, name: str) -> Any:
+        """The driver's metadata of a keyspace, ``None`` if the cluster has none of that name.
+
+        The driver hears of a new one some seconds late, so it is asked for before it is said not to be there.
+        """
+        if name not in self.metadata.keyspaces:
+            with cassandra_errors(f"keyspace {name}"):
+                self._cluster.refresh_keyspace_metadata(name)
+        return self.metadata.keyspaces.get(name)
+
     def refresh_schema(self, keyspace: str, table: str) -> None:
         """Looks at a table's definition anew."""
         with cassandra_errors(f"table {keyspace}.{table}"):

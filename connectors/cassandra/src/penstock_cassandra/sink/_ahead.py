@@ -99,7 +99,7 @@ class SentTable(CheckpointCommitter):
 
     def create(self) -> None:
         """Makes the table unless it is there."""
-        known = self._client.metadata.keyspaces.get(self._keyspace)
+        known = self._client.keyspace(self._keyspace)
         if known is None:
             raise BadConfigurationError(f"the cluster has no keyspace '{self._keyspace}' (option 'checkpointKeyspace')")
         if _TABLE not in known.tables:

@@ -81,8 +81,7 @@ def table_of(client: Client, keyspace: str, table: str) -> Any:
     """The driver's metadata of a table. Raises BadConfigurationError if there is none."""
     from penstock.options import nearest_hint
 
-    client.metadata  # noqa: B018 - may raise
-    known = client.metadata.keyspaces.get(keyspace)
+    known = client.keyspace(keyspace)
     if known is None:
         near = nearest_hint(keyspace, client.metadata.keyspaces)
         raise BadConfigurationError(f"the cluster has no keyspace '{keyspace}'{near}")

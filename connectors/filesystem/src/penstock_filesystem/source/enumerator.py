@@ -172,7 +172,8 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
         paths, complete = self._seen.find_late([file.path for file in files])
         if not complete:
             _LOG.warning(
-                "%d file(s) at or below the edge are taken as read: too many were removed, or came late, to tell",
+                "%d file(s) at or below the edge are taken as read unless they are named below: "
+                "too many were removed, or came late, to tell",
                 len(files),
             )
         wanted = set(paths)
