@@ -331,6 +331,12 @@ class Cassandra:
         for number in ids:
             self._client.rows(f"insert into {self.keyspace}.{table} (id) values (?)", (number,))
 
+    def set(self, table: str, column: str, values: dict[int, str]) -> None:
+        """The column of the rows with these ids."""
+        for number, value in values.items():
+            statement = f"update {self.keyspace}.{table} set {column} = ? where id = ?"
+            self._client.rows(statement, (value, number))
+
     def rows(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
         return self._client.rows(f"select {columns} from {self.keyspace}.{table}")
 

@@ -20,13 +20,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "soak"))
 from processes import python_processes_below
 from systems import Row, System, row_of
 
-__all__ = ["Round", "Stream", "Victim", "kill_driver", "kill_worker", "streams_of"]
+__all__ = ["Outcome", "Round", "Stream", "Victim", "kill_driver", "kill_executor", "kill_worker", "streams_of"]
 
 WINDOW_S, DELAY_S = 60, 300
 #: Of a driver that is not killed.
 MOST_STARTS = 3
 #: Kills something once; gives its name for the record, or nothing if it was not there.
 Victim = Callable[[Any, random.Random], str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is there beside what a batch computation gives."""
+
+    lost: Counter[Row]
+    repeated: Counter[Row]
+    strange: Counter[Row]
 
 
 @dataclass
@@ -36,6 +45,7 @@ class Stream:
     source: System
     sink: System
     windows: bool
+    delivery: str
     origin: str
     target: str
     fed: int = 0
@@ -60,21 +70,25 @@ class Stream:
         closed = max(at for _, at, _ in rows) - DELAY_S
         return Counter((start, start, str(n)) for start, n in counts.items() if start + WINDOW_S <= closed)
 
-    def differences(self) -> tuple[Counter[Row], Counter[Row]]:
-        """The rows that are missing, and those that are there too often or should not be there."""
+    def outcome(self) -> Outcome:
+        """Of what anybody sees now."""
         expected, found = self.expected(), self.sink.rows(self.target)
-        return expected - found, found - expected
+        more = found - expected
+        repeated = Counter({row: count for row, count in more.items() if row in expected})
+        return Outcome(expected - found, repeated, more - repeated)
 
     def problems(self) -> str:
-        """The same in words; empty if nothing is."""
-        lost, more = self.differences()
-        if not lost and not more:
-            return ""
-        return f"{self.name}: lost {lost.total()} {list(lost)[:3]}, doubled or strange {more.total()} {list(more)[:3]}"
+        """What breaks the promise, in words; empty if nothing does."""
+        found = self.outcome()
+        wrong = {"lost": found.lost, "strange": found.strange}
+        if self.delivery == "exactly-once":
+            wrong["doubled"] = found.repeated
+        words = [f"{name} {rows.total()} {list(rows)[:3]}" for name, rows in wrong.items() if rows]
+        return f"{self.name}, {self.delivery}: {', '.join(words)}" if words else ""
 
     def spec(self) -> dict[str, Any]:
         """For the job."""
-        source, sink = self.source.source(self.origin), self.sink.sink(self.target)
+        source, sink = self.source.source(self.origin), self.sink.sink(self.target, self.delivery)
         return {"name": self.name, "source": source, "sink": sink, "windows": self.windows}
 
 
@@ -82,11 +96,21 @@ class Stream:
 WINDOWS = {("files", "kafka"), ("kafka", "pravega"), ("pravega", "cassandra"), ("kafka", "files")}
 
 
-def streams_of(systems: Sequence[System], shift: int) -> list[Stream]:
-    """Four streams: each system is read by one and written by one, the sink ``shift`` places behind the source."""
+def streams_of(systems: Sequence[System], shift: int, delivery: str = "exactly-once") -> list[Stream]:
+    """Four streams: each system is read by one and written by one, the sink ``shift`` places behind the source.
+
+    A sink that has no such delivery keeps its own.
+    """
     pairs = [(source, systems[(number + shift) % len(systems)]) for number, source in enumerate(systems)]
     return [
-        Stream(source, sink, (source.name, sink.name) in WINDOWS, source.new_place(), sink.new_place())
+        Stream(
+            source,
+            sink,
+            windows=(source.name, sink.name) in WINDOWS,
+            delivery=delivery if delivery in sink.deliveries else sink.deliveries[0],
+            origin=source.new_place(),
+            target=sink.new_place(),
+        )
         for source, sink in pairs
     ]
 
@@ -139,6 +163,16 @@ def kill_driver(driver: Any, dice: random.Random) -> str:
     """The driver with its JVM."""
     driver.kill()
     return "driver"
+
+
+def kill_executor(cluster: Any, driver: Any, dice: random.Random) -> str:
+    """One of a standalone cluster's executors, with its Python workers."""
+    executors = cluster.executors()
+    if not executors:
+        return ""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(dice.choice(executors), signal.SIGKILL)
+    return "executor"
 
 
 def kill_worker(driver: Any, dice: random.Random) -> str:

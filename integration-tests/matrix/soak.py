@@ -1,9 +1,10 @@
 """Every source to every sink under random kills, for as long as asked for: ``scripts/soak every``.
 
-Rounds of four streams: each system is read once and written once. In a round, one to four times, more rows are fed and
-the driver with its JVM, one of Spark's Python processes, the Kafka broker or the Cassandra node is killed with SIGKILL
-(a Pravega standalone server forgets everything when it ends, so it is not). What came out is compared with a batch
-computation after each round, and added to ``integration-tests/matrix/seen.json`` and the table in the README.
+Rounds of four streams, each system read once and written once, in turn: exactly once in one process, exactly once on a
+standalone cluster with two executors, and at least once. In a round, one to four times, more rows are fed and the
+driver with its JVM, an executor, one of Spark's Python processes, the Kafka broker or the Cassandra node is killed with
+SIGKILL (a Pravega standalone server forgets everything when it ends, so it is not). What came out is compared with a
+batch computation after each round, and added to ``integration-tests/matrix/seen.json`` and the table in the README.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from conftest import Driver
-from killing import Round, Stream, kill_driver, kill_worker, streams_of
+from conftest import Cluster, Driver
+from killing import Round, kill_driver, kill_executor, kill_worker, streams_of
 from systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem, System
 from table import SYSTEMS, Seen
 
@@ -36,6 +37,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ROWS = 1000
 MOST_KILLS = 4
+#: Delivery, and whether on the cluster; the four shifts of each.
+KINDS = [("exactly-once", False), ("exactly-once", True), ("at-least-once", False)]
 
 
 def restart(server: LocalServer, name: str, _: Any, dice: random.Random) -> str:
@@ -76,12 +79,20 @@ def main() -> int:
             PravegaSystem(pravega),
         ]
         assert {system.name for system in systems} == set(SYSTEMS)
-        victims = [kill_driver, kill_worker, partial(restart, kafka, "kafka"), partial(restart, cassandra, "cassandra")]
+        servers = [partial(restart, kafka, "kafka"), partial(restart, cassandra, "cassandra")]
         end, number = time.monotonic() + arguments.minutes * 60, 0
-        while number < len(systems) or time.monotonic() < end:
+        while number < len(systems) * len(KINDS) or time.monotonic() < end:
             place = folder / f"round-{number}"
             place.mkdir()
-            found = one_round(streams_of(systems, number % len(systems)), place, dice, victims, seen)
+            delivery, on_cluster = KINDS[number // len(systems) % len(KINDS)]
+            streams = streams_of(systems, number % len(systems), delivery)
+            with ExitStack() as round_stack:
+                victims, job = [kill_driver, kill_worker, *servers], {}
+                if on_cluster:
+                    cluster = Cluster(place)
+                    round_stack.callback(cluster.stop)
+                    victims[1], job = partial(kill_executor, cluster), {"master": cluster.url}
+                found = one_round(Round(streams, place, start_in(place), **job), dice, victims, seen)
             number += 1
             left = max(0.0, end - time.monotonic()) / 60
             print(f"round {number}: {found or 'nothing lost, nothing doubled'} ({left:.0f} min left)", flush=True)
@@ -91,14 +102,14 @@ def main() -> int:
     return 0
 
 
-def one_round(streams: list[Stream], place: Path, dice: random.Random, victims: list[Any], seen: Seen) -> str:
+def one_round(matrix: Round, dice: random.Random, victims: list[Any], seen: Seen) -> str:
     """What is wrong after it."""
-    matrix = Round(streams, place, start_in(place))
     for _ in range(dice.randint(1, MOST_KILLS)):
         matrix.run(dice, victims, ROWS)
-    print(f"  {', '.join(stream.name for stream in streams)}; killed: {', '.join(matrix.killed)}", flush=True)
+    names = ", ".join(f"{stream.name} ({stream.delivery})" for stream in matrix.streams)
+    print(f"  {names}; killed: {', '.join(matrix.killed)}", flush=True)
     found = matrix.finish(ROWS)
-    seen.add(streams, len(matrix.killed))
+    seen.add(matrix.streams, len(matrix.killed))
     return found
 
 

@@ -50,6 +50,8 @@ class System(ABC):
     name: str
     #: Whether a stream goes on with what is added after its first run.
     grows = True
+    #: What its sink can promise.
+    deliveries: tuple[str, ...] = ("exactly-once", "at-least-once")
 
     @abstractmethod
     def new_place(self) -> str:
@@ -64,8 +66,8 @@ class System(ABC):
         """How a stream reads it, some hundred rows a batch."""
 
     @abstractmethod
-    def sink(self, place: str) -> dict[str, Any]:
-        """How a stream writes it, exactly once."""
+    def sink(self, place: str, delivery: str) -> dict[str, Any]:
+        """How a stream writes it, with one of the ``deliveries``."""
 
     @abstractmethod
     def rows(self, place: str) -> Counter[Row]:
@@ -76,6 +78,7 @@ class FileSystem(System):
     """CSV files in, Parquet files out."""
 
     name = "files"
+    deliveries = ("exactly-once",)
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -99,7 +102,7 @@ class FileSystem(System):
         options = {"path": place, "format": "csv", "header": "true", "maxFilesPerTrigger": "4"}
         return {"format": "penstock.filesystem", "options": options, "schema": ROW, "columns": []}
 
-    def sink(self, place: str) -> dict[str, Any]:
+    def sink(self, place: str, delivery: str) -> dict[str, Any]:
         return {"format": "penstock.filesystem", "options": {"path": place, "format": "parquet"}, "columns": ["*"]}
 
     def rows(self, place: str) -> Counter[Row]:
@@ -132,8 +135,8 @@ class KafkaSystem(System):
         options = {"subscribe": place, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "200", **self._where}
         return {"format": "penstock.kafka", "options": options, "columns": _FROM_JSON}
 
-    def sink(self, place: str) -> dict[str, Any]:
-        options = {"topic": place, "delivery": "exactly-once", **self._where}
+    def sink(self, place: str, delivery: str) -> dict[str, Any]:
+        options = {"topic": place, "delivery": delivery, **self._where}
         return {"format": "penstock.kafka", "options": options, "columns": ["to_json(struct(*)) as value"]}
 
     @property
@@ -162,8 +165,8 @@ class PravegaSystem(System):
         options = {"stream": place, "startingStreamCut": "head", "maxRowsPerTrigger": "200", **self._where}
         return {"format": "penstock.pravega", "options": options, "columns": _FROM_JSON}
 
-    def sink(self, place: str) -> dict[str, Any]:
-        options = {"stream": place, "delivery": "exactly-once", **self._where}
+    def sink(self, place: str, delivery: str) -> dict[str, Any]:
+        options = {"stream": place, "delivery": delivery, **self._where}
         columns = ["string(id) as routing_key", "encode(to_json(struct(id, at, note)), 'utf-8') as value"]
         return {"format": "penstock.pravega", "options": options, "columns": columns}
 
@@ -204,8 +207,9 @@ class CassandraSystem(System):
         options = {"table": place, "splits": "12", "maxSplitsPerTrigger": "3", **self._where}
         return {"format": "penstock.cassandra", "options": options, "columns": [["id", "at", "note"]]}
 
-    def sink(self, place: str) -> dict[str, Any]:
-        return {"format": "penstock.cassandra", "options": {"table": place, **self._where}, "columns": ["*"]}
+    def sink(self, place: str, delivery: str) -> dict[str, Any]:
+        options = {"table": place, "delivery": delivery, **self._where}
+        return {"format": "penstock.cassandra", "options": options, "columns": ["*"]}
 
     @property
     def _where(self) -> dict[str, str]:

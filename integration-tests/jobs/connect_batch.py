@@ -1,0 +1,53 @@
+"""What a session over Spark Connect is used for beside streams, as one line of JSON; ``key=value`` arguments: server,
+in (CSV files), out (a directory), and where a Cassandra node is: host, port, keyspace, table.
+"""
+
+import json
+import sys
+
+from pyspark.sql import SparkSession, functions
+
+import penstock
+from penstock_cassandra import Lookup
+
+arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
+spark = SparkSession.builder.remote(arguments["server"]).getOrCreate()
+done = penstock.register(spark)
+
+
+async def square(row):
+    return {"square": row["id"] ** 2}
+
+
+def refused(*options):
+    reader = spark.read.format("penstock.filesystem").option("path", arguments["in"])
+    for name, value in options:
+        reader = reader.option(name, value)
+    try:
+        reader.load().collect()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+files = spark.read.format("penstock.filesystem").schema("id long, at string, note string")
+files = files.option("path", arguments["in"]).option("format", "csv").option("header", "true").load()
+target = {"path": arguments["out"], "format": "parquet"}
+files.write.format("penstock.filesystem").options(**target).mode("append").save()
+place = {name: arguments[name] for name in ("host", "port", "keyspace", "table")}
+table = Lookup(place, on={"id": "id"}, columns=["name"])
+named = penstock.enrich(files, table).where("name is not null").select("id", "name").orderBy("id")
+counts = penstock.enrich_async(files, square, "square long", on=["id"]).agg(functions.sum("square"))
+print(
+    json.dumps(
+        {
+            "formats": done.formats,
+            "read": files.where("id < 7").count(),
+            "written": spark.read.format("penstock.filesystem").options(**target).load().count(),
+            "called": counts.first()[0],
+            "found": [list(row) for row in named.collect()],
+            "misspelt": refused(("format", "csv"), ("maxFilesPerTriger", "1")),
+            "counters": done.metrics(),
+        }
+    )
+)
