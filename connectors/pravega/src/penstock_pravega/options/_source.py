@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues
+from penstock.source.event_time import EventTimeSettings, event_time_options
 from penstock_pravega.options._connection import (
     CONNECTION_OPTIONS,
     connection_settings,
@@ -67,6 +68,7 @@ SOURCE_OPTIONS = OptionSet(
             "fail",
             ("fail", "null"),
         ),
+        *event_time_options(None),
     ]
 )
 
@@ -88,6 +90,7 @@ class SourceOptions:
     include_position: bool
     format: FormatSettings
     fail_on_bad: bool
+    event_time: EventTimeSettings | None
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SourceOptions:
@@ -108,4 +111,5 @@ class SourceOptions:
             include_position=values["includePosition"],
             format=FormatSettings.from_values(values),
             fail_on_bad=values["badRecords"] == "fail",
+            event_time=EventTimeSettings.from_values(values),
         )

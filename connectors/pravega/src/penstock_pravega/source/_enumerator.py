@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.errors import PenstockError, RetriableError
 from penstock.source import EnumeratorContext, ReadLimits, SplitEnumerator
 from penstock.source.log import LossPolicy
 from penstock_pravega.options import CutPosition, SourceOptions
+from penstock_pravega.source._alignment import Place, SegmentAlignment
+from penstock_pravega.source._event_times import EventTimer
 from penstock_pravega.source._progress import StreamProgress
 from penstock_pravega.source._scout import Marks, Share, scout
 from penstock_pravega.source._split import Cuts, PravegaState, SegmentRange
@@ -22,7 +25,9 @@ __all__ = ["PravegaEnumerator"]
 _log = logging.getLogger("penstock.source")
 _FIRST_LOOK_MS = 120_000
 
-Place = tuple[str, int]
+#: Read ahead for a micro-batch without a limit, where segments are kept together in event time.
+_UNLIMITED_BYTES = 64 << 20
+
 AnswerT = TypeVar("AnswerT")
 
 
@@ -32,7 +37,8 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
     Where the segments of the cut end is asked for each micro-batch. What replaced a segment is looked for in the
     background once it was read to its end, and read in a later micro-batch than that end. With a limit, ranges are cut
     where an event ends, in proportion to the bytes that wait in each segment; where that is, is looked for in the
-    background as well, for the micro-batch to come.
+    background as well, for the micro-batch to come. With ``make_timer``, what is read ahead also tells event times, and
+    segments are kept together in them.
     """
 
     def __init__(
@@ -43,11 +49,14 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         checkpoint: PravegaState | None,
         *,
         bounded: bool = False,
+        make_timer: Callable[[], EventTimer] | None = None,
     ) -> None:
         self._context = context
         self._client = client
         self._options = options
         self._bounded = bounded
+        self._make_timer = make_timer
+        self._alignment = SegmentAlignment(options.event_time) if make_timer and options.event_time else None
         self._losses = LossPolicy(fail=options.fail_on_data_loss, metrics=context.metrics)
         self._streams: dict[str, StreamProgress] = {}
         self._stops: Cuts | None = None
@@ -187,8 +196,10 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         self._await_first_look()
         for stream, progress in self._streams.items():
             self._look(stream, progress)
+        if self._alignment is not None and limits.max_bytes is None and limits.max_records is None:
+            limits = replace(limits, max_bytes=_UNLIMITED_BYTES)
         waiting = list(self._waiting())
-        splits = self._shared_out(waiting, limits)
+        splits = self._shared_out(waiting, limits) if self._alignment is None else self._aligned(waiting, limits)
         for split in splits:
             self._streams[split.stream].cut[split.segment] = split.end
         if limits.max_bytes is not None or limits.max_records is not None:
@@ -251,15 +262,37 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
             return waiting
         splits = []
         for share in _shares(waiting, limits):
-            place = (share.stream, share.segment)
-            marks = self._marks.get(place)
-            end = None if marks is None else marks.end_of(share)
-            if end is None:
-                self._marks[place] = scout(self._client, share)
-                end = self._marks[place].end_of(share)
-            if end is not None:
-                splits.append(SegmentRange(share.stream, share.segment, share.start, end))
+            if (marks := self._read_ahead(share)) is not None:
+                splits.append(SegmentRange(share.stream, share.segment, share.start, int(marks.offsets[-1])))
         return splits
+
+    def _aligned(self, waiting: list[SegmentRange], limits: ReadLimits) -> list[SegmentRange]:
+        assert self._alignment is not None
+        shares = {(share.stream, share.segment): share for share in (_shares(waiting, limits) if waiting else ())}
+        ahead = {place: marks for place, share in shares.items() if (marks := self._read_ahead(share)) is not None}
+        ends = {
+            (stream, segment): info.end
+            for stream, progress in self._streams.items()
+            for segment, info in progress.infos.items()
+            if segment in progress.cut
+        }
+        # What a run or the stream ends with is read, however far apart it is.
+        more_may_come = self._fixed_ends is None and self._stops is None
+        chosen = self._alignment.choose(ahead, ends, more_may_come=more_may_come)
+        return [SegmentRange(*place, shares[place].start, end) for place, end in sorted(chosen.items())]
+
+    def _read_ahead(self, share: Share) -> Marks | None:
+        """The marks up to where ``share`` ends: known already, as a rule. ``None`` if not one event is whole."""
+        place = (share.stream, share.segment)
+        if (found := self._known_ahead(share)) is None:
+            self._marks[place] = scout(self._client, share, self._make_timer)
+            found = self._marks[place].until(share)
+        return found
+
+    def _known_ahead(self, share: Share) -> Marks | None:
+        marks = self._marks.get((share.stream, share.segment))
+        behind = None if marks is None else marks.after(share.start)
+        return None if behind is None else behind.until(share)
 
     def _scout_ahead(self, taken: Sequence[SegmentRange], limits: ReadLimits) -> None:
         """Looks in the background where the ranges of the next micro-batch may end."""
@@ -268,8 +301,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         self._marks = {place: marks for place, marks in self._marks.items() if place in places}
         for share in _shares(waiting, limits) if waiting and taken else ():
             place = (share.stream, share.segment)
-            marks = self._marks.get(place)
-            if place in self._scouting or (marks is not None and marks.end_of(share) is not None):
+            if place in self._scouting or self._known_ahead(share) is not None:
                 continue
             self._scouting.add(place)
 
@@ -280,7 +312,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
                 elif not isinstance(error, PenstockError):
                     _log.warning("reading ahead in %s failed: %s", place[0], error)
 
-            self._ask_apart(partial(scout, self._client, share), on_marks)
+            self._ask_apart(partial(scout, self._client, share, self._make_timer), on_marks)
 
     def _ask_apart(
         self, question: Callable[[], AnswerT], on_answer: Callable[[AnswerT | None, BaseException | None], None]
@@ -294,6 +326,10 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
             cut = self._streams[split.stream].cut
             cut[split.segment] = min(cut.get(split.segment, split.start), split.start)
             self._changed = True
+
+    def describe_event_time(self) -> dict[str, Any]:
+        """See the contract; empty if segments are not aligned."""
+        return {} if self._alignment is None else self._alignment.describe()
 
     def describe_backlog(self) -> dict[str, int]:
         """``bytes`` waiting in all, and by stream, as of the last micro-batch."""

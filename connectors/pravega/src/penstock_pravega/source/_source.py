@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source
 from penstock_pravega.options import SourceOptions
 from penstock_pravega.source._emitter import PravegaEmitter
 from penstock_pravega.source._enumerator import PravegaEnumerator
+from penstock_pravega.source._event_times import EventTimer
 from penstock_pravega.source._schema import event_schema, validate
 from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
 from penstock_pravega.source._split_reader import PravegaSplitReader
@@ -61,11 +63,17 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
         decoder = self._create_decoder(schema.field("value").type) if "value" in schema.names else None
         validate(schema, self._schema(decoder))
         self._decoder = decoder
+        if self._options.event_time is not None:
+            self._options.event_time.check(self._schema(self._decoder_for_times()))
 
     def _create_decoder(self, wanted: pa.DataType | None) -> RecordDecoder | None:
         """``None`` for bytes as they are."""
         settings = self._options.format
         return None if settings.is_raw else create_decoder(settings.name, dict(settings.options), wanted)
+
+    def _decoder_for_times(self) -> RecordDecoder | None:
+        """Of events that the driver looks at, whichever columns the user has chosen."""
+        return self._decoder or self._create_decoder(None)
 
     def _schema(self, decoder: RecordDecoder | None) -> pa.Schema:
         value = pa.binary() if decoder is None else decoder.type
@@ -75,7 +83,9 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaEnumerator:
         """See the contract."""
-        return PravegaEnumerator(context, StreamClient(self._options.connection), self._options, checkpoint)
+        client, settings = StreamClient(self._options.connection), self._options.event_time
+        make_timer = None if settings is None else partial(EventTimer, settings, self._decoder_for_times())
+        return PravegaEnumerator(context, client, self._options, checkpoint, make_timer=make_timer)
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[SegmentRange]:
         """See the contract: from the head, or the starting cut, to where the tail is now, or the ending cut."""

@@ -15,8 +15,8 @@ from penstock.source.event_time._strategies import BoundedOutOfOrderness, Monoto
 __all__ = ["EventTimeSettings", "event_time_options"]
 
 
-def event_time_options(timestamps: str) -> tuple[Option, ...]:
-    """The options, for a source whose records have their time in the column ``timestamps``."""
+def event_time_options(timestamps: str | None) -> tuple[Option, ...]:
+    """The options, for a source whose records have their time in the column ``timestamps``, or no time of their own."""
     return (
         Option(
             "watermark.alignment.maxDrift",
@@ -74,8 +74,12 @@ class EventTimeSettings:
         strategy = _strategy(values)
         if max_drift is None:
             return None
-        where = values["watermark.timestamps"].strip()
         option = "option 'watermark.timestamps'"
+        where = (values["watermark.timestamps"] or "").strip()
+        if not where:
+            raise BadConfigurationError(
+                f"option 'watermark.alignment.maxDrift' needs {option}: this source's records have no time of their own"
+            )
         assigner = ColumnTimestamps(where) if ":" not in where else _own(option, where)
         if not isinstance(assigner, TimestampAssigner):
             raise BadConfigurationError(f"{option}: {where} is no TimestampAssigner")
