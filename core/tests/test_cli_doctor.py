@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,31 @@ def test_pyspark_outside_the_range(monkeypatch):
     assert finding.verdict == "bad"
     assert "3.5.6 is outside" in finding.text
     assert finding.mend.startswith("pip install 'pyspark")
+
+
+def test_pyspark_without_bytecode(tmp_path, monkeypatch, capsys):
+    library = tmp_path / "python" / "lib"
+    library.mkdir(parents=True)
+    archive = library / "pyspark.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("package/__init__.py", "WHERE = __file__\n")
+        made.writestr("package/broken.py", "def\n")
+        made.writestr("package/data.txt", "data")
+    environment = {"PATH": os.environ["PATH"], "SPARK_HOME": str(tmp_path)}
+    finding = found("start of workers", environment)
+    assert finding.verdict == "ok" and "--fix" in finding.mend
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    CliRunner().invoke(app, ["doctor", "--fix"])
+    assert not [one for one in examine(environment) if one.what == "start of workers"]
+    assert [path.name for path in library.iterdir()] == ["pyspark.zip"]
+    with zipfile.ZipFile(archive) as made:
+        names = {"package/__init__.py", "package/__init__.pyc", "package/broken.py", "package/data.txt"}
+        assert names == {name for name in made.namelist() if not name.endswith("/")}
+    code = "import package, package.__init__ as p; print(package.__loader__.get_filename('package'), package.WHERE)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(archive)}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [f"{archive}/package/__init__.pyc"] * 2
 
 
 def test_an_address_that_is_not_ours():

@@ -150,11 +150,16 @@ def describe(
 
 
 @app.command()
-def doctor(as_json: _AsJson = False) -> None:
+def doctor(
+    as_json: _AsJson = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Let Spark's Python processes start faster; not while Spark runs here.")
+    ] = False,
+) -> None:
     """Looks at this installation: what is wrong, and how to mend it."""
     from penstock.cli._doctor import show_health
 
-    raise typer.Exit(show_health(as_json=as_json))
+    raise typer.Exit(show_health(as_json=as_json, fix=fix))
 
 
 @app.command()

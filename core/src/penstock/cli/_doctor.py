@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from penstock._version import __version__
+from penstock.cli._bytecode import add_bytecode, archives_without_bytecode
 from penstock.cli._list import list_connectors
 from penstock.cli._plugins import HOW_TO_GET_ONE
 
@@ -48,6 +49,7 @@ def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
         _python,
         _java,
         _packages,
+        _bytecode,
         _worker_python,
         _connectors,
         _time_zones,
@@ -57,8 +59,10 @@ def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
     return [finding for check in checks for finding in check(env)]
 
 
-def show_health(*, as_json: bool) -> int:
-    """The command. Exit code 1 if something is bad."""
+def show_health(*, as_json: bool, fix: bool = False) -> int:
+    """The command. Exit code 1 if something is bad. With ``fix``, what it can mend is mended first."""
+    if fix:
+        _add_bytecode(os.environ)
     findings = examine()
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
@@ -142,6 +146,20 @@ def _pandas() -> Iterator[Finding]:
         yield Finding("pandas", ODD, f"{installed}: PySpark does not know pandas 3 yet", "pip install 'pandas<3'")
     else:
         yield Finding("pandas", OK, installed)
+
+
+def _bytecode(env: Mapping[str, str]) -> Iterator[Finding]:
+    if archives_without_bytecode(env):
+        text = "PySpark's zip holds no bytecode: each of Spark's Python processes compiles it anew, for about a second"
+        yield Finding("start of workers", OK, text, "penstock doctor --fix, while no Spark runs here")
+
+
+def _add_bytecode(env: Mapping[str, str]) -> None:
+    for archive in archives_without_bytecode(env):
+        try:
+            add_bytecode(archive)
+        except OSError as error:
+            print(f"penstock: {archive} can't be replaced: {error.strerror or error}", file=sys.stderr)
 
 
 def _worker_python(env: Mapping[str, str]) -> Iterator[Finding]:
