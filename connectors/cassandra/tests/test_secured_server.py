@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import ipaddress
 import json
 import ssl
@@ -14,15 +13,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pyarrow as pa
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
 
+from authority import Authority
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_cassandra import CassandraConnector
@@ -33,36 +25,6 @@ PASSWORDS = {"anna": "anna-s3cr3t", "bert": "bert-s3cr3t"}
 KEY_PASSWORD = "key-s3cr3t"
 ADMINISTRATOR = {"user": "cassandra", "password": "cassandra"}  # as the server is delivered
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
-
-
-class Authority:
-    """Signs certificates."""
-
-    def __init__(self, name):
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        self._certificate = self._signed(self._name, self._key, x509.BasicConstraints(ca=True, path_length=None))
-
-    def _signed(self, subject, key, extension):
-        now = datetime.datetime.now(datetime.timezone.utc)
-        builder = x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
-        builder = builder.not_valid_before(now - datetime.timedelta(1)).not_valid_after(now + datetime.timedelta(30))
-        return builder.add_extension(extension, critical=True).sign(self._key, hashes.SHA256())
-
-    def write(self, path):
-        """The authority's own certificate, for those who trust it."""
-        path.write_bytes(self._certificate.public_bytes(Encoding.PEM))
-        return path
-
-    def issue(self, path, name, password=None):
-        """A certificate for ``name`` and, before it, its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, str(name))])
-        signed = self._signed(subject, key, x509.SubjectAlternativeName([name]))
-        cipher = BestAvailableEncryption(password.encode()) if password else NoEncryption()
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, cipher)
-        path.write_bytes(private + signed.public_bytes(Encoding.PEM))
-        return path
 
 
 class Secured:

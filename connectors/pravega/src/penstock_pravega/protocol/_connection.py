@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 
+from penstock_pravega.protocol._endpoint import certificate_refused
 from penstock_pravega.protocol._wire import HELLO, KEEP_ALIVE, OLDEST_VERSION, VERSION, Payload, Refused, hello, refusal
 
 __all__ = ["Connection"]
@@ -17,8 +18,9 @@ _LARGEST_MESSAGE = 0x00FFFFFF
 class Connection:
     """Messages over TCP or TLS. One thread uses it; :meth:`close` may be called from another.
 
-    Everything raises :class:`OSError` if the other side is gone or silent for ``timeout_s``. A connection that failed
-    is to be closed and not used again: half a message may be on its way.
+    Everything raises :class:`OSError` if the other side is gone or silent for ``timeout_s``, BadConfigurationError for
+    a certificate that is not trusted. A connection that failed is to be closed and not used again: half a message may
+    be on its way.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
@@ -37,6 +39,9 @@ class Connection:
                 raise Refused(
                     f"the segment store at {host}:{port} speaks versions {oldest} to {newest} of the protocol"
                 )
+        except ssl.SSLCertVerificationError as error:
+            plain.close()
+            raise certificate_refused(f"the segment store at {host}:{port}", error.verify_message) from None
         except BaseException:
             plain.close()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import grpc
 
 from penstock.errors import BadConfigurationError, FatalError, PenstockError, RetriableError
-from penstock_pravega.protocol._endpoint import ControllerSettings
+from penstock_pravega.protocol._endpoint import ControllerSettings, certificate_refused
 from penstock_pravega.protocol._messages import METHODS, SERVICE, message
 from penstock_pravega.protocol._names import epoch_of, number_of
 
@@ -27,6 +28,8 @@ _PAUSE_S = 0.2
 _LARGEST_ANSWER = 64 << 20
 _PASSING = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "RESOURCE_EXHAUSTED", "CANCELLED", "INTERNAL")
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+#: What gRPC says of a certificate, as a reason for not being available.
+_UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed")
 
 
 class UnknownStreamError(BadConfigurationError):
@@ -339,6 +342,8 @@ class Controller:
                 context.wrap_socket(plain, server_hostname=host.strip("[]")) as secure,
             ):
                 certificate: Any = secure.getpeercert() or {}
+        except ssl.SSLCertVerificationError as error:
+            raise certificate_refused(f"the controller at {address}", error.verify_message) from None
         except OSError as error:
             raise RetriableError(f"the controller at {address} does not answer by TLS: {error}") from None
         for kind, name in certificate.get("subjectAltName", ()):
@@ -374,6 +379,8 @@ class Controller:
     def _translated(self, error: Any, doing: str) -> PenstockError:
         code = error.code().name
         said = f"{error.details() or 'no reason given'} ({code})"
+        if reason := next((reason for reason in _UNTRUSTED if reason in said), None):
+            return certificate_refused(f"the controller at {self._settings.uri}", reason)
         if code in _REFUSED:
             return BadConfigurationError(f"{doing}: the controller at {self._settings.uri} refuses: {said}")
         if code == "NOT_FOUND":

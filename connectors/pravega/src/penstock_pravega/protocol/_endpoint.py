@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from penstock.errors import BadConfigurationError
 
-__all__ = ["ControllerSettings", "Credentials"]
+__all__ = ["ControllerSettings", "Credentials", "certificate_refused"]
 
 _PLAIN, _SECURE = ("tcp", "pravega"), ("tls", "ssl", "pravegas")
 
@@ -76,13 +76,15 @@ class ControllerSettings:
         return (f"[{host}]" if ":" in host else host), port
 
     def certificates(self) -> bytes | None:
-        """The authorities' certificates, PEM; ``None`` for the system's."""
-        if self.ca_file is None:
+        """The authorities' certificates, PEM; ``None`` if the system has no file of them."""
+        # Left to itself, gRPC would trust a list of its own.
+        file = self.ca_file or ssl.get_default_verify_paths().cafile
+        if file is None:
             return None
         try:
-            return Path(self.ca_file).read_bytes()
+            return Path(file).read_bytes()
         except OSError as error:
-            raise BadConfigurationError(f"the file of certificates {self.ca_file} can't be read: {error}") from None
+            raise BadConfigurationError(f"the file of certificates {file} can't be read: {error}") from None
 
     def tls_context(self) -> ssl.SSLContext | None:
         """For connections to segment stores; ``None`` without TLS."""
@@ -94,3 +96,11 @@ class ControllerSettings:
             raise BadConfigurationError(f"the file of certificates {self.ca_file} can't be used: {error}") from None
         context.check_hostname = self.validate_host
         return context
+
+
+def certificate_refused(where: str, reason: str) -> BadConfigurationError:
+    """The error for a certificate that is not trusted."""
+    return BadConfigurationError(
+        f"the certificate of {where} is refused: {reason}. Set tls.ca.location to the certificate of the authority "
+        "that signed it or, if nothing but the name in it is another, tls.validateHost to false"
+    )
