@@ -42,6 +42,13 @@ SINK_OPTIONS = OptionSet(
             "their order; without keys they go to one segment after another",
         ),
         Option(
+            "framing",
+            "events, or none: values are appended as they are, to a stream of one segment, like Pravega's byte streams",
+            "choice",
+            "events",
+            ("events", "none"),
+        ),
+        Option(
             "transactionLease",
             "exactly-once: how long a transaction stays open once nobody renews its lease any more. Unset: the longest "
             "of 10m, 5m, 2m, 1m, 30s and 10s that the server allows",
@@ -83,6 +90,7 @@ class SinkOptions:
     lease_ms: int | None
     plan_is_deterministic: bool
     create: StreamPolicy | None
+    framed: bool
     format: FormatSettings
 
     @classmethod
@@ -93,6 +101,9 @@ class SinkOptions:
         for name in ("transactionLease", "deterministicPlan"):
             if values.is_set(name) and values["delivery"] != "exactly-once":
                 raise BadConfigurationError(f"option '{name}' is for delivery=exactly-once: leave it out, or set that")
+        for name in ("routingKey", "create.segments", "create.eventsPerSecond", "create.kbytesPerSecond"):
+            if values.is_set(name) and values["framing"] == "none":
+                raise BadConfigurationError(f"option '{name}' makes no sense with framing=none: there is one segment")
         return cls(
             connection=connection_settings(values),
             stream=full_stream_name(values["stream"], default_scope(values)),
@@ -103,6 +114,7 @@ class SinkOptions:
             lease_ms=values["transactionLease"],
             plan_is_deterministic=values["deterministicPlan"],
             create=_policy(values),
+            framed=values["framing"] == "events",
             format=FormatSettings.from_values(values),
         )
 

@@ -19,6 +19,9 @@ from penstock_pravega.protocol import ControllerSettings
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 
+#: A row is one value of an Arrow array, and made in memory.
+LARGEST_PIECE = 1 << 30
+
 #: What the source takes, for `penstock describe` and the page.
 SOURCE_OPTIONS = OptionSet(
     [
@@ -59,6 +62,15 @@ SOURCE_OPTIONS = OptionSet(
             "10s",
             minimum=1,
         ),
+        Option(
+            "framing",
+            "events, or none: the stream holds bytes without events in them, as Pravega's byte streams do; a row is a "
+            "piece of them",
+            "choice",
+            "events",
+            ("events", "none"),
+        ),
+        Option("pieceSize", "framing=none: bytes of a row, but for the last one of a task", "bytes", "1mb", minimum=1),
         Option("includePosition", "Add the column position, a text that names an event for good", "bool", "false"),
         *format_options(reading=True),
         Option(
@@ -76,7 +88,7 @@ SOURCE_OPTIONS = OptionSet(
 @dataclass(frozen=True)
 class SourceOptions:
     """Checked, typed, picklable. Streams are ``scope/stream``. Secrets are in ``connection`` and ``format``, whose
-    reprs hide them.
+    reprs hide them. ``piece_bytes``: of a row, where there are no events; ``None`` where there are.
     """
 
     connection: ControllerSettings
@@ -91,6 +103,7 @@ class SourceOptions:
     format: FormatSettings
     fail_on_bad: bool
     event_time: EventTimeSettings | None
+    piece_bytes: int | None
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SourceOptions:
@@ -99,6 +112,7 @@ class SourceOptions:
         names = [full_stream_name(name, scope) for name in values["stream"].split(",") if name.strip()]
         if not names or len(set(names)) != len(names):
             raise BadConfigurationError("option 'stream': it must name streams, each once")
+        _check_framing(values)
         return cls(
             connection=connection_settings(values),
             streams=tuple(names),
@@ -112,4 +126,17 @@ class SourceOptions:
             format=FormatSettings.from_values(values),
             fail_on_bad=values["badRecords"] == "fail",
             event_time=EventTimeSettings.from_values(values),
+            piece_bytes=values["pieceSize"] if values["framing"] == "none" else None,
         )
+
+
+def _check_framing(values: OptionValues) -> None:
+    if values["framing"] == "events":
+        if values.is_set("pieceSize"):
+            raise BadConfigurationError("option 'pieceSize' is for framing=none")
+        return
+    for name in ("maxRowsPerTrigger", "value.format", "watermark.alignment.maxDrift"):
+        if values.is_set(name):
+            raise BadConfigurationError(f"option '{name}' is about events, and with framing=none there are none")
+    if values["pieceSize"] > LARGEST_PIECE:
+        raise BadConfigurationError(f"option 'pieceSize': a row has at most {LARGEST_PIECE} bytes")

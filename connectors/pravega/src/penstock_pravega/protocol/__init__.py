@@ -22,6 +22,7 @@ from penstock_pravega.protocol._events import (
     event_offsets,
     frame_events,
     frames_size,
+    join_values,
     to_array,
 )
 from penstock_pravega.protocol._names import (
@@ -67,6 +68,7 @@ __all__ = [
     "event_offsets",
     "frame_events",
     "frames_size",
+    "join_values",
     "key_position",
     "number_of",
     "parse_cut",

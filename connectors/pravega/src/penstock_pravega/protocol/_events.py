@@ -9,7 +9,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["HEADER", "LARGEST_EVENT", "BrokenEvents", "event_offsets", "frame_events", "frames_size", "to_array"]
+__all__ = [
+    "HEADER",
+    "LARGEST_EVENT",
+    "BrokenEvents",
+    "event_offsets",
+    "frame_events",
+    "frames_size",
+    "join_values",
+    "to_array",
+]
 
 #: Bytes before the data of an event.
 HEADER = 8
@@ -88,6 +97,15 @@ def frames_size(events: pa.Array) -> int:
     """How many bytes :func:`frame_events` makes of a large_binary array without nulls."""
     total = pc.sum(pc.binary_length(events)).as_py()
     return int(total or 0) + HEADER * len(events)
+
+
+def join_values(values: pa.Array) -> memoryview:
+    """A large_binary array without nulls as bytes, one value after the other, without frames."""
+    if not len(values):
+        return memoryview(b"")
+    _, ends, data = values.buffers()
+    start, end = np.frombuffer(ends, np.int64)[[values.offset, values.offset + len(values)]]
+    return memoryview(data)[start:end] if start < end else memoryview(b"")
 
 
 def frame_events(events: pa.Array) -> memoryview:

@@ -18,6 +18,7 @@ from penstock_pravega.protocol import (
     SegmentSealed,
     SegmentStores,
     frame_events,
+    join_values,
 )
 
 __all__ = ["EventAppender"]
@@ -33,6 +34,7 @@ class EventAppender:
 
     A segment that is sealed meanwhile, because the stream was scaled, is followed by those that replaced it, with what
     it had not acknowledged first: order within a key holds. Memory: 16 MiB for each segment, twice while following.
+    Not ``framed``, values are appended as they are.
     """
 
     def __init__(
@@ -42,11 +44,14 @@ class EventAppender:
         ranges: Mapping[int, KeyRange],
         name_of: Callable[[int], str],
         find_ranges: Callable[[], Mapping[int, KeyRange]] | None = None,
+        *,
+        framed: bool = True,
     ) -> None:
         self._stores = stores
         self._stream = stream
         self._name_of = name_of
         self._find_ranges = find_ranges
+        self._to_bytes = frame_events if framed else join_values
         self._router = SegmentRouter(ranges)
         self._appenders: dict[int, SegmentAppender] = {}
         self._pending: dict[int, Pending] = {}
@@ -62,11 +67,13 @@ class EventAppender:
         blocks = list(_blocks(events))
         for at, (start, length) in enumerate(blocks):
             block, block_keys = events.slice(start, length), None if keys is None else keys.slice(start, length)
-            appender = self._appender(segment)
+            appender, data = self._appender(segment), self._to_bytes(block)
+            if not len(data):
+                continue
             if self._find_ranges is not None:
                 self._pending[segment].append((appender.events + length, block, block_keys))
             try:
-                appender.append(frame_events(block), length)
+                appender.append(data, length)
                 self._drop_acknowledged(segment)
             except SegmentSealed:
                 if self._find_ranges is None:

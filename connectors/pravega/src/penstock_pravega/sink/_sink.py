@@ -100,13 +100,13 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
 
 
 _leases: dict[tuple[int, str, int | None], int] = {}
-_prepared: set[tuple[int, str, str]] = set()
+_prepared: set[tuple[int, str, str, bool]] = set()
 
 
 def _prepare_stream(options: SinkOptions) -> Controller:
     """Makes scope and stream if that was asked for; looked at once in a process."""
     controller = controller_of(options.connection)
-    key = (os.getpid(), options.connection.uri, options.stream)
+    key = (os.getpid(), options.connection.uri, options.stream, options.framed)
     if key in _prepared:
         return controller
     scope, _, stream = options.stream.partition("/")
@@ -116,6 +116,10 @@ def _prepare_stream(options: SinkOptions) -> Controller:
     elif not controller.stream_exists(scope, stream):
         raise BadConfigurationError(
             f"option 'stream': there is no {options.stream} at {options.connection.uri}. Make it, or set create=true"
+        )
+    if not options.framed and len(controller.current_segments(scope, stream)) != 1:
+        raise BadConfigurationError(
+            f"option 'framing': {options.stream} has not exactly one segment, so its bytes would have no order"
         )
     _prepared.add(key)
     return controller

@@ -65,7 +65,11 @@ class TransactionalWriter(SinkWriter[PravegaCommittable, Any]):
                 TransactionNotes(self._context.checkpoint).write(self._ref, self._lease_ms)
             self._context.metrics.add("transactions_opened")
             self._appender = EventAppender(
-                self._stores, stream, ranges, lambda segment: transaction_segment_name(stream, segment, number)
+                self._stores,
+                stream,
+                ranges,
+                lambda segment: transaction_segment_name(stream, segment, number),
+                framed=self._options.framed,
             )
         return self._appender
 
@@ -127,6 +131,7 @@ class DeliveringWriter(SinkWriter[Any, Any]):
         self._context = context
         self._columns = columns
         self._stream = options.stream
+        self._framed = options.framed
         self._best_effort = options.delivery == "best-effort"
         self._stores = SegmentStores(options.connection)
         self._appender: EventAppender | None = None
@@ -152,7 +157,12 @@ class DeliveringWriter(SinkWriter[Any, Any]):
             if not ranges:
                 raise RetriableError(f"stream {self._stream} has no segments to write to: it is sealed, or being made")
             self._appender = EventAppender(
-                self._stores, self._stream, ranges, lambda segment: segment_name(self._stream, segment), find_ranges
+                self._stores,
+                self._stream,
+                ranges,
+                lambda segment: segment_name(self._stream, segment),
+                find_ranges,
+                framed=self._framed,
             )
         return self._appender
 

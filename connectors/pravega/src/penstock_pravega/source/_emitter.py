@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 from penstock.errors import BadDataError
 from penstock.serialization.formats import RecordDecoder
 from penstock.source import ReaderContext, RecordEmitter
-from penstock_pravega.protocol import segment_name, to_array
+from penstock_pravega.protocol import segment_name
 from penstock_pravega.source._split import SegmentRange
-from penstock_pravega.source._split_reader import EventBlock
+from penstock_pravega.source._split_reader import Block
 
 __all__ = ["PravegaEmitter"]
 
 
-class PravegaEmitter(RecordEmitter[EventBlock, SegmentRange]):
+class PravegaEmitter(RecordEmitter[Block, SegmentRange]):
     """Decodes the events where a decoder is given, and adds where they are.
 
     An event that can't be decoded fails the query if ``fail_on_bad``; else its value is null and it is counted.
@@ -30,10 +30,10 @@ class PravegaEmitter(RecordEmitter[EventBlock, SegmentRange]):
         self._fail_on_bad = fail_on_bad
         self._constants: dict[str, tuple[Any, pa.Array]] = {}
 
-    def emit_record(self, element: EventBlock, split_state: SegmentRange) -> Iterator[pa.RecordBatch]:
+    def emit_record(self, element: Block, split_state: SegmentRange) -> Iterator[pa.RecordBatch]:
         """See the base class."""
-        rows = len(element.offsets) - 1
-        offsets = pa.array(element.start + element.offsets[:-1])
+        offsets = pa.array(element.starts)
+        rows = len(offsets)
         makers: dict[str, Callable[[], pa.Array]] = {
             "value": lambda: self._value(element, split_state, offsets),
             "stream": lambda: self._constant("stream", split_state.stream, pa.string(), rows),
@@ -44,8 +44,8 @@ class PravegaEmitter(RecordEmitter[EventBlock, SegmentRange]):
         names = self._context.schema.names
         yield pa.RecordBatch.from_arrays([makers[name]() for name in names], names=names)
 
-    def _value(self, element: EventBlock, split: SegmentRange, offsets: pa.Array) -> pa.Array:
-        values = to_array(element.data, element.offsets)
+    def _value(self, element: Block, split: SegmentRange, offsets: pa.Array) -> pa.Array:
+        values = element.values()
         if self._decoder is None:
             return values
         decoded = self._decoder.decode(values)

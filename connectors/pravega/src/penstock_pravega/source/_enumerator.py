@@ -202,7 +202,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         splits = self._shared_out(waiting, limits) if self._alignment is None else self._aligned(waiting, limits)
         for split in splits:
             self._streams[split.stream].cut[split.segment] = split.end
-        if limits.max_bytes is not None or limits.max_records is not None:
+        if self._options.piece_bytes is None and not (limits.max_bytes is None and limits.max_records is None):
             self._scout_ahead(splits, limits)
         return splits
 
@@ -260,6 +260,8 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
     def _shared_out(self, waiting: list[SegmentRange], limits: ReadLimits) -> list[SegmentRange]:
         if not waiting or (limits.max_bytes is None and limits.max_records is None):
             return waiting
+        if self._options.piece_bytes is not None:  # bytes may be cut anywhere
+            return [replace(one, end=min(one.end, one.start + _most_bytes(one, waiting, limits))) for one in waiting]
         splits = []
         for share in _shares(waiting, limits):
             if (marks := self._read_ahead(share)) is not None:
@@ -337,6 +339,11 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         for one in self._waiting():
             lag[one.stream] += one.size_bytes
         return {"bytes": sum(lag.values()), **lag}
+
+
+def _most_bytes(one: SegmentRange, waiting: Sequence[SegmentRange], limits: ReadLimits) -> int:
+    assert limits.max_bytes is not None
+    return max(1, limits.max_bytes * one.size_bytes // sum(each.size_bytes for each in waiting))
 
 
 def _shares(waiting: Sequence[SegmentRange], limits: ReadLimits) -> Iterator[Share]:

@@ -101,7 +101,12 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
     def create_reader(self, context: ReaderContext) -> PravegaSplitReader:
         """See the contract."""
         options = self._options
-        return PravegaSplitReader(options.connection, context.metrics, fail_on_data_loss=options.fail_on_data_loss)
+        return PravegaSplitReader(
+            options.connection,
+            context.metrics,
+            fail_on_data_loss=options.fail_on_data_loss,
+            piece_bytes=options.piece_bytes,
+        )
 
     def create_emitter(self, context: ReaderContext) -> PravegaEmitter:
         """See the contract."""
