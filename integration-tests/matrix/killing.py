@@ -137,7 +137,7 @@ class Round:
         time.sleep(dice.uniform(0, 8))
         self.killed.append(dice.choice(victims)(driver, dice) or "nothing")
         if driver.process.poll() is None and self.killed[-1] != "driver":
-            driver.wait(300)
+            driver.wait(600)
         driver.kill()
 
     def finish(self, rows: int) -> str:
@@ -149,7 +149,7 @@ class Round:
             stream.feed(rows)
         for _ in range(MOST_STARTS):
             driver = self._start()
-            if driver.wait(300) == 0:
+            if driver.wait(600) == 0:
                 break
         else:
             return f"the driver failed {MOST_STARTS} times:\n{driver.tail()}"

@@ -37,6 +37,7 @@ class LeaseKeeper:
         self._until: dict[tuple[ControllerSettings, TransactionRef, int], float] = {}
         self._watched: dict[str, tuple[ControllerSettings, Source, float, float]] = {}
         self._thread: threading.Thread | None = None
+        self._failing: set[object] = set()
 
     def keep(self, settings: ControllerSettings, ref: TransactionRef, lease_ms: int) -> None:
         """From now on; it was opened, or renewed, just now."""
@@ -63,6 +64,7 @@ class LeaseKeeper:
     def _drop(self, key: tuple[ControllerSettings, TransactionRef, int]) -> None:
         self._due.pop(key, None)
         self._until.pop(key, None)
+        self._failing.discard(key[1])
 
     def _start(self) -> None:
         if self._thread is None:
@@ -99,8 +101,9 @@ class LeaseKeeper:
             answer = controller_of(settings).ping_transaction(*ref.scope_and_stream, ref.id, lease_ms)
             over = answer not in (PingAnswer.OK, PingAnswer.DISCONNECTED)
             pause = pause if answer is PingAnswer.OK else min(pause, _RETRY_S)
+            self._failing.discard(ref)
         except PenstockError as error:
-            _log.warning("the lease of %s could not be renewed: %s", ref, error)
+            self._warn(ref, f"the lease of {ref}", error)
             over, pause = False, min(pause, _RETRY_S)
         with self._condition:
             if over:
@@ -114,11 +117,18 @@ class LeaseKeeper:
             for ref, lease_ms in source():
                 pause = max(pause, _interval(lease_ms))
                 controller_of(settings).ping_transaction(*ref.scope_and_stream, ref.id, lease_ms)
+            self._failing.discard(name)
         except (PenstockError, OSError) as error:
-            _log.warning("leases of open transactions could not be renewed: %s", error)
+            self._warn(name, "leases of open transactions", error)
         with self._condition:
             if name in self._watched:
                 self._watched[name] = (settings, source, self._watched[name][2], time.monotonic() + pause)
+
+    def _warn(self, what: object, words: str, error: Exception) -> None:
+        """Once for each time that it begins: it is tried every few seconds."""
+        level = logging.DEBUG if what in self._failing else logging.WARNING
+        self._failing.add(what)
+        _log.log(level, "%s could not be renewed, trying again until it can: %s", words, error)
 
 
 def _interval(lease_ms: int) -> float:
