@@ -130,6 +130,7 @@ def test_marks_go_on_behind_one_of_them():
     marks = marks_of([1, 2, 3, 4], 0, 4)
     share = Share("s/t", 0, 0, 100, None, 2)
     assert marks.until(share).offsets.tolist() == [10, 20]
+    assert marks.until(replace(share, max_rows=8)).offsets.tolist() == [10, 20, 30, 40]  # that is half of it
     assert marks.until(replace(share, max_rows=9)) is None  # it does not reach so far
     behind = marks.after(20)
     assert (behind.start, behind.offsets.tolist(), behind.counts.tolist()) == (20, [30, 40], [1, 2])

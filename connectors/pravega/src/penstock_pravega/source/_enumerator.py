@@ -260,11 +260,12 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
     def _shared_out(self, waiting: list[SegmentRange], limits: ReadLimits) -> list[SegmentRange]:
         if not waiting or (limits.max_bytes is None and limits.max_records is None):
             return waiting
-        if self._options.piece_bytes is not None:  # bytes may be cut anywhere
-            return [replace(one, end=min(one.end, one.start + _most_bytes(one, waiting, limits))) for one in waiting]
         splits = []
         for share in _shares(waiting, limits):
-            if (marks := self._read_ahead(share)) is not None:
+            if self._options.piece_bytes is not None:  # bytes may be cut anywhere
+                end = min(share.limit, share.start + max(1, share.max_bytes or 0))
+                splits.append(SegmentRange(share.stream, share.segment, share.start, end))
+            elif (marks := self._read_ahead(share)) is not None:
                 splits.append(SegmentRange(share.stream, share.segment, share.start, int(marks.offsets[-1])))
         return splits
 
@@ -339,11 +340,6 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         for one in self._waiting():
             lag[one.stream] += one.size_bytes
         return {"bytes": sum(lag.values()), **lag}
-
-
-def _most_bytes(one: SegmentRange, waiting: Sequence[SegmentRange], limits: ReadLimits) -> int:
-    assert limits.max_bytes is not None
-    return max(1, limits.max_bytes * one.size_bytes // sum(each.size_bytes for each in waiting))
 
 
 def _shares(waiting: Sequence[SegmentRange], limits: ReadLimits) -> Iterator[Share]:

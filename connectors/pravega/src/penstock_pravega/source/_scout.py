@@ -51,7 +51,7 @@ class Marks:
     watermarks: Numbers
 
     def until(self, share: Share) -> Marks | None:
-        """Those that ``share`` may end at; ``None`` if the marks do not reach so far, or begin elsewhere."""
+        """Those that ``share`` may end at; ``None`` if the marks begin elsewhere, or reach less than half as far."""
         if share.start != self.start or not len(self.offsets):
             return None
         at = len(self.offsets)
@@ -59,9 +59,15 @@ class Marks:
             at = min(at, int(np.searchsorted(self.offsets, share.start + share.max_bytes, side="right")))
         if share.max_rows is not None:
             at = min(at, int(np.searchsorted(self.counts, share.max_rows, side="right")))
-        if at == len(self.offsets) and int(self.offsets[-1]) != share.limit:
+        if at == len(self.offsets) and int(self.offsets[-1]) != share.limit and not self._is_worth(share):
             return None
         return self._part(self.start, slice(0, max(at, 1)))
+
+    def _is_worth(self, share: Share) -> bool:
+        """Whether a batch up to the last one is large enough. Shares grow with what waits; it is not read again."""
+        bytes_, rows = int(self.offsets[-1]) - self.start, int(self.counts[-1])
+        enough_bytes = share.max_bytes is not None and 2 * bytes_ >= share.max_bytes
+        return enough_bytes or (share.max_rows is not None and 2 * rows >= share.max_rows)
 
     def after(self, position: int) -> Marks | None:
         """Those behind ``position``; ``None`` if it is no mark, or the last one."""
