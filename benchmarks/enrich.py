@@ -140,7 +140,7 @@ def main() -> int:
         service.terminate()
         service.wait(10)
     if not arguments.quick:
-        results.write_page(ROOT / "docs" / "performance.md", "enrich")
+        results.write_page(ROOT / "docs" / "performance.md", "enrich", theirs="beside")
     return 0
 
 

@@ -118,11 +118,14 @@ class Results:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(json.dumps(self._cases, indent=1) + "\n", encoding="utf-8")
 
-    def write_page(self, page: Path, name: str) -> None:
-        """Puts all of them as a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->`` of ``page``."""
+    def write_page(self, page: Path, name: str, theirs: str = "Spark's own") -> None:
+        """Puts all of them as a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->`` of ``page``; the other
+        side is called ``theirs`` there.
+        """
         found = [Measurement.from_json(one) for case in self._cases.values() for one in case["measurements"]]
         lines = {_circumstances_line(case): None for case in self._cases.values()}
-        block = "\n\n".join([f"<!-- bench: {name} -->", *lines, as_table(found)]) + "\n<!-- /bench -->"
+        table = as_table(found).replace("Spark's own", theirs)
+        block = "\n\n".join([f"<!-- bench: {name} -->", *lines, table]) + "\n<!-- /bench -->"
         pattern = re.compile(rf"<!-- bench: {re.escape(name)} -->.*?<!-- /bench -->", re.DOTALL)
         text = page.read_text(encoding="utf-8")
         page.write_text(pattern.sub(lambda _: block, text, count=1), encoding="utf-8")
