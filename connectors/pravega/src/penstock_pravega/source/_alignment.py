@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 
-from penstock.source.event_time import EventTimeSettings
+from penstock.source.event_time import EventTimeSettings, iso_time
 from penstock_pravega.protocol import short_name
 from penstock_pravega.source._event_times import NEVER
 from penstock_pravega.source._scout import Marks
@@ -61,7 +60,7 @@ class SegmentAlignment:
             self._frontiers[place] = max(self._frontiers[place], int(marks.watermarks[events - 1]))
             self._reached[place] = max(self._reached.get(place, NEVER), int(marks.times[events - 1]))
         self._described = {
-            "frontiers": {_name(place): _iso(ms) for place, ms in sorted(self._reached.items()) if ms != NEVER},
+            "frontiers": {_name(place): iso_time(ms) for place, ms in sorted(self._reached.items()) if ms != NEVER},
             "held": [_name(place) for place in sorted(waiting) if place not in chosen],
             "idle": [_name(place) for place in sorted(idle)],
         }
@@ -110,7 +109,3 @@ class SegmentAlignment:
 
 def _name(place: Place) -> str:
     return f"{place[0]}/{short_name(place[1])}"
-
-
-def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

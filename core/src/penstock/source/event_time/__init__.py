@@ -6,6 +6,7 @@ because another split was read first. The notions are those of Apache Flink's so
 """
 
 from penstock.source.event_time._assigners import ColumnTimestamps, TimestampAssigner
+from penstock.source.event_time._iso import iso_time
 from penstock.source.event_time._settings import EventTimeSettings, event_time_options
 from penstock.source.event_time._strategies import BoundedOutOfOrderness, Monotonic, Punctuated, WatermarkStrategy
 
@@ -18,4 +19,5 @@ __all__ = [
     "TimestampAssigner",
     "WatermarkStrategy",
     "event_time_options",
+    "iso_time",
 ]

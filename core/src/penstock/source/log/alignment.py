@@ -13,9 +13,9 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timezone
 from typing import Any, Protocol
 
+from penstock.source.event_time import iso_time
 from penstock.source.log.limits import take_share
 from penstock.source.log.positions import LogPartition
 from penstock.source.log.sampling import Sample
@@ -85,7 +85,7 @@ class Alignment:
             chosen, held, idle = self._choose(positions, ends, max_records, more_may_come=more_may_come)
             reached = {p: self._marks[p].reached(chosen.get(p, positions[p])) for p in self._marks}
         self._described = {
-            "frontiers": {str(p): _iso(ms) for p, ms in sorted(reached.items()) if ms != _NEVER},
+            "frontiers": {str(p): iso_time(ms) for p, ms in sorted(reached.items()) if ms != _NEVER},
             "held": [str(p) for p in sorted(held)],
             "idle": [str(p) for p in sorted(idle)],
         }
@@ -310,7 +310,3 @@ class _Marks:
         if _NEVER < early < late:
             part = min(0.95, max(0.05, (until - early) / (late - early)))
         return low + max(1, int((high - low) * part))
-
-
-def _iso(ms: float) -> str:
-    return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
