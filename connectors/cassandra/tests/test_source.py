@@ -112,7 +112,7 @@ def test_conditions(cassandra, orders, caplog):
     with caplog.at_level(logging.WARNING, "penstock.cassandra"):
         one = source_of(cassandra, table=orders, where="shop = 7 and number > 2", splits=5)
         assert keys(read(one)) == [(7, 3), (7, 4)]
-        assert len(splits_of(one)) == 1 and not caplog.records
+        assert len(splits_of(one)) == 1 and "full scan" not in caplog.text
         many = source_of(cassandra, table=orders, where="number = 3", splits=5)
         assert keys(read(many)) == [(shop, 3) for shop in range(200)]
     assert "full scan" in caplog.text and "5 splits" in caplog.text
