@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from penstock.dev import open_server
-from penstock_cassandra.client import ConnectionSettings, shared_client
+from penstock_cassandra.client import ConnectionSettings, _client, shared_client
 from penstock_cassandra.dev import CassandraDevServer
 
 
@@ -38,10 +38,18 @@ class Cassandra:
         return self.cql(f"select {columns} from {self.keyspace}.{table}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def at_address():
-    """``at_address(address)``: the same for another server."""
-    return Cassandra
+    """``at_address(address)``: the same for another server. Its clients are closed: they would look for it for ever."""
+    ports = set()
+
+    def of(address):
+        ports.add(int(address.rpartition(":")[2]))
+        return Cassandra(address)
+
+    yield of
+    for key in [key for key in _client._shared if key[1].port in ports]:
+        _client._shared.pop(key).close()
 
 
 @pytest.fixture(scope="session")

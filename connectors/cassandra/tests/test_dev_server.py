@@ -34,7 +34,6 @@ def test_the_command_starts_finds_and_ends_a_node(tmp_path, at_address):
         (one,) = dev("status")
         assert one["running"] and one["pid"] == started["pid"] and one["memory_bytes"] > 100_000_000
         assert cassandra.rows(table) == [(7,)]
-        cassandra.client.close()
     finally:
         ended = dev("down", "cassandra")
     assert ended == {"name": "cassandra", "ended": True, "data_kept": False}
