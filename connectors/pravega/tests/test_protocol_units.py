@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import struct
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +19,14 @@ from penstock_pravega.protocol import (
     Credentials,
     KeyRange,
     SegmentRouter,
+    TimeMark,
     cut_text,
     event_offsets,
     frame_events,
     frames_size,
     key_position,
     parse_cut,
+    parse_mark,
     segment_name,
     to_array,
     transaction_segment_name,
@@ -151,3 +154,43 @@ def test_credentials_are_hidden():
     credentials = Credentials.basic("anna", "s3cr3t")
     assert credentials.header == "Basic " + base64.b64encode(b"anna:s3cr3t").decode()
     assert credentials.token not in repr(ControllerSettings("tcp://h:1", credentials))
+
+
+#: As a server (0.13.0) wrote them: a stream of two segments, and the same one after a scaling.
+MARKS = {
+    "000001000000006100000000000017700000000000001770020000010000000018000000000000000000000000000000003fe000000000000"
+    "00000000000000012000001000000001800000000000000013fe00000000000003ff00000000000000000000000000024": TimeMark(
+        6000, 6000, {0: 18, 1: 36}
+    ),
+    "00000100000000b10000000000003a980000000000004e2004000001000000001800000001000000033fd00000000000003fe0000000000000"
+    "0000000000000000000001000000001800000001000000043fe00000000000003fe800000000000000000000000000000000010000000018"
+    "00000001000000053fe80000000000003ff000000000000000000000000000120000010000000018000000010000000200000000000000003f"
+    "d00000000000000000000000000009": TimeMark(
+        15000, 20000, {1 << 32 | 3: 0, 1 << 32 | 4: 0, 1 << 32 | 5: 18, 1 << 32 | 2: 9}
+    ),
+}
+
+
+@pytest.mark.parametrize("written", MARKS)
+def test_a_mark_of_a_server_is_read(written):
+    data = bytes.fromhex(written)
+    assert parse_mark(data) == MARKS[written]
+    for size in range(len(data)):
+        with pytest.raises(ValueError, match="mark"):
+            parse_mark(data[:size])
+
+
+@pytest.mark.parametrize("segments", [0, 127, 128, 20_000])
+def test_a_mark_has_any_number_of_segments(segments):
+    size = 1 if segments < 128 else 2 if segments < 1 << 14 else 4
+    count = segments | {1: 0, 2: 0x8000, 4: 0xC0000000}[size]
+    one = struct.pack(">BBBBiqdd", 0, 0, 1, 0, 24, 7, 0.0, 1.0)
+    entries = b"".join(
+        one[:8] + struct.pack(">q", number) + one[16:] + struct.pack(">q", 9) for number in range(segments)
+    )
+    content = struct.pack(">qq", 1, 2) + count.to_bytes(size, "big") + entries
+    # A later server may append fields of its own.
+    data = struct.pack(">BBBBi", 0, 0, 2, 0, len(content)) + content + struct.pack(">Bi", 1, 3) + b"abc"
+    assert parse_mark(data) == TimeMark(1, 2, dict.fromkeys(range(segments), 9))
+    with pytest.raises(ValueError, match="no mark that is known"):
+        parse_mark(b"\0\1" + data[2:])

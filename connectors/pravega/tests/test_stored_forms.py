@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,17 @@ GOLDEN = Path(__file__).parent / "golden"
 EPOCH = 1 << 32
 
 REF = TransactionRef("s/out", 0x0123456789ABCDEF << 64 | 0xFEDCBA9876543210)
+COMMITTABLE = PravegaCommittable(
+    REF, ((EPOCH | 1, 100), (EPOCH | 2, 2**40)), 17, 3, "a" * 32, 600_000, 1_790_000_000_000
+)
 FORMS = {
     "split-v1": (SPLIT_SERIALIZER, SegmentRange("s/in", EPOCH | 3, 1000, 2000)),
     "state-v1": (
         STATE_SERIALIZER,
         PravegaState({"s/in": {0: 7, EPOCH | 3: 1000}, "t/in": {2 * EPOCH | 1: 0}}, {"s/in": {EPOCH | 3: 5000}}),
     ),
-    "committable-v1": (
-        COMMITTABLE_SERIALIZER,
-        PravegaCommittable(REF, ((EPOCH | 1, 100), (EPOCH | 2, 2**40)), 17, 3, "a" * 32, 600_000, 1_790_000_000_000),
-    ),
+    "committable-v1": (COMMITTABLE_SERIALIZER, COMMITTABLE),
+    "committable-v2": (COMMITTABLE_SERIALIZER, replace(COMMITTABLE, latest_ms=1_780_000_000_000)),
 }
 
 
@@ -37,7 +39,7 @@ def test_golden_files_open(name):
     assert serializer.deserialize(version, (GOLDEN / f"{name}.json").read_bytes()) == value
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", [name for name in FORMS if name != "committable-v1"])
 def test_what_is_written_now_has_a_golden_file(name):
     serializer, value = FORMS[name]
     assert serializer.serialize(value) == (GOLDEN / f"{name}.json").read_bytes()

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues
+from penstock.source.event_time import ColumnTimestamps
 from penstock_pravega.options._connection import (
     CONNECTION_OPTIONS,
     connection_settings,
@@ -62,6 +63,17 @@ SINK_OPTIONS = OptionSet(
             "bool",
             "false",
         ),
+        Option(
+            "watermark.timestamps",
+            "exactly-once: a column (timestamp, date, or ms since the epoch), or a field of one (value.at). The latest "
+            "time in it is noted at Pravega with each batch, for readers that go by the times of writers",
+        ),
+        Option(
+            "watermark.outOfOrderness",
+            "With watermark.timestamps: how much earlier than the latest time later rows may be: so much less is noted",
+            "duration",
+            "0ms",
+        ),
         Option("create", "Make scope and stream if they are not there", "bool", "false"),
         Option("create.segments", "With create: segments at the start, and at least", "int", "1", minimum=1),
         Option(
@@ -89,6 +101,8 @@ class SinkOptions:
     key_function: str | None
     lease_ms: int | None
     plan_is_deterministic: bool
+    timestamps: ColumnTimestamps | None
+    out_of_orderness_ms: int
     create: StreamPolicy | None
     framed: bool
     format: FormatSettings
@@ -98,9 +112,12 @@ class SinkOptions:
         """The options of ``values``. Raises BadConfigurationError for what does not go together."""
         key = (values["routingKey"] or "").strip()
         is_function = bool(_FUNCTION.fullmatch(key))
-        for name in ("transactionLease", "deterministicPlan"):
+        for name in ("transactionLease", "deterministicPlan", "watermark.timestamps"):
             if values.is_set(name) and values["delivery"] != "exactly-once":
                 raise BadConfigurationError(f"option '{name}' is for delivery=exactly-once: leave it out, or set that")
+        timestamps = values["watermark.timestamps"]
+        if values.is_set("watermark.outOfOrderness") and timestamps is None:
+            raise BadConfigurationError("option 'watermark.outOfOrderness' is for watermark.timestamps: set that, too")
         for name in ("routingKey", "create.segments", "create.eventsPerSecond", "create.kbytesPerSecond"):
             if values.is_set(name) and values["framing"] == "none":
                 raise BadConfigurationError(f"option '{name}' makes no sense with framing=none: there is one segment")
@@ -113,6 +130,8 @@ class SinkOptions:
             key_function=key if is_function else None,
             lease_ms=values["transactionLease"],
             plan_is_deterministic=values["deterministicPlan"],
+            timestamps=ColumnTimestamps(timestamps.strip()) if timestamps is not None else None,
+            out_of_orderness_ms=values["watermark.outOfOrderness"],
             create=_policy(values),
             framed=values["framing"] == "events",
             format=FormatSettings.from_values(values),

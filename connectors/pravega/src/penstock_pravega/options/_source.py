@@ -19,6 +19,9 @@ from penstock_pravega.protocol import ControllerSettings
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 
+#: Value of watermark.timestamps. No column of the source has this name.
+NOTED = "noted"
+
 #: A row is one value of an Arrow array, and made in memory.
 LARGEST_PIECE = 1 << 30
 
@@ -80,7 +83,7 @@ SOURCE_OPTIONS = OptionSet(
             "fail",
             ("fail", "null"),
         ),
-        *event_time_options(None),
+        *event_time_options(None, also=f"{NOTED}: the times that Pravega's writers have noted (time windows)"),
     ]
 )
 
@@ -103,6 +106,7 @@ class SourceOptions:
     format: FormatSettings
     fail_on_bad: bool
     event_time: EventTimeSettings | None
+    times_are_noted: bool
     piece_bytes: int | None
 
     @classmethod
@@ -113,6 +117,12 @@ class SourceOptions:
         if not names or len(set(names)) != len(names):
             raise BadConfigurationError("option 'stream': it must name streams, each once")
         _check_framing(values)
+        times_are_noted = (values["watermark.timestamps"] or "").strip() == NOTED
+        if times_are_noted and values.is_set("watermark.strategy"):
+            raise BadConfigurationError(
+                f"option 'watermark.strategy': leave it out with watermark.timestamps={NOTED}, which has watermarks of "
+                "its own"
+            )
         return cls(
             connection=connection_settings(values),
             streams=tuple(names),
@@ -126,6 +136,7 @@ class SourceOptions:
             format=FormatSettings.from_values(values),
             fail_on_bad=values["badRecords"] == "fail",
             event_time=EventTimeSettings.from_values(values),
+            times_are_noted=times_are_noted,
             piece_bytes=values["pieceSize"] if values["framing"] == "none" else None,
         )
 

@@ -37,6 +37,7 @@ from penstock_pravega.protocol._names import (
 from penstock_pravega.protocol._range_reader import RangeReader
 from penstock_pravega.protocol._routing import SegmentRouter, key_position
 from penstock_pravega.protocol._segment_stores import SegmentStores, controller_of
+from penstock_pravega.protocol._time_marks import TimeMark, mark_stream, parse_mark
 from penstock_pravega.protocol._wire import NoSuchSegment, Refused, SegmentInfo, SegmentSealed, SegmentTruncated
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "SegmentStores",
     "SegmentTruncated",
     "StreamPolicy",
+    "TimeMark",
     "TransactionState",
     "UnknownStreamError",
     "check_name",
@@ -70,8 +72,10 @@ __all__ = [
     "frames_size",
     "join_values",
     "key_position",
+    "mark_stream",
     "number_of",
     "parse_cut",
+    "parse_mark",
     "segment_name",
     "short_name",
     "stream_name",

@@ -31,7 +31,8 @@ class TransactionRef:
 @dataclass(frozen=True)
 class PravegaCommittable:
     """``segments`` holds (segment id, bytes) of the transaction's segments that were written to; ``lease_ms`` is what
-    it was opened with; ``prepared_ms`` since 1970.
+    it was opened with; ``prepared_ms`` and ``latest_ms`` since 1970, the latter the latest event time in it, if that is
+    to be noted.
     """
 
     ref: TransactionRef
@@ -41,6 +42,7 @@ class PravegaCommittable:
     attempt_id: str
     lease_ms: int
     prepared_ms: int
+    latest_ms: int | None = None
 
     def segment_name(self, segment: int) -> str:
         """The transaction's part of a segment."""
@@ -61,6 +63,7 @@ def _fields(committable: PravegaCommittable) -> dict[str, Any]:
         "attempt_id": committable.attempt_id,
         "lease_ms": committable.lease_ms,
         "prepared_ms": committable.prepared_ms,
+        "latest_ms": committable.latest_ms,
     }
 
 
@@ -77,8 +80,9 @@ def _committable(version: int, fields: dict[str, Any]) -> PravegaCommittable:
         fields["attempt_id"],
         fields["lease_ms"],
         fields["prepared_ms"],
+        fields["latest_ms"] if version > 1 else None,
     )
 
 
 #: A JSON object with the fields of :class:`PravegaCommittable`; segments as ``{"number.epoch": bytes}``.
-COMMITTABLE_SERIALIZER: JsonSerializer[PravegaCommittable] = JsonSerializer(1, _fields, _committable)
+COMMITTABLE_SERIALIZER: JsonSerializer[PravegaCommittable] = JsonSerializer(2, _fields, _committable)

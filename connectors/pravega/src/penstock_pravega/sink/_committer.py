@@ -24,6 +24,7 @@ from penstock_pravega.protocol import (
 )
 from penstock_pravega.sink._committable import PravegaCommittable, TransactionRef
 from penstock_pravega.sink._leases import lease_keeper
+from penstock_pravega.sink._noted_times import NotedTimes
 from penstock_pravega.sink._notes import TransactionNotes
 
 __all__ = ["PravegaCommitter"]
@@ -38,13 +39,25 @@ Outcomes = dict[PravegaCommittable, "CommitOutcome | None"]
 
 
 class PravegaCommitter(Committer[PravegaCommittable, Any]):
-    """Ends the transactions of one query. Driver only, single thread. ``notes``: none for a batch write."""
+    """Ends the transactions of one query. Driver only, single thread. ``notes``: none for a batch write.
 
-    def __init__(self, settings: ControllerSettings, notes: TransactionNotes | None, metrics: Metrics) -> None:
+    ``writer`` is in whose name times are noted, if they are to be; ``out_of_orderness_ms``: see :class:`NotedTimes`.
+    """
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        notes: TransactionNotes | None,
+        metrics: Metrics,
+        *,
+        writer: str,
+        out_of_orderness_ms: int = 0,
+    ) -> None:
         self._settings = settings
         self._stores = SegmentStores(settings)
         self._notes = notes
         self._metrics = metrics
+        self._times = NotedTimes(self._stores, writer, out_of_orderness_ms)
 
     def commit(self, committables: Sequence[PravegaCommittable]) -> list[CommitOutcome]:
         """See the contract.
@@ -62,7 +75,10 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
             found = self._look(committables)
         found.update(self._commit_open([c for c in committables if found[c] is None]))
         self._forget([c.ref for c in committables])
-        return [found[c] or CommitOutcome.LOST for c in committables]
+        outcomes = [found[c] or CommitOutcome.LOST for c in committables]
+        if CommitOutcome.LOST not in outcomes:
+            self._times.note(committables)
+        return outcomes
 
     # 1. Which are open and whole (None), and what became of the others?
 

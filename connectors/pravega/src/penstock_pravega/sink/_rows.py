@@ -42,6 +42,8 @@ def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
         raise BadConfigurationError(
             f"column '{key.name}' holds routing keys and is of type {key.type}: cast it to string"
         )
+    if options.timestamps is not None:
+        options.timestamps.check(schema)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -89,6 +91,13 @@ class EventColumns:
                 f"row {row} of a batch has a value of {lengths[row]} bytes: an event has at most {LARGEST_EVENT}"
             )
         return values, self._keys(batch, columns.get(self.options.key_column.lower()))
+
+    def latest_ms(self, batch: pa.RecordBatch) -> int | None:
+        """The latest event time, if times are to be noted and a row has one."""
+        if self.options.timestamps is None:
+            return None
+        latest = pc.max(self.options.timestamps.timestamps(batch)).as_py()
+        return None if latest is None else int(latest)
 
     def _keys(self, batch: pa.RecordBatch, column: pa.Array | None) -> pa.Array | None:
         if self._key_function is None:

@@ -92,7 +92,13 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
     def create_committer(self, context: SinkContext) -> Committer[PravegaCommittable, Any]:
         """See the contract."""
         notes = None if context.checkpoint is None else TransactionNotes(context.checkpoint)
-        return PravegaCommitter(self.options.connection, notes, context.metrics)
+        return PravegaCommitter(
+            self.options.connection,
+            notes,
+            context.metrics,
+            writer=f"penstock-{context.query_id}",
+            out_of_orderness_ms=self.options.out_of_orderness_ms,
+        )
 
     def describe_committable(self, committable: PravegaCommittable) -> str:
         """See the contract."""

@@ -43,12 +43,15 @@ class TransactionalWriter(SinkWriter[PravegaCommittable, Any]):
         self._ref: TransactionRef | None = None
         self._appender: EventAppender | None = None
         self._events = 0
+        self._latest_ms: int | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See the contract."""
         if not batch.num_rows:
             return
         events, keys = self._columns.convert(batch)
+        times = (self._latest_ms, self._columns.latest_ms(batch))
+        self._latest_ms = max((ms for ms in times if ms is not None), default=None)
         appender = self._begun()
         with self._refusals():
             appender.append(events, keys)
@@ -92,6 +95,7 @@ class TransactionalWriter(SinkWriter[PravegaCommittable, Any]):
                     attempt_id=self._context.attempt_id,
                     lease_ms=self._lease_ms,
                     prepared_ms=time.time_ns() // 1_000_000,
+                    latest_ms=self._latest_ms,
                 )
             ]
         )

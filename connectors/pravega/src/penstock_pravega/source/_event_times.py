@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from penstock_pravega.source._schema import event_schema
 from penstock_pravega.source._split import SegmentRange
 from penstock_pravega.source._split_reader import EventBlock
 
-__all__ = ["NEVER", "EventTimer", "Times"]
+__all__ = ["NEVER", "EventTimer", "RecordTimer", "Times"]
 
 #: The time of an event that has none, and the watermark behind events that don't tell.
 NEVER = int(np.iinfo(np.int64).min)
@@ -33,8 +34,16 @@ class Times:
     watermarks: npt.NDArray[np.int64]
 
 
-class EventTimer:
-    """Tells the times of blocks of one segment. One thread; memory is one block, decoded.
+class EventTimer(ABC):
+    """Tells the times of blocks of one segment. One thread."""
+
+    @abstractmethod
+    def tell(self, block: EventBlock, split: SegmentRange) -> Times:
+        """One time and one watermark for each event. Raises what the user's own assigner and strategy raise."""
+
+
+class RecordTimer(EventTimer):
+    """By the events themselves, decoded. Memory is one block.
 
     What can't be decoded has no time; the task that reads it says so.
     """
@@ -45,7 +54,7 @@ class EventTimer:
         self._emitter = PravegaEmitter(context, decoder, fail_on_bad=False)
 
     def tell(self, block: EventBlock, split: SegmentRange) -> Times:
-        """One time and one watermark for each event. Raises what the user's own assigner and strategy raise."""
+        """See the base class."""
         (records,) = self._emitter.emit_record(block, split)
         timestamps = self._settings.assigner.timestamps(records)
         times = np.asarray(timestamps.fill_null(NEVER), np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -14,7 +14,8 @@ from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source
 from penstock_pravega.options import SourceOptions
 from penstock_pravega.source._emitter import PravegaEmitter
 from penstock_pravega.source._enumerator import PravegaEnumerator
-from penstock_pravega.source._event_times import EventTimer
+from penstock_pravega.source._event_times import EventTimer, RecordTimer
+from penstock_pravega.source._noted_times import NotedTimer, NotedTimes
 from penstock_pravega.source._schema import event_schema, validate
 from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
 from penstock_pravega.source._split_reader import PravegaSplitReader
@@ -63,7 +64,7 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
         decoder = self._create_decoder(schema.field("value").type) if "value" in schema.names else None
         validate(schema, self._schema(decoder))
         self._decoder = decoder
-        if self._options.event_time is not None:
+        if self._options.event_time is not None and not self._options.times_are_noted:
             self._options.event_time.check(self._schema(self._decoder_for_times()))
 
     def _create_decoder(self, wanted: pa.DataType | None) -> RecordDecoder | None:
@@ -83,9 +84,16 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaEnumerator:
         """See the contract."""
-        client, settings = StreamClient(self._options.connection), self._options.event_time
-        make_timer = None if settings is None else partial(EventTimer, settings, self._decoder_for_times())
-        return PravegaEnumerator(context, client, self._options, checkpoint, make_timer=make_timer)
+        client = StreamClient(self._options.connection)
+        return PravegaEnumerator(context, client, self._options, checkpoint, make_timer=self._timers(client))
+
+    def _timers(self, client: StreamClient) -> Callable[[], EventTimer] | None:
+        settings = self._options.event_time
+        if settings is None:
+            return None
+        if self._options.times_are_noted:
+            return partial(NotedTimer, NotedTimes(client))
+        return partial(RecordTimer, settings, self._decoder_for_times())
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[SegmentRange]:
         """See the contract: from the head, or the starting cut, to where the tail is now, or the ending cut."""

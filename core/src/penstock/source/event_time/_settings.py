@@ -15,8 +15,11 @@ from penstock.source.event_time._strategies import BoundedOutOfOrderness, Monoto
 __all__ = ["EventTimeSettings", "event_time_options"]
 
 
-def event_time_options(timestamps: str | None) -> tuple[Option, ...]:
-    """The options, for a source whose records have their time in the column ``timestamps``, or no time of their own."""
+def event_time_options(timestamps: str | None, *, also: str = "") -> tuple[Option, ...]:
+    """The options, for a source whose records have their time in the column ``timestamps``, or no time of their own.
+
+    ``also``: what else the source takes for watermark.timestamps, "value: what it means".
+    """
     return (
         Option(
             "watermark.alignment.maxDrift",
@@ -35,7 +38,7 @@ def event_time_options(timestamps: str | None) -> tuple[Option, ...]:
         Option(
             "watermark.timestamps",
             "Where a record's event time is: a column (timestamp, date, or ms since the epoch), a field of one "
-            "(value.at), or module:Class of a TimestampAssigner",
+            "(value.at), or module:Class of a TimestampAssigner" + (also and f"; {also}"),
             default=timestamps,
         ),
         Option(
