@@ -6,7 +6,7 @@ import os
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionValues
-from penstock_pravega.protocol import ControllerSettings, Credentials, check_name, stream_name
+from penstock_pravega.protocol import ControllerSettings, Credentials, KeycloakCredentials, check_name, stream_name
 
 __all__ = ["CONNECTION_OPTIONS", "connection_settings", "default_scope", "full_stream_name"]
 
@@ -22,10 +22,16 @@ CONNECTION_OPTIONS = (
     Option(
         "credentials.username",
         "User, with credentials.password. Without credentials in the options those of the environment are taken: "
-        "pravega_client_auth_method (Basic, Bearer) and pravega_client_auth_token, as Pravega's own clients do",
+        "pravega_client_auth_method (Basic, Bearer) and pravega_client_auth_token, or KEYCLOAK_SERVICE_ACCOUNT_FILE, "
+        "as Pravega's own clients do",
     ),
     Option("credentials.password", "Password of the user", secret=True),
-    Option("credentials.token", "A bearer token (such as Keycloak's), instead of user and password", secret=True),
+    Option("credentials.token", "A bearer token, instead of user and password", secret=True),
+    Option(
+        "credentials.keycloak.file",
+        "A keycloak.json, as Keycloak hands it out for a service account, instead of user and password: tokens are "
+        "fetched and renewed. Read on the driver",
+    ),
     Option(
         "tls.ca.location",
         "File of CA certificates (PEM) that servers are checked against. Unset: the environment's "
@@ -47,29 +53,46 @@ def connection_settings(values: OptionValues) -> ControllerSettings:
     settings = ControllerSettings(
         uri=values["controller"] or os.environ.get("PRAVEGA_CONTROLLER_URI") or DEFAULT_CONTROLLER,
         credentials=_credentials(values),
-        ca_file=values["tls.ca.location"] or os.environ.get("PRAVEGA_TLS_CA_LOCATION"),
+        ca_file=_ca_file(values),
         validate_host=values["tls.validateHost"],
         timeout_s=values["request.timeout"] / 1000,
     )
-    if not settings.is_secure and settings.ca_file and values["tls.ca.location"]:
+    over_https = isinstance(settings.credentials, KeycloakCredentials)
+    if not settings.is_secure and not over_https and values["tls.ca.location"]:
         raise BadConfigurationError("option 'tls.ca.location' is for a controller that is written as tls://host:port")
     if not settings.addresses:
         raise BadConfigurationError("option 'controller' names no address")
     return settings
 
 
-def _credentials(values: OptionValues) -> Credentials | None:
+def _credentials(values: OptionValues) -> Credentials | KeycloakCredentials | None:
     user, password, token = (values[f"credentials.{part}"] for part in ("username", "password", "token"))
+    keycloak = values["credentials.keycloak.file"]
     if (user is None) != (password is None):
         raise BadConfigurationError("options 'credentials.username' and 'credentials.password' belong together")
-    if token is not None and user is not None:
-        raise BadConfigurationError("option 'credentials.token' is instead of user and password: leave one out")
+    given = {"username": user, "token": token, "keycloak.file": keycloak}
+    names = [f"'credentials.{name}'" for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise BadConfigurationError(f"options {' and '.join(names)} are each instead of the others: leave one out")
     if token is not None:
         return Credentials("Bearer", token.strip().removeprefix("Bearer "))
     if user is not None:
         return Credentials.basic(user, password)
+    if keycloak is not None:
+        return _keycloak(keycloak, values)
     method, found = (os.environ.get(f"pravega_client_auth_{part}") for part in ("method", "token"))
-    return Credentials(method, found) if method and found else None
+    if method and found:
+        return Credentials(method, found)
+    file = os.environ.get("KEYCLOAK_SERVICE_ACCOUNT_FILE")
+    return _keycloak(file, values) if file else None
+
+
+def _keycloak(path: str, values: OptionValues) -> KeycloakCredentials:
+    return KeycloakCredentials.from_file(path, _ca_file(values), values["request.timeout"] / 1000)
+
+
+def _ca_file(values: OptionValues) -> str | None:
+    return values["tls.ca.location"] or os.environ.get("PRAVEGA_TLS_CA_LOCATION")
 
 
 def default_scope(values: OptionValues) -> str | None:

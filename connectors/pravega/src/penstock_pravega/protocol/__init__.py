@@ -25,6 +25,7 @@ from penstock_pravega.protocol._events import (
     join_values,
     to_array,
 )
+from penstock_pravega.protocol._keycloak import KeycloakCredentials
 from penstock_pravega.protocol._names import (
     check_name,
     epoch_of,
@@ -49,6 +50,7 @@ __all__ = [
     "ControllerSettings",
     "Credentials",
     "KeyRange",
+    "KeycloakCredentials",
     "NoSuchSegment",
     "PingAnswer",
     "RangeReader",

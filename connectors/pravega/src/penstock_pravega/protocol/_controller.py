@@ -92,7 +92,6 @@ class Controller:
 
     def __init__(self, settings: ControllerSettings) -> None:
         self._settings = settings
-        self._metadata = [("authorization", settings.credentials.header)] if settings.credentials else []
 
     def close(self) -> None:
         """Ends the connection."""
@@ -366,11 +365,18 @@ class Controller:
 
     def _call(self, method: str, request: Any, doing: str) -> Any:
         """The answer. What may pass is tried again; all calls that are used here may be repeated."""
+        credentials, renewed = self._settings.credentials, False
         for left in reversed(range(self._settings.tries)):
+            header = credentials.header if credentials is not None else ""
+            metadata = [("authorization", header)] if header else []
             try:
-                return self._stubs[method](request, timeout=self._settings.timeout_s, metadata=self._metadata)
+                return self._stubs[method](request, timeout=self._settings.timeout_s, metadata=metadata)
             except grpc.RpcError as error:
                 translated = self._translated(error, doing)
+                if error.code().name == "UNAUTHENTICATED" and credentials is not None and not renewed:
+                    renewed = credentials.renew(header)
+                    if left and renewed:
+                        continue
                 if not left or not isinstance(translated, RetriableError):
                     raise translated from None
             time.sleep(_PAUSE_S)

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from penstock.errors import BadConfigurationError
+from penstock_pravega.protocol._keycloak import KeycloakCredentials
 
 __all__ = ["ControllerSettings", "Credentials", "certificate_refused"]
 
@@ -32,6 +33,10 @@ class Credentials:
         """The value of the header *authorization*."""
         return f"{self.method} {self.token}"
 
+    def renew(self, refused: str) -> bool:
+        """Whether there may be a better one than the header that was ``refused``: never."""
+        return False
+
 
 @dataclass(frozen=True)
 class ControllerSettings:
@@ -42,7 +47,7 @@ class ControllerSettings:
     """
 
     uri: str
-    credentials: Credentials | None = None
+    credentials: Credentials | KeycloakCredentials | None = None
     ca_file: str | None = None
     validate_host: bool = True
     timeout_s: float = 30.0

@@ -1,0 +1,154 @@
+"""Tokens of a Keycloak that guards a Pravega, fetched and renewed.
+
+A service account gets an access token for its id and secret (OAuth 2.0, RFC 6749, section 4.4), and for that one with
+its permissions on ``pravega-controller`` (User-Managed Access 2.0, section 3.3.1), as Pravega's own clients do.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
+
+from penstock.errors import BadConfigurationError, FatalError, RetriableError
+
+__all__ = ["KeycloakCredentials"]
+
+_log = logging.getLogger("penstock.pravega")
+_TRIES, _PAUSE_S = 4, 0.5
+#: A token is renewed so long before its end, or at three quarters of its time.
+_SLACK_S = 30.0
+_UMA_TICKET = "urn:ietf:params:oauth:grant-type:uma-ticket"
+
+
+@dataclass(frozen=True)
+class KeycloakCredentials:
+    """A service account of the realm at ``server`` (a URL). Picklable: each process fetches tokens of its own.
+
+    ``ca_file`` (PEM): authorities that are trusted besides the system's. The repr hides the secret.
+    """
+
+    server: str
+    realm: str
+    client: str
+    secret: str = field(repr=False)
+    audience: str = "pravega-controller"
+    ca_file: str | None = None
+    timeout_s: float = 30.0
+
+    @classmethod
+    def from_file(cls, path: str, ca_file: str | None, timeout_s: float) -> KeycloakCredentials:
+        """The account of a ``keycloak.json``, as Keycloak hands it out. Raises BadConfigurationError."""
+        try:
+            found = json.loads(Path(path).read_text("utf-8"))
+            fields = found["auth-server-url"], found["realm"], found["resource"], found["credentials"]["secret"]
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadConfigurationError(f"Keycloak's file {path} can't be read: {error}") from None
+        except (ValueError, KeyError, TypeError):
+            raise BadConfigurationError(
+                f"Keycloak's file {path} must be JSON with auth-server-url, realm, resource and credentials.secret"
+            ) from None
+        if not all(isinstance(each, str) and each for each in fields):
+            raise BadConfigurationError(
+                f"Keycloak's file {path}: each of auth-server-url, realm, resource, secret is a text"
+            )
+        if not fields[0].startswith(("http://", "https://")):
+            raise BadConfigurationError(f"Keycloak's file {path}: auth-server-url is no http:// or https:// address")
+        return cls(*fields, ca_file=ca_file, timeout_s=timeout_s)
+
+    @property
+    def header(self) -> str:
+        """The value of the header *authorization*: the token of this process, a new one if it is about to end.
+
+        Raises BadConfigurationError if Keycloak refuses, RetriableError if it does not answer.
+        """
+        with _lock:
+            token, ends = _tokens.get(self, ("", 0.0))
+            if time.monotonic() >= ends:
+                token, lasts_s = self._fetch()
+                _tokens[self] = token, time.monotonic() + max(lasts_s - _SLACK_S, 0.75 * lasts_s)
+            return f"Bearer {token}"
+
+    def renew(self, refused: str) -> bool:
+        """Whether there may be a better one than the header that was ``refused``."""
+        with _lock:
+            if f"Bearer {_tokens.get(self, ('', 0.0))[0]}" == refused:
+                _tokens.pop(self)
+        return True
+
+    def _fetch(self) -> tuple[str, float]:
+        """A token and how long it lasts, in seconds."""
+        account = {"grant_type": "client_credentials", "client_id": self.client, "client_secret": self.secret}
+        access = self._ask(account, {})["access_token"]
+        permissions = {"grant_type": _UMA_TICKET, "audience": self.audience}
+        answer = self._ask(permissions, {"Authorization": f"Bearer {access}"})
+        return answer["access_token"], float(answer.get("expires_in", 60))
+
+    def _ask(self, form: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
+        url = f"{self.server.rstrip('/')}/realms/{quote(self.realm)}/protocol/openid-connect/token"
+        request = Request(url, urlencode(form).encode(), headers)
+        for left in reversed(range(_TRIES)):
+            try:
+                with urlopen(request, timeout=self.timeout_s, context=self._tls_context()) as response:
+                    return self._checked(response.read())
+            except HTTPError as error:
+                said = f"{_reason(error.read())} (HTTP {error.code})"
+                if error.code < 500:
+                    raise BadConfigurationError(
+                        f"Keycloak at {self.server} refuses client '{self.client}' of realm '{self.realm}': {said}"
+                    ) from None
+                failure = said
+            except URLError as error:
+                if isinstance(error.reason, ssl.SSLCertVerificationError):
+                    raise BadConfigurationError(
+                        f"the certificate of Keycloak at {self.server} is refused: {error.reason.verify_message}. Set "
+                        "tls.ca.location to the certificate of the authority that signed it"
+                    ) from None
+                failure = str(error.reason)
+            except OSError as error:
+                failure = str(error) or type(error).__name__
+            if not left:
+                raise RetriableError(f"no token from Keycloak at {self.server}: {failure}") from None
+            _log.info("no token from Keycloak at %s: %s; trying again", self.server, failure)
+            time.sleep(_PAUSE_S)
+        raise AssertionError
+
+    def _checked(self, answer: bytes) -> dict[str, Any]:
+        try:
+            found = json.loads(answer)
+            if isinstance(found["access_token"], str):
+                return dict(found)
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise FatalError(f"what answers at {self.server} gives no token: it is no Keycloak, or none that is known")
+
+    def _tls_context(self) -> ssl.SSLContext | None:
+        if not self.server.startswith("https://"):
+            return None
+        context = ssl.create_default_context()
+        if self.ca_file is not None:
+            try:
+                context.load_verify_locations(self.ca_file)
+            except OSError as error:
+                raise BadConfigurationError(f"the file of certificates {self.ca_file} can't be used: {error}") from None
+        return context
+
+
+def _reason(answer: bytes) -> str:
+    try:
+        found = json.loads(answer)
+        return f"{found['error']}: {found.get('error_description', 'no reason given')}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "no reason given"
+
+
+_tokens: dict[KeycloakCredentials, tuple[str, float]] = {}
+_lock = threading.Lock()
