@@ -2,8 +2,7 @@
 
 The client runs alone in one process; ours with one, two and four tasks, a process each, as Spark's workers are. Ours
 reads into Arrow batches and writes in transactions, with everything acknowledged; the client reads events one by one
-and writes plainly, with a flush at the end. The client is looked for in this environment, or in that of
-``--client-python`` (pip install pravega); without it only ours is measured.
+and writes plainly, with a flush at the end. It gets an environment of its own, in .cache/pravega-client.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from pathlib import Path
 
 from measuring import Measurement, Results, as_table, interleave
@@ -109,7 +109,7 @@ if not told:
 class Bench:
     """One server, one stream that is read."""
 
-    def __init__(self, address: str, rows: int, client: str | None) -> None:
+    def __init__(self, address: str, rows: int, client: str) -> None:
         from penstock_pravega.dev import PravegaToolbox
 
         self.toolbox = PravegaToolbox(address)
@@ -142,40 +142,44 @@ class Bench:
                 child.wait(60)
 
     def compare(self, name: str, ours: str, theirs: str, repetitions: int, fresh: bool) -> list[Measurement]:
-        """Ours with each number of tasks; the client, if it is there, in every round of them."""
+        """Ours with each number of tasks; the client in every round of them."""
 
         def stream() -> str:
             return self.toolbox.create_stream(segments=SEGMENTS) if fresh else self.source
 
         found = []
         for tasks in TASKS:
-            sides = {"penstock": lambda tasks=tasks: self.rate(ours, stream(), tasks)}
-            if self.client:
-                sides["spark"] = lambda: self.rate(theirs, stream(), python=self.client)
-            values = interleave(sides, repetitions)
-            found.append(Measurement(f"{name}, {tasks} tasks", "events/s", "more", values))
+            sides = {
+                "penstock": lambda tasks=tasks: self.rate(ours, stream(), tasks),
+                "spark": lambda: self.rate(theirs, stream(), python=self.client),
+            }
+            words = "1 task" if tasks == 1 else f"{tasks} tasks"
+            found.append(Measurement(f"{name}, {words}", "events/s", "more", interleave(sides, repetitions)))
         return found
 
 
-def has_client(python: str) -> bool:
-    """Whether that Python can import pravega_client."""
-    return subprocess.run([python, "-c", "import pravega_client"], capture_output=True, check=False).returncode == 0
+def client_python() -> str:
+    """A Python that has the package pravega; made the first time."""
+    folder = ROOT / ".cache" / "pravega-client"
+    python = folder / "bin" / "python"
+    if not python.exists():
+        print("installing pravega_client, once", file=sys.stderr)
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "pravega"], check=True)
+    return str(python)
 
 
 def table(found: list[Measurement]) -> str:
     """With the right name over the other side's column."""
-    return as_table(found).replace("Spark's own", "pravega_client, 1 process")
+    return as_table(found).replace("Spark's own", "pravega_client")
 
 
 def main() -> int:
     """Runs the cases."""
     parser = argparse.ArgumentParser(prog="scripts/bench pravega", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer events, one repetition")
-    parser.add_argument("--client-python", default=sys.executable, help="a Python with the package pravega")
     arguments = parser.parse_args()
-    client = arguments.client_python if has_client(arguments.client_python) else None
-    if client is None:
-        print("pravega_client is not installed there: only penstock is measured", file=sys.stderr)
+    client = client_python()
     from penstock_pravega.dev import pravega_server
 
     rows, repetitions = (200_000, 1) if arguments.quick else (1_000_000, 3)
@@ -194,6 +198,8 @@ def main() -> int:
             print(table(found), flush=True)
             results.put(case, found)
         bench.toolbox.close()
+    if not arguments.quick:
+        results.write_page(ROOT / "docs" / "performance.md", "pravega", theirs="pravega_client")
     return 0
 
 
