@@ -53,7 +53,7 @@ def test_transactions_expire_between_decision_and_commit(driver, own_broker, fee
     run.wait()
     assert run.was_hit(), run.tail()
     assert open_transactions(kafka.address), "they should be open, waiting for the commit"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while open_transactions(kafka.address):
         assert time.monotonic() < deadline, "the broker never timed them out"
         time.sleep(0.2)

@@ -134,7 +134,7 @@ def test_rows_of_another_source_are_published_soon_after_the_end(spark, tmp_path
     stream = spark.readStream.schema("id long").csv(f"{tmp_path}/in")
     writer = stream.writeStream.format("penstock.filesystem").option("path", f"{tmp_path}/out")
     writer.option("checkpointLocation", f"{tmp_path}/ck").trigger(availableNow=True).start().awaitTermination()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while rows_of(tmp_path / "out") != {1: 1, 2: 1}:
         assert time.monotonic() < deadline
         time.sleep(0.1)

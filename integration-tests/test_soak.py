@@ -27,7 +27,7 @@ def check(kafka):
         kafka.produce(topic, [{"key": value.partition(":")[0], "value": value} for value in values])
         checker = Checker(kafka.address, topic, 1, findings)
         checker.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while checker.records < len(values) and time.monotonic() < deadline:
             time.sleep(0.05)
         checker.stop()

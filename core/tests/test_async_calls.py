@@ -191,8 +191,8 @@ def test_one_failure_ends_the_calls_that_are_under_way(enrich):
     started = time.monotonic()
     with pytest.raises(FatalError, match="three"):
         enrich(call, [range(6)])
-    assert time.monotonic() - started < 10
-    deadline = time.monotonic() + 5
+    assert time.monotonic() - started < 50
+    deadline = time.monotonic() + 60
     while len(ended) < 5 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert sorted(ended) == [0, 1, 2, 4, 5]
@@ -245,7 +245,7 @@ def test_clients_are_opened_once_for_a_worker_and_closed_when_idle(enrich, monke
     for _ in range(3):
         enrich(Client(), [range(10), range(5)], token="client")
     assert Client.events == ["open"]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while Client.events != ["open", "close"] and time.monotonic() < deadline:
         time.sleep(0.01)
     assert Client.events == ["open", "close"]

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -325,12 +324,11 @@ def test_options_that_are_fine_pass(site, tmp_path):
     assert pipeline.sources[0].options["PATH"] == f"{tmp_path}/in"
 
 
-def test_run_reports_all_mistakes_and_starts_nothing(site, tmp_path):
+def test_run_reports_all_mistakes_and_starts_nothing(site, tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.cli._session.start_session", lambda *arguments: pytest.fail("Spark was started"))
     path = tmp_path / "p.yaml"
     path.write_text(PIPELINE.replace("path: in", "pin: x").replace("checkpoint: ck\n", ""))
-    began = time.monotonic()
     result = runner.invoke(app, ["run", str(path)])
-    assert time.monotonic() - began < 2
     assert result.exit_code == 2
     assert [line.removeprefix(f"{path}:") for line in result.stderr.splitlines()] == [
         "1:1: the pipeline needs the key 'checkpoint'",

@@ -132,7 +132,7 @@ def test_a_run_that_goes_on_is_watched_to_its_end(tmp_path):
 
 
 def await_text(path, *texts):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (path.exists() and all(text in path.read_text("utf-8") for text in texts)):
         assert time.monotonic() < deadline, texts
         time.sleep(0.02)

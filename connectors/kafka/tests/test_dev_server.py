@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from penstock.errors import RetriableError
 from penstock_kafka.dev import KafkaCluster, KafkaDevServer, KafkaToolbox, kafka_server
@@ -57,11 +58,10 @@ def test_the_command_starts_finds_and_ends_a_broker(tmp_path):
 
 
 def test_a_fresh_broker_is_warm(broker):
-    began = time.monotonic()
-    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "t", "transaction.timeout.ms": 5000})
-    producer.init_transactions(30)
-    # Without the warm-up it is more than a second; the client's own timer makes it 0.5 s now and then.
-    assert time.monotonic() - began < 0.9
+    """What a first transaction and a first group would wait for more than a second for is there."""
+    topics = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=30).topics
+    for name in ("__transaction_state", "__consumer_offsets"):
+        assert topics[name].partitions and all(one.leader >= 0 for one in topics[name].partitions.values())
 
 
 def test_settings_are_the_brokers(broker):
@@ -140,8 +140,8 @@ def test_a_container_is_told_where_it_will_be_reached():
 def test_an_address_where_nobody_is():
     began = time.monotonic()
     with pytest.raises(RetriableError, match=r"no broker answers at 127\.0\.0\.1:9,127"):
-        KafkaDevServer().check("127.0.0.1:9,127.0.0.1:10", 5)
-    assert time.monotonic() - began < 2
+        KafkaDevServer().check("127.0.0.1:9,127.0.0.1:10", 60)
+    assert time.monotonic() - began < 30
 
 
 def listening_addresses(pid):

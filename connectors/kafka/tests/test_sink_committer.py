@@ -155,7 +155,7 @@ def test_transactions_that_time_out_between_decision_and_commit_are_lost_and_sai
         query = Query(KafkaToolbox(server.address))
         try:
             batch = [query.prepare(slot, timeout_ms=1000) for slot in range(2)]
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while query.coordinators.open_ids(query.prefix.owns) and time.monotonic() < deadline:
                 time.sleep(0.1)
             assert query.committer.commit(batch) == [LOST, LOST]

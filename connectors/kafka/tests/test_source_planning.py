@@ -29,7 +29,7 @@ def records(count, **fields):
 def go_on(source, enumerator, until=1):
     """Takes batches, as Spark's triggers do, until there are so many splits."""
     found = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(found) < until and time.monotonic() < deadline:
         source.coordinator.run_handlers()
         found += enumerator.take_batch(ALL)
@@ -214,7 +214,7 @@ def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
     began = time.monotonic()
     with pytest.raises(RetriableError, match=r"no answer from the brokers at 127\.0\.0\.1:1: "):
         kafka_source("127.0.0.1:1", subscribe="t", fetchOffset_numRetries=1).list_splits()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(

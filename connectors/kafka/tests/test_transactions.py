@@ -182,7 +182,7 @@ def test_a_proof_is_there_only_after_a_commit(kafka, coordinators, open_transact
     assert coordinators.proofs(groups) == {}
     coordinators.end([committed], commit=True)
     coordinators.end([aborted], commit=False)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not coordinators.proofs(groups) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert coordinators.proofs(groups) == {committed.transactional_id: Proof(7, "attempt-a")}
@@ -230,10 +230,9 @@ def test_a_pool_never_uses_a_slot_twice_in_a_batch_and_few_in_all(kafka, coordin
 
 def test_the_next_producer_is_ready_before_it_is_asked_for(pool):
     first = pool.take("plan-0")
-    pool._next.result()
-    started = time.monotonic()
+    prepared = pool._next.result()
     second = pool.take("plan-1")
-    assert time.monotonic() - started < 0.005
+    assert second is prepared
     for ready in (first, second):
         pool.retire(ready)
 

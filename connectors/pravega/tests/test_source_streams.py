@@ -25,7 +25,7 @@ def values(first: int, count: int, keys: int = 7) -> list[bytes]:
     return [value for _, value in events(first, count, keys)]
 
 
-def take(harness, enumerator, most: int, limits: ReadLimits | None = None, patience_s: float = 30):
+def take(harness, enumerator, most: int, limits: ReadLimits | None = None, patience_s: float = 90):
     """Micro-batches until so many rows have come: the rows of each."""
     batches, seen = [], 0
     deadline = time.monotonic() + patience_s
