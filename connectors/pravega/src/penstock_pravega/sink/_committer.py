@@ -24,8 +24,8 @@ from penstock_pravega.protocol import (
 )
 from penstock_pravega.sink._committable import PravegaCommittable, TransactionRef
 from penstock_pravega.sink._leases import lease_keeper
-from penstock_pravega.sink._noted_times import NotedTimes
 from penstock_pravega.sink._notes import TransactionNotes
+from penstock_pravega.sink._watermark import WatermarkNoter
 
 __all__ = ["PravegaCommitter"]
 
@@ -41,7 +41,7 @@ Outcomes = dict[PravegaCommittable, "CommitOutcome | None"]
 class PravegaCommitter(Committer[PravegaCommittable, Any]):
     """Ends the transactions of one query. Driver only, single thread. ``notes``: none for a batch write.
 
-    ``writer`` is in whose name times are noted, if they are to be; ``out_of_orderness_ms``: see :class:`NotedTimes`.
+    ``writer`` is in whose name times are noted, if they are to be; ``out_of_orderness_ms``: see :class:`WatermarkNoter`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         self._stores = SegmentStores(settings)
         self._notes = notes
         self._metrics = metrics
-        self._times = NotedTimes(self._stores, writer, out_of_orderness_ms)
+        self._watermark = WatermarkNoter(self._stores, writer, out_of_orderness_ms)
 
     def commit(self, committables: Sequence[PravegaCommittable]) -> list[CommitOutcome]:
         """See the contract.
@@ -77,7 +77,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         self._forget([c.ref for c in committables])
         outcomes = [found[c] or CommitOutcome.LOST for c in committables]
         if CommitOutcome.LOST not in outcomes:
-            self._times.note(committables)
+            self._watermark.note(committables)
         return outcomes
 
     # 1. Which are open and whole (None), and what became of the others?

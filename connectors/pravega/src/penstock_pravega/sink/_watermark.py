@@ -9,12 +9,12 @@ from penstock.errors import PenstockError
 from penstock_pravega.protocol import SegmentStores
 from penstock_pravega.sink._committable import PravegaCommittable
 
-__all__ = ["NotedTimes"]
+__all__ = ["WatermarkNoter"]
 
 _log = logging.getLogger("penstock.pravega")
 
 
-class NotedTimes:
+class WatermarkNoter:
     """Notes the watermark of one query, in its name. Driver only, single thread.
 
     The watermark is the latest time that was committed, less ``out_of_orderness_ms``, as
