@@ -41,7 +41,8 @@ Outcomes = dict[PravegaCommittable, "CommitOutcome | None"]
 class PravegaCommitter(Committer[PravegaCommittable, Any]):
     """Ends the transactions of one query. Driver only, single thread. ``notes``: none for a batch write.
 
-    ``writer`` is in whose name times are noted, if they are to be; ``out_of_orderness_ms``: see :class:`WatermarkNoter`.
+    ``writer`` is in whose name times are noted, if they are to be; ``out_of_orderness_ms`` is as with
+    :class:`WatermarkNoter`.
     """
 
     def __init__(
