@@ -6,7 +6,7 @@ import os
 import pickle
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 import pytest
@@ -19,16 +19,29 @@ from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from penstock_pravega.options import SOURCE_OPTIONS
 from penstock_pravega.source import PravegaSource
 
-
-@pytest.fixture(scope="session")
-def pravega_address(tmp_path_factory):
-    with open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega")) as address:
-        yield address
+_SERVER = pytest.StashKey[str]()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def pravega_address(request, tmp_path_factory):
+    """Of a server that is there until the tests of this directory are over: it is never idle after some of them."""
+    directory = next(node for node in request.node.iter_parents() if isinstance(node, pytest.Dir))
+    if _SERVER not in directory.stash:
+        server = ExitStack()
+
+        def end():
+            del directory.stash[_SERVER]
+            server.close()
+
+        opened = open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega"))
+        directory.stash[_SERVER] = server.enter_context(opened)
+        directory.addfinalizer(end)
+    return directory.stash[_SERVER]
+
+
+@pytest.fixture(scope="module")
 def pravega(pravega_address):
-    """A :class:`PravegaToolbox` in a scope of the test run's own: take streams of your own."""
+    """A :class:`PravegaToolbox` in a scope of the file's own: take streams of your own."""
     toolbox = PravegaToolbox(pravega_address, f"tests-{uuid.uuid4().hex[:8]}")
     yield toolbox
     toolbox.close()
