@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import pyspark
 import pytest
 
 from environments import WheelHouse
+from kept import kept_for_directory
 
 HERE = Path(__file__).parent
 
@@ -294,21 +295,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     started.stop()
 
 
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A broker for every test of the session: the one of ``PENSTOCK_KAFKA_ADDRESS``, or one of our own."""
+@pytest.fixture(scope="module")
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A broker for every test here: the one of ``PENSTOCK_KAFKA_ADDRESS``, or one of our own."""
     from penstock_kafka.dev import KafkaToolbox, kafka_server
 
-    given = os.environ.get("PENSTOCK_KAFKA_ADDRESS")
-    if given:
-        yield KafkaToolbox(given)
-        return
-    with kafka_server(tmp_path_factory.mktemp("kafka"), quick_start=True) as server:
-        yield KafkaToolbox(server.address)
+    if given := os.environ.get("PENSTOCK_KAFKA_ADDRESS"):
+        return KafkaToolbox(given)
+    folder = tmp_path_factory.mktemp("kafka")
+    server = kept_for_directory(request, "kafka", lambda: kafka_server(folder, quick_start=True))
+    return KafkaToolbox(server.address)
 
 
 class Cassandra:
-    """A node for every test of the session, with a keyspace of its own. ``job`` is where it is, for a driver."""
+    """A node with a keyspace of its own. ``job`` is where it is, for a driver."""
 
     def __init__(self, address: str) -> None:
         from penstock_cassandra.client import ConnectionSettings, shared_client
@@ -341,14 +341,20 @@ class Cassandra:
         return self._client.rows(f"select {columns} from {self.keyspace}.{table}")
 
 
-@pytest.fixture(scope="session")
-def cassandra(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The node of ``PENSTOCK_CASSANDRA_ADDRESS``, or one of our own."""
+@contextlib.contextmanager
+def running_cassandra(folder: Path) -> Iterator[Cassandra]:
     from penstock.dev import open_server
     from penstock_cassandra.dev import CassandraDevServer
 
-    with open_server(CassandraDevServer(quick_start=True), tmp_path_factory.mktemp("cassandra")) as address:
+    with open_server(CassandraDevServer(quick_start=True), folder) as address:
         yield Cassandra(address)
+
+
+@pytest.fixture(scope="module")
+def cassandra(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The node of ``PENSTOCK_CASSANDRA_ADDRESS``, or one of our own, with a keyspace for every test here."""
+    folder = tmp_path_factory.mktemp("cassandra")
+    return kept_for_directory(request, "cassandra", lambda: running_cassandra(folder))
 
 
 class Watcher:

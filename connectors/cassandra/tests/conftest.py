@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import contextmanager
 
 import pytest
 
+from kept import kept_for_directory
 from penstock.dev import open_server
 from penstock_cassandra.client import ConnectionSettings, _client, shared_client
 from penstock_cassandra.dev import CassandraDevServer
@@ -48,17 +50,28 @@ def at_address():
         return Cassandra(address)
 
     yield of
+    close_clients(ports)
+
+
+def close_clients(ports):
     for key in [key for key in _client._shared if key[1].port in ports]:
         _client._shared.pop(key).close()
 
 
-@pytest.fixture(scope="session")
-def cassandra(tmp_path_factory):
-    with open_server(CassandraDevServer(quick_start=True), tmp_path_factory.mktemp("cassandra")) as address:
+@contextmanager
+def running(folder):
+    with open_server(CassandraDevServer(quick_start=True), folder) as address:
         cassandra = Cassandra(address)
         yield cassandra
         if "PENSTOCK_CASSANDRA_ADDRESS" in os.environ:
             cassandra.cql(f"drop keyspace {cassandra.keyspace}")
+        close_clients({cassandra.settings.port})
+
+
+@pytest.fixture(scope="module")
+def cassandra(request, tmp_path_factory):
+    """The server that is shared, with a keyspace of the directory's own."""
+    return kept_for_directory(request, "cassandra", lambda: running(tmp_path_factory.mktemp("cassandra")))
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kept import kept_for_directory
 from penstock.dev import LocalServer, open_server
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
@@ -23,14 +24,16 @@ from penstock_kafka.options import SOURCE_OPTIONS
 from penstock_kafka.source import KafkaSource
 
 
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory):
+@pytest.fixture(scope="module")
+def kafka(request, tmp_path_factory):
     """A :class:`KafkaToolbox` on a broker that all tests share: take topics, groups and ids of your own.
 
     To break a broker, start another with :func:`penstock_kafka.dev.kafka_server`.
     """
-    with open_server(KafkaDevServer(quick_start=True), tmp_path_factory.mktemp("kafka")) as address:
-        yield KafkaToolbox(address)
+    address = kept_for_directory(
+        request, "kafka", lambda: open_server(KafkaDevServer(quick_start=True), tmp_path_factory.mktemp("kafka"))
+    )
+    return KafkaToolbox(address)
 
 
 class NewBroker(KafkaDevServer):

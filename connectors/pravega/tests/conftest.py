@@ -6,11 +6,12 @@ import os
 import pickle
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
 
+from kept import kept_for_directory
 from penstock.dev import open_server
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
@@ -19,24 +20,12 @@ from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from penstock_pravega.options import SOURCE_OPTIONS
 from penstock_pravega.source import PravegaSource
 
-_SERVER = pytest.StashKey[str]()
-
 
 @pytest.fixture(scope="module")
 def pravega_address(request, tmp_path_factory):
-    """Of a server that is there until the tests of this directory are over: it is never idle after some of them."""
-    directory = next(node for node in request.node.iter_parents() if isinstance(node, pytest.Dir))
-    if _SERVER not in directory.stash:
-        server = ExitStack()
-
-        def end():
-            del directory.stash[_SERVER]
-            server.close()
-
-        opened = open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega"))
-        directory.stash[_SERVER] = server.enter_context(opened)
-        directory.addfinalizer(end)
-    return directory.stash[_SERVER]
+    return kept_for_directory(
+        request, "pravega", lambda: open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega"))
+    )
 
 
 @pytest.fixture(scope="module")
