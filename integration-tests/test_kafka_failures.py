@@ -48,12 +48,12 @@ def test_transactions_expire_between_decision_and_commit(driver, own_broker, fee
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
     reader, records = watch(kafka.address, target, 2), feed(source, to=kafka)
     records.add(200)
-    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100, "transactionTimeout": "8s"}
-    run = driver("copy_kafka", fault=f"{COMMITTER}.commit:before:1", **job)
+    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100}
+    run = driver("copy_kafka", fault=f"{COMMITTER}.commit:before:1", transactionTimeout="20s", **job)
     run.wait()
     assert run.was_hit(), run.tail()
     assert open_transactions(kafka.address), "they should be open, waiting for the commit"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 90
     while open_transactions(kafka.address):
         assert time.monotonic() < deadline, "the broker never timed them out"
         time.sleep(0.2)

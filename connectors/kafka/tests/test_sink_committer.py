@@ -154,7 +154,7 @@ def test_transactions_that_time_out_between_decision_and_commit_are_lost_and_sai
     with kafka_server(tmp_path, properties) as server:
         query = Query(KafkaToolbox(server.address))
         try:
-            batch = [query.prepare(slot, timeout_ms=1000) for slot in range(2)]
+            batch = [query.prepare(slot, timeout_ms=5000) for slot in range(2)]
             deadline = time.monotonic() + 60
             while query.coordinators.open_ids(query.prefix.owns) and time.monotonic() < deadline:
                 time.sleep(0.1)
