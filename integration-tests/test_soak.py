@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 import uuid
@@ -16,6 +18,15 @@ import transactions
 from findings import Findings
 from records import KEYS, Checker, Feeder
 from transactions import TransactionWatch
+
+
+@pytest.mark.parametrize("name", ["soak", "matrix"])
+def test_it_starts(name):
+    """By itself, as scripts/soak does it: with nothing of what pytest finds for us."""
+    command = [sys.executable, str(Path(__file__).parent / name / "soak.py"), "--help"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "--seed" in done.stdout, done.stderr
 
 
 @pytest.fixture
