@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -28,6 +29,7 @@ def recorded(monkeypatch):
 
 class TestSink(SinkSuite):
     connector = PravegaConnector
+    golden = Path(__file__).parent / "golden"
     schema = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
     many = 100_000  # read back one by one
 
@@ -70,7 +72,7 @@ class TestSink(SinkSuite):
 
 
 class TestSinkOnSpark(SparkSinkSuite):
-    connector, schema, new_target = PravegaConnector, TestSink.schema, TestSink.new_target
+    connector, golden, schema, new_target = PravegaConnector, TestSink.golden, TestSink.schema, TestSink.new_target
     batch, with_texts, id_of = TestSink.batch, TestSink.with_texts, TestSink.id_of
 
 
