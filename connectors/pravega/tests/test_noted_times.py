@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.errors import BadConfigurationError, RetriableError
+from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, CommitOutcome, SinkContext, WriterContext
 from penstock.source import ReadLimits
@@ -144,6 +144,15 @@ def test_marks_are_read_once(pravega, pravega_source):
             await_mark(pravega, stream, (hour + 1) * HOUR_MS)
             assert noted.steps(full, 0).uppers.tolist()[-1] == (hour + 1) * HOUR_MS
         assert len(noted._streams[full].marks) == len(marks_of(pravega, stream))
+
+
+def test_marks_of_another_kind_are_told(pravega, pravega_source):
+    stream = pravega.create_stream()
+    pravega.write(f"_MARK{stream}", [("k", b"\0\1nothing that is known")])
+    with pravega_source(stream=stream).enumerator() as enumerator:
+        noted = NotedTimes(enumerator._client)
+        with pytest.raises(FatalError, match=rf"noted about \S+{stream} can't be read: no mark that is known"):
+            noted.steps(f"{pravega.scope}/{stream}", 0)
 
 
 # --- noted by the sink ------------------------------------------------------------------------------------------------

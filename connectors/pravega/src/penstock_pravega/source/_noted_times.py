@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import FatalError
 from penstock_pravega.protocol import (
     HEADER,
     RangeReader,
@@ -61,7 +62,7 @@ class NotedTimes:
         self._lock = threading.Lock()
 
     def steps(self, stream: str, segment: int) -> _Steps:
-        """As of now. Raises RetriableError if Pravega does not answer."""
+        """As of now. Raises RetriableError if Pravega does not answer, FatalError for marks that are not known."""
         with self._lock:
             known = self._streams.setdefault(stream, _Marks())
             self._read_on(stream, known)
@@ -81,7 +82,13 @@ class NotedTimes:
             while (piece := reader.read()) is not None:
                 data += piece
             offsets = event_offsets(data).tolist()
-            known.marks += [parse_mark(bytes(data[begin + HEADER : end])) for begin, end in pairwise(offsets)]
+            try:
+                known.marks += [parse_mark(bytes(data[begin + HEADER : end])) for begin, end in pairwise(offsets)]
+            except ValueError as error:
+                raise FatalError(
+                    f"what writers have noted about {stream} can't be read: {error}. Go by a field of the events "
+                    "(watermark.timestamps)"
+                ) from None
             known.read[segment] = start + offsets[-1]
         while len(known.marks) > _MOST_MARKS:
             known.marks = known.marks[1::2]  # the newest stays; bounds get wider, and stay true
