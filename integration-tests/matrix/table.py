@@ -71,7 +71,8 @@ class Seen:
         if wrong:
             return f"**{promise}: {', '.join(wrong)}** of {seen['rows']:,} rows"
         again = f", {seen['repeated']:,} came again" if seen["repeated"] else ""
-        return f"**{promise}**: {seen['rows']:,} rows, {seen['kills']} kills{again}"
+        kills = "1 kill" if seen["kills"] == 1 else f"{seen['kills']} kills"
+        return f"**{promise}**: {seen['rows']:,} rows, {kills}{again}"
 
     def write_page(self, page: Path) -> None:
         """Puts the table between ``<!-- every with every -->`` and its end."""
