@@ -71,9 +71,7 @@ class PravegaToolbox:
 
     def tail(self, stream: str) -> dict[int, int]:
         """The cut behind everything that is there."""
-        full = stream_name(self.scope, stream)
-        segments = self.controller.current_segments(self.scope, stream)
-        return {segment: self.stores.info(full, segment).end for segment in segments}
+        return self.stores.tail(stream_name(self.scope, stream))
 
     def head(self, stream: str) -> dict[int, int]:
         """The cut before everything that is there."""

@@ -82,6 +82,11 @@ class SegmentStores:
 
         return self.persist(ask, stream, segment)
 
+    def tail(self, stream: str) -> dict[int, int]:
+        """Where each segment that is open now ends; one may have been sealed meanwhile. Raises as :meth:`info` does."""
+        scope, _, name = stream.partition("/")
+        return {segment: self.info(stream, segment).end for segment in self.controller.current_segments(scope, name)}
+
     def persist(self, question: Callable[[], AnswerT], stream: str, segment: int) -> AnswerT:
         """Asks again, of whom has the segment then, until there is an answer or the tries are used up.
 

@@ -48,9 +48,8 @@ class WatermarkNoter:
 
     def _note(self, stream: str, latest_ms: int) -> bool:
         scope, _, name = stream.partition("/")
-        controller = self._stores.controller
-        cut = {segment: self._stores.info(stream, segment).end for segment in controller.current_segments(scope, name)}
-        return controller.note_time(scope, name, self._writer, cut, latest_ms - self._out_of_orderness_ms)
+        watermark_ms = latest_ms - self._out_of_orderness_ms
+        return self._stores.controller.note_time(scope, name, self._writer, self._stores.tail(stream), watermark_ms)
 
     def _warn(self, what: str) -> None:
         if not self._warned:

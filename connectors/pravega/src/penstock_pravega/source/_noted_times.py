@@ -95,16 +95,23 @@ class NotedTimes:
 
 
 def _steps(marks: list[TimeMark], segment: int) -> _Steps:
-    own = [mark for mark in marks if segment in mark.cut]
-    others = [mark for mark in marks if segment not in mark.cut]
+    own: list[TimeMark] = []
+    earlier: list[TimeMark] = []
+    later: list[TimeMark] = []
+    for mark in marks:
+        if segment in mark.cut:
+            own.append(mark)
+        elif max(map(epoch_of, mark.cut), default=0) > epoch_of(segment):
+            later.append(mark)
+        else:
+            earlier.append(mark)
     offsets, lowers = [mark.cut[segment] for mark in own], [mark.lower for mark in own]
     uppers = [mark.upper for mark in own]
-    behind = [mark for mark in others if max(map(epoch_of, mark.cut), default=0) > epoch_of(segment)]
-    if behind:  # by then the segment was over
+    if later:  # by then the segment was over
         offsets.append(np.iinfo(np.int64).max)
-        lowers.append(behind[0].lower)
-        uppers.append(behind[0].upper)
-    before = max((mark.lower for mark in others if mark not in behind), default=NEVER)
+        lowers.append(later[0].lower)
+        uppers.append(later[0].upper)
+    before = max((mark.lower for mark in earlier), default=NEVER)
     return _Steps(np.array(offsets, np.int64), np.array(lowers, np.int64), np.array(uppers, np.int64), before)
 
 
