@@ -2,7 +2,8 @@
 
 The client runs alone in one process; ours with one, two and four tasks, a process each, as Spark's workers are. Ours
 reads into Arrow batches and writes in transactions, with everything acknowledged; the client reads events one by one
-and writes plainly, with a flush at the end and 10,000 events in flight (its default, none, waits for each). It gets an environment of its own, in .cache/pravega-client.
+and writes plainly, with a flush at the end and 10,000 events in flight (its default, none, waits for each). It gets an
+environment of its own, in .cache/pravega-client.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from penstock_kafka.client import (
     native_problem,
     open_producer,
 )
+from penstock_kafka.dev import KafkaToolbox
 
 
 @pytest.fixture(params=["native", "python"])
@@ -225,9 +226,12 @@ def test_unreachable_brokers_are_a_transient_error(implementation):
     assert time.monotonic() - started < 30
 
 
-def test_closing_drops_what_is_unsent_at_once(implementation):
-    producer = open_producer({"bootstrap.servers": "127.0.0.1:1"}, implementation)
-    producer.produce(records("t", [b"v"] * 10_000))
+def test_closing_drops_what_is_unsent_at_once(new_broker, implementation):
+    with new_broker({}) as server:
+        topic = KafkaToolbox(server.address).create_topic()
+        producer = open_producer({"bootstrap.servers": server.address}, implementation)
+        send(producer, records(topic, [b"v"]))
+    producer.produce(records(topic, [b"v"] * 10_000))
     started = time.monotonic()
     producer.close()
     assert time.monotonic() - started < 30

@@ -255,7 +255,10 @@ def test_an_offset_for_a_group_without_a_coordinator_does_not_wait_for_ever(
         started = time.monotonic()
         with pytest.raises(TransientClientError, match="has not answered"):
             producer.send_offset(transactional_id, topic, 0, 1, "", 1000)
-        with pytest.raises(TransientClientError, match="stuck"):
+        if implementation == "native":
             producer.abort_transaction(30_000)
+        else:
+            with pytest.raises(TransientClientError, match="stuck"):
+                producer.abort_transaction(30_000)
         producer.close()
         assert time.monotonic() - started < 20

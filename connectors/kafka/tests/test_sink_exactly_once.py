@@ -142,7 +142,7 @@ def test_the_first_query_on_a_new_broker(new_broker, tmp_path, monkeypatch, clie
 
 
 def test_brokers_that_can_have_no_coordinators_of_groups_are_said_so(new_broker, tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock_kafka.transactions._connections._TRIES_FOR_S", 3.0)
+    monkeypatch.setattr("penstock_kafka.client._brokers._TRIES_FOR_S", 3.0)
     settings = {"offsets.topic.replication.factor": "3"}
     with new_broker(settings) as server:
         kafka = KafkaToolbox(server.address)

@@ -1,7 +1,8 @@
 """What the connector needs of a Kafka client: ranges of partitions in as Arrow batches, Arrow batches out as records.
 
-Two implementations hold these contracts and are tested alike: a compiled one on librdkafka (``native``), which moves
-whole batches, and one on confluent-kafka's Python classes (``python``), used where the compiled part is missing.
+Two implementations hold these contracts and are tested alike: a compiled one (``native`` reads through librdkafka,
+``direct`` writes the protocol itself), which moves whole batches, and one on confluent-kafka's Python classes
+(``python``), used where the compiled part is missing.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ class ProducerIdentity:
 class BatchProducer(ABC):
     """Sends Arrow batches, plain (idempotent) or in a transaction. Used by one thread. Not to be used after a fork.
 
-    Memory is bounded by the client's queue (``queue.buffering.max.kbytes``): :meth:`produce` waits while it is full.
+    Memory is bounded by the client's queue (``queue.buffering.max.kbytes``): :meth:`produce` waits while it is full. It
+    may also wait for the brokers to tell of a topic.
     """
 
     @abstractmethod
@@ -195,7 +197,7 @@ class BatchProducer(ABC):
 
     @abstractmethod
     def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
-        """Commits one offset of a consumer group as a part of the transaction."""
+        """Commits one offset of a consumer group as a part of the transaction. Any thread, beside the others' calls."""
 
     @abstractmethod
     def abort_transaction(self, timeout_ms: int) -> None:

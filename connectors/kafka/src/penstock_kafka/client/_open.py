@@ -45,12 +45,17 @@ def open_consumer(config: ClientConfig, implementation: str = "auto") -> RangeCo
 def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchProducer:
     """A producer with settings ``config``; ``implementation`` and errors as for :func:`open_consumer`.
 
-    With ``transactional.id`` it is one for transactions.
+    With ``transactional.id`` it is one for transactions. Settings that only librdkafka knows get the one in Python.
     """
     if _is_native(implementation):
-        from penstock_kafka.client.native._producer import NativeProducer
+        # Not for everyone who imports this package: it brings kafka-python, which takes a while.
+        from penstock_kafka.client.direct._settings import DirectSettings
 
-        return NativeProducer(config)
+        settings = DirectSettings.of(config)
+        if settings is not None:
+            from penstock_kafka.client.direct._producer import DirectProducer
+
+            return DirectProducer(settings)
     from penstock_kafka.client.python._producer import PythonProducer
 
     return PythonProducer(config)

@@ -28,7 +28,6 @@ class Problem:
     size: int = 0
     fatal: bool = False
     retriable: bool = False
-    requires_abort: bool = False
 
 
 _NOT_HELD = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}

@@ -54,7 +54,7 @@ class ClientSettings:
         Must be called where the client is made: a context can't be pickled, and files are read here. Raises
         BadConfigurationError for files that can't be read and for what kafka-python can't do.
         """
-        # Here and not above: importing kafka-python takes most of a second, and tasks have no use for it.
+        # Here and not above: importing kafka-python takes a while, and readers have no use for it.
         from penstock_kafka.config._kafka_python import kafka_python_arguments
 
         return kafka_python_arguments(dict(self.settings))

@@ -154,7 +154,7 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
 
 
 def coordinators_of(settings: ClientSettings) -> Coordinators:
-    """This process's connections with ``settings``. Driver: imported when asked for, since tasks do without."""
+    """This process's connections with ``settings``. Driver: imported when asked for, since it takes a while."""
     from penstock_kafka.transactions.coordinators import coordinators
 
     return coordinators(repr(sorted(settings.settings)), settings.kafka_python)
@@ -168,7 +168,7 @@ def _prepare_brokers(settings: ClientSettings, prefix: QueryPrefix) -> int:
     brokers = settings.librdkafka()["bootstrap.servers"]
     if brokers not in _most_timeouts:
         connections = coordinators_of(settings)
-        # New brokers have none, and librdkafka would wait for ever for the one of a proof's group.
+        # New brokers have none, and it takes them seconds to make some.
         connections.await_group_coordinators(prefix.transactional_id("start", 0))
         value = connections.broker_setting(_MAX_TIMEOUT_SETTING)
         _most_timeouts[brokers] = int(value) if value is not None else _USUAL_MAX_TIMEOUT_MS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -39,6 +40,38 @@ class RecordBatches:
         return records if self._partitions is None else self._partitions.fill(records)
 
 
+class _Proof:
+    """Puts the proof into a transaction: an offset of a group of its own, committed if and only if it is.
+
+    Beside the records, in a thread of its own: the brokers take some milliseconds for it.
+    """
+
+    def __init__(self, ready: ReadyProducer, topic: str, context: WriterContext) -> None:
+        self._ready = ready
+        self._topic = topic
+        self._context = context
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._send, name="penstock-proof", daemon=True)
+        self._thread.start()
+
+    def _send(self) -> None:
+        group, offset, attempt = self._ready.slot.transactional_id, self._context.batch_id, self._context.attempt_id
+        try:
+            self._ready.producer.send_offset(group, self._topic, 0, offset, attempt, _REQUEST_TIMEOUT_MS)
+        except BaseException as error:  # raised by check
+            self._error = error
+
+    def wait(self) -> None:
+        """Returns when it was sent, or has failed."""
+        self._thread.join()
+
+    def check(self) -> None:
+        """Returns when the brokers have it. Raises what kept it from being sent."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+
+
 class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
     """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
 
@@ -50,6 +83,7 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         self._batches = batches
         self._pool = pool
         self._ready: ReadyProducer | None = None
+        self._proof: _Proof | None = None
         self._topics: set[str] = set()
         self._records = 0
 
@@ -61,6 +95,7 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         if self._ready is None:
             self._ready = self._pool.take(self._context.plan_id)
             self._ready.producer.begin_transaction()
+            self._proof = _Proof(self._ready, records.column("topic")[0].as_py(), self._context)
             self._context.metrics.add("transactions_opened")
         self._ready.producer.produce(records)
         self._records += batch.num_rows
@@ -69,11 +104,11 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
 
     def prepare_commit(self) -> Prepared[KafkaCommittable, Any]:
         """See the contract: every record is acknowledged by the brokers, and visible to nobody who reads committed."""
-        ready = self._ready
-        if ready is None:
+        ready, proof = self._ready, self._proof
+        if ready is None or proof is None:
             return Prepared()
         ready.producer.flush()
-        self._prove(ready)
+        proof.check()
         self._context.metrics.add("rows_written", self._records)
         committable = KafkaCommittable(
             ref=ready.ref,
@@ -85,14 +120,11 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         )
         return Prepared([committable])
 
-    def _prove(self, ready: ReadyProducer) -> None:
-        """Puts the proof into the transaction: an offset of a group of its own, committed if and only if it is."""
-        offset, attempt, topic = self._context.batch_id, self._context.attempt_id, min(self._topics)
-        ready.producer.send_offset(ready.slot.transactional_id, topic, 0, offset, attempt, _REQUEST_TIMEOUT_MS)
-
     def abort(self) -> None:
         """See the contract. What can't be aborted here is found open, and aborted, before the next batch."""
         if self._ready is not None:
+            if self._proof is not None:
+                self._proof.wait()  # a part that is added after the end would begin the next transaction
             with contextlib.suppress(PenstockError):
                 self._ready.producer.abort_transaction(_REQUEST_TIMEOUT_MS)
 

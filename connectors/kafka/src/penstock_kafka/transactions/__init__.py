@@ -1,7 +1,6 @@
 """Kafka transactions that one process writes and another one ends.
 
-:mod:`penstock_kafka.transactions.coordinators`, which ends them, is imported by the driver alone: tasks do without
-kafka-python.
+:mod:`penstock_kafka.transactions.coordinators`, which ends them, is imported by the driver alone.
 """
 
 from penstock_kafka.transactions._names import DEFAULT_PREFIX, QueryPrefix

@@ -15,11 +15,11 @@ import kafka.errors
 from kafka.admin import ConfigResource
 from kafka.errors import KafkaError
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock_kafka.transactions._connections import IN_FLIGHT, BrokerConnections
+from penstock_kafka.client._brokers import IN_FLIGHT, BrokerConnections, find_coordinators
 from penstock_kafka.transactions._refs import Ended, OpenTransaction, Proof, TransactionRef
 from penstock_kafka.transactions.markers import Markers
 
@@ -108,28 +108,8 @@ class Coordinators:
         answer = await self._brokers.send(request, node_id=nodes[transactional_id])
         return int(answer.error_code)
 
-    async def _find(self, transactional_ids: Collection[str]) -> dict[str, int]:
-        """The coordinators, asked anew: they move, and an answer kept from before would be wrong just then."""
-        unknown, nodes = sorted(set(transactional_ids)), {}
-        if not unknown:
-            return {}
-        kind = CoordinatorType.TRANSACTION.value
-        manager = self._brokers.admin._manager
-        if manager.broker_version_data.api_version(FindCoordinatorRequest) >= 4:
-            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=unknown, min_version=4)
-            found = {one.key: one for one in (await manager.send(request)).coordinators}
-        else:
-            found = {
-                key: await manager.send(FindCoordinatorRequest(key=key, key_type=kind, max_version=3))
-                for key in unknown
-            }
-        for key, one in found.items():
-            if one.error_code:
-                raise kafka.errors.for_code(one.error_code)(f"while looking for the coordinator of '{key}'")
-            nodes[key] = manager.cluster.add_coordinator(
-                one, CoordinatorType.TRANSACTION, key, synthesize_node_id=False
-            )
-        return nodes
+    async def _find(self, transactional_ids: Collection[str]) -> dict[str, Any]:
+        return await find_coordinators(self._brokers.admin._manager, CoordinatorType.TRANSACTION, transactional_ids)
 
     # --- looking ------------------------------------------------------------------------------------------------------
 

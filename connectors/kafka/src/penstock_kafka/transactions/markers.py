@@ -21,7 +21,7 @@ from kafka.protocol.admin.transactions import DescribeProducersRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import WriteTxnMarkersRequest
 
-from penstock_kafka.transactions._connections import BrokerConnections
+from penstock_kafka.client._brokers import BrokerConnections
 from penstock_kafka.transactions._refs import Partition, TransactionRef
 
 __all__ = ["Markers", "Unmarked"]

@@ -24,8 +24,6 @@ class NativeProblem(ct.Structure):
         ("offset", ct.c_int64),
         ("size", ct.c_int64),
         ("fatal", ct.c_int32),
-        ("retriable", ct.c_int32),
-        ("requires_abort", ct.c_int32),
         ("name", ct.c_char * 64),
         ("topic", ct.c_char * 256),
         ("text", ct.c_char * 512),
@@ -41,8 +39,6 @@ class NativeProblem(ct.Structure):
             offset=self.offset,
             size=self.size,
             fatal=bool(self.fatal),
-            retriable=bool(self.retriable),
-            requires_abort=bool(self.requires_abort),
         )
 
 
@@ -73,19 +69,18 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     ),
     "penstock_consumer_wake_up": (None, [ct.c_void_p]),
     "penstock_consumer_close": (None, [ct.c_void_p]),
-    "penstock_producer_open": (ct.c_void_p, [_TEXTS, _TEXTS, ct.c_int, _PROBLEM]),
-    "penstock_producer_produce": (None, [ct.c_void_p, ct.c_void_p, ct.c_void_p]),
-    "penstock_producer_flush": (ct.c_int, [ct.c_void_p, ct.c_int]),
-    "penstock_producer_failures": (ct.c_int64, [ct.c_void_p, _PROBLEM, _PROBLEM]),
-    "penstock_producer_statistics": (ct.c_int, [ct.c_void_p, ct.c_char_p, ct.c_size_t]),
-    "penstock_producer_init_transactions": (ct.c_int, [ct.c_void_p, ct.c_int, _PROBLEM]),
-    "penstock_producer_begin_transaction": (ct.c_int, [ct.c_void_p, _PROBLEM]),
-    "penstock_producer_send_offset": (
-        ct.c_int,
-        [ct.c_void_p, ct.c_char_p, ct.c_char_p, ct.c_int, ct.c_int64, ct.c_char_p, ct.c_int, _PROBLEM],
+    "penstock_crc32c": (ct.c_uint32, [ct.c_char_p, ct.c_size_t, ct.c_int]),
+    "penstock_encoder_open": (ct.c_void_p, [ct.c_int64, ct.c_int64, ct.c_int64]),
+    "penstock_encoder_set_topic": (ct.c_int32, [ct.c_void_p, ct.c_char_p, ct.c_size_t, ct.c_int32]),
+    "penstock_encoder_encode": (ct.c_int, [ct.c_void_p, ct.c_void_p, ct.c_void_p, ct.c_int64, ct.c_void_p]),
+    "penstock_encoder_take": (ct.c_int, [ct.c_void_p, ct.c_int32, ct.c_int32, ct.c_void_p]),
+    "penstock_encoder_trim": (None, [ct.c_void_p, ct.c_int64]),
+    "penstock_encoder_bytes": (ct.c_int64, [ct.c_void_p]),
+    "penstock_batch_stamp": (
+        None,
+        [ct.c_void_p, ct.c_int64, ct.c_int, ct.c_int64, ct.c_int, ct.c_int32],
     ),
-    "penstock_producer_abort_transaction": (ct.c_int, [ct.c_void_p, ct.c_int, _PROBLEM]),
-    "penstock_producer_close": (None, [ct.c_void_p]),
+    "penstock_encoder_close": (None, [ct.c_void_p]),
 }
 
 

@@ -39,14 +39,6 @@ void problem_set(struct problem *problem, int code, const char *text) {
     snprintf(problem->text, sizeof problem->text, "%s", text ? text : rd.err2str(code));
 }
 
-void problem_take(struct problem *problem, rd_kafka_error_t *error) {
-    problem_set(problem, rd.error_code(error), rd.error_string(error));
-    problem->fatal = rd.error_is_fatal(error);
-    problem->retriable = rd.error_is_retriable(error);
-    problem->requires_abort = rd.error_txn_requires_abort(error);
-    rd.error_destroy(error);
-}
-
 rd_kafka_conf_t *configure(const char *const *names, const char *const *values, int count, struct problem *problem) {
     rd_kafka_conf_t *conf = rd.conf_new();
     /* Not passed on: librdkafka's words may quote the value, which may be a secret. */

@@ -1,4 +1,4 @@
-/* What the consumer and the producer share: how problems are told to Python, and how a client is configured. */
+/* How problems are told to Python, and how a client is configured. */
 #ifndef PENSTOCK_COMMON_H
 #define PENSTOCK_COMMON_H
 
@@ -13,8 +13,6 @@ struct problem {
     int64_t offset;
     int64_t size;
     int32_t fatal;
-    int32_t retriable;
-    int32_t requires_abort;
     char name[64];
     char topic[256];
     char text[512];
@@ -22,9 +20,6 @@ struct problem {
 
 /* Fills problem with librdkafka's name of code and text (or librdkafka's words for the code, if text is NULL). */
 void problem_set(struct problem *problem, int code, const char *text);
-
-/* As problem_set, for an error object, which is freed. */
-void problem_take(struct problem *problem, rd_kafka_error_t *error);
 
 /* A configuration of count settings. NULL: problem->topic names the setting that was refused. */
 rd_kafka_conf_t *configure(const char *const *names, const char *const *values, int count, struct problem *problem);

@@ -25,7 +25,6 @@ def problem_of(error: KafkaError, *, topic: str = "", partition: int = -1, offse
         size=size,
         fatal=error.fatal(),
         retriable=error.retriable(),
-        requires_abort=error.txn_requires_abort(),
     )
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from penstock_kafka.client._batch_producer import CheckedProducer, ends_all
 from penstock_kafka.client._contracts import ClientConfig
 from penstock_kafka.client._problems import Problem, bad_setting, producer_error
 from penstock_kafka.client._settings import producer_settings
+from penstock_kafka.client.python._checked import CheckedProducer, ends_all
 from penstock_kafka.client.python._columns import byte_values, header_values, int_values
 from penstock_kafka.client.python._kafka_error import problem_of, setting_problem
 

@@ -1,4 +1,4 @@
-"""What both producers share: the columns as they are sent, what a failure means, how an identity is learned."""
+"""A producer on librdkafka: what a failure means, how an identity is learned, what may get stuck."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock_kafka.client._contracts import (
-    DELIVERY_SCHEMA,
     BatchProducer,
     ProducerIdentity,
     TransientClientError,
 )
+from penstock_kafka.client._deliverable import deliverable
 from penstock_kafka.client._problems import Problem, delivery_error, producer_error
 from penstock_kafka.client._settings import IDENTITY_INTERVAL_MS
 
@@ -24,29 +24,6 @@ __all__ = ["CheckedProducer", "ends_all"]
 FLUSH_SLICE_MS = 500
 #: How much later than its time limit a call may return.
 _GRACE_S = 2.0
-
-_BYTES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
-_SENT_AS_IS = {"key": _BYTES, "value": _BYTES, "topic": (pa.string(), pa.large_string())}
-
-
-def _deliverable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """``batch`` with the columns of DELIVERY_SCHEMA that it has, each of a type that is sent as it is."""
-    columns, fields = [], []
-    for field in DELIVERY_SCHEMA:
-        index = batch.schema.get_field_index(field.name)
-        if index < 0:
-            continue
-        column = batch.column(index)
-        if column.type != field.type and column.type not in _SENT_AS_IS.get(field.name, ()):
-            column = column.cast(field.type)
-        columns.append(column)
-        fields.append(pa.field(field.name, column.type))
-    missing = {"topic", "value"} - {field.name for field in fields}
-    if missing:
-        raise ValueError(f"records to send lack columns {sorted(missing)}")
-    if columns[[field.name for field in fields].index("topic")].null_count:
-        raise ValueError("records to send have a null topic")
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def ends_all(event: Problem | None) -> bool:
@@ -65,7 +42,7 @@ class CheckedProducer(BatchProducer):
 
     def produce(self, batch: pa.RecordBatch) -> None:
         """Queues every row of ``batch``."""
-        self._send(_deliverable(batch))
+        self._send(deliverable(batch))
         self._raise_failure()
 
     def flush(self) -> None:

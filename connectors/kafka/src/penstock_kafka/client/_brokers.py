@@ -1,18 +1,20 @@
-"""Connections to the brokers for requests that client libraries keep to themselves."""
+"""Connections to the brokers for requests that client libraries keep to themselves: those of kafka-python."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
+import kafka.errors
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from penstock.errors import BadConfigurationError, RetriableError
 
-__all__ = ["IN_FLIGHT", "BrokerConnections"]
+__all__ = ["IN_FLIGHT", "BrokerConnections", "connect", "find_coordinators", "is_refusal", "words_of"]
 
 AnswerT = TypeVar("AnswerT")
 
@@ -30,7 +32,7 @@ _AGAIN = (
     "NotCoordinatorError",
     "NotLeaderForPartitionError",
     "LeaderNotAvailableError",
-    "UnknownServerError",
+    "UnknownError",
     "KafkaStorageError",
     "NotEnoughReplicasError",
     "RequestTimedOutError",
@@ -42,8 +44,7 @@ class BrokerConnections:
     """kafka-python's connections, which know how to authenticate. One thread; connects when first asked."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        own = {"max_in_flight_requests_per_connection": IN_FLIGHT, "bootstrap_timeout_ms": _CONNECT_MS}
-        self._arguments = {**arguments, **own}
+        self._arguments = arguments
         self._admin: Any = None
 
     @property
@@ -69,18 +70,18 @@ class BrokerConnections:
         while True:
             try:
                 if self._admin is None:
-                    self._admin = _connected(self._arguments)
+                    self._admin = connect(self._arguments)
                 return attempt()
             except (KafkaError, OSError) as error:
-                if _is_refusal(error):
+                if is_refusal(error):
                     self.close()
-                    raise BadConfigurationError(f"the Kafka brokers refuse to {what}: {_words(error)}") from error
+                    raise BadConfigurationError(f"the Kafka brokers refuse to {what}: {words_of(error)}") from error
                 if type(error).__name__ not in _AGAIN or not isinstance(error, KafkaError):
                     self.close()
                 if time.monotonic() + pause > deadline:
                     self.close()
                     raise RetriableError(
-                        f"could not {what} within {_TRIES_FOR_S:.0f} s: {_words(error)}. Nothing is lost: try again "
+                        f"could not {what} within {_TRIES_FOR_S:.0f} s: {words_of(error)}. Nothing is lost: try again "
                         "(a query does so when it is restarted)"
                     ) from error
             time.sleep(pause)
@@ -105,15 +106,19 @@ class _Causes(logging.Handler):
         self.seen += [one for one in arguments if isinstance(one, BaseException)]
 
 
-def _connected(arguments: Mapping[str, Any]) -> Any:
-    """A client that has found its brokers. Raises what kept it from that, which kafka-python itself only logs."""
+def connect(arguments: Mapping[str, Any], timeout_ms: int = _CONNECT_MS) -> Any:
+    """A ``KafkaAdminClient`` that has found its brokers.
+
+    Raises what kept it from that, which kafka-python itself only logs.
+    """
+    own = {"max_in_flight_requests_per_connection": IN_FLIGHT, "bootstrap_timeout_ms": timeout_ms}
     causes = _Causes()
     logger = logging.getLogger("kafka.net.manager")
     logger.addHandler(causes)
     try:
-        return KafkaAdminClient(**arguments)
+        return KafkaAdminClient(**{**arguments, **own})
     except KafkaTimeoutError as error:
-        refusals = [cause for cause in causes.seen if _is_refusal(cause)]
+        refusals = [cause for cause in causes.seen if is_refusal(cause)]
         if not causes.seen:
             raise
         raise (refusals or causes.seen)[-1] from error
@@ -121,12 +126,35 @@ def _connected(arguments: Mapping[str, Any]) -> Any:
         logger.removeHandler(causes)
 
 
-def _is_refusal(error: BaseException) -> bool:
+async def find_coordinators(manager: Any, kind: CoordinatorType, keys: Collection[str]) -> dict[str, Any]:
+    """The nodes that coordinate groups or transactional ids, asked anew: they move. Of the connections' own loop."""
+    unknown = sorted(set(keys))
+    if not unknown:
+        return {}
+    if manager.broker_version_data.api_version(FindCoordinatorRequest) >= 4:
+        request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=unknown, min_version=4)
+        found = {one.key: one for one in (await manager.send(request)).coordinators}
+    else:
+        found = {
+            key: await manager.send(FindCoordinatorRequest(key=key, key_type=kind.value, max_version=3))
+            for key in unknown
+        }
+    nodes = {}
+    for key, one in found.items():
+        if one.error_code:
+            raise kafka.errors.for_code(one.error_code)(f"while looking for the coordinator of '{key}'")
+        nodes[key] = manager.cluster.add_coordinator(one, kind, key, synthesize_node_id=False)
+    return nodes
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the brokers will not take these credentials, or not from this user."""
     name = type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return True
     return "Authorization" in name or "Authentication" in name or name == "UnsupportedVersionError"
 
 
-def _words(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
+    """The error's kind and text."""
     return f"{type(error).__name__}: {error}".rstrip(": ")

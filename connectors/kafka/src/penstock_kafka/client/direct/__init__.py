@@ -1,0 +1,1 @@
+"""A producer that writes Kafka's protocol itself: record batches of the compiled part, over kafka-python."""

@@ -1,0 +1,125 @@
+"""The connections that the producers of a process share: opening one costs more than what a small batch takes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafka.future import Future
+
+from penstock_kafka.client._brokers import connect, is_refusal
+from penstock_kafka.client.direct._errors import ProblemError, problem_of
+from penstock_kafka.client.direct._leaders import Leaders
+from penstock_kafka.client.direct._settings import DirectSettings
+
+__all__ = ["Connections", "borrow", "give_back"]
+
+_PAUSE_S = 0.1
+#: What kafka-python tells of connections comes as an error as well: it need not be on a task's standard error.
+logging.getLogger("kafka").addHandler(logging.NullHandler())
+
+
+class Connections:
+    """One set of connections, with the thread that serves them: its "loop". Any thread, but for what says otherwise."""
+
+    def __init__(self, settings: DirectSettings) -> None:
+        self.leaders = Leaders()
+        self.users = 0
+        self._settings = settings
+        self._connecting = threading.Lock()
+        self._admin: Any = None
+
+    @property
+    def manager(self) -> Any:
+        """kafka-python's manager of connections. Only once :meth:`open` has returned."""
+        return self._admin._manager
+
+    def open(self, deadline: float) -> None:
+        """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
+        with self._connecting:
+            while self._admin is None:
+                left_ms = int(max(1.0, (deadline - time.monotonic()) * 1000))
+                try:
+                    self._admin = connect(self._settings.kafka_python(), min(left_ms, 5_000))
+                except (KafkaError, OSError) as error:
+                    if is_refusal(error) or time.monotonic() + _PAUSE_S > deadline:
+                        raise ProblemError(problem_of(error), timed_out=not is_refusal(error)) from error
+                    time.sleep(_PAUSE_S)
+
+    def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of an async function of the loop. Not from the loop's own thread."""
+        return self.manager.run(question, *arguments)
+
+    def call_soon(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Has the loop run a function, or an async one; a future of its result."""
+        return self.manager.call_soon(function, *arguments)
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
+        """Of the loop."""
+        self.manager._net.call_later(delay_s, function)
+
+    async def sleep(self, seconds: float) -> None:
+        """Of the loop."""
+        await self.manager._net.sleep(seconds)
+
+    def send(self, request: Any, node: Any, timeout_ms: float) -> Future:
+        """A future of the node's answer, or any node's if it is ``None``. Of the loop."""
+        if timeout_ms <= 0:
+            return Future().failure(KafkaTimeoutError("no time is left to ask"))
+        try:
+            return self.manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+        except KafkaError as error:  # a broker that is not known, credentials that were refused before
+            return Future().failure(error)
+        except RuntimeError as error:
+            return Future().failure(KafkaConnectionError(str(error)))
+
+    def learn(self, topic: str, deadline: float) -> None:
+        """Asks the brokers for a topic's partitions. Raises :class:`ProblemError` if none answers."""
+        while True:
+            self.open(deadline)
+            try:
+                left_ms = max(1.0, (deadline - time.monotonic()) * 1000)
+                self.run(self.leaders.learn, self.manager, [topic], min(left_ms, self._settings.request_timeout_ms))
+                return
+            except (KafkaError, OSError) as error:
+                if is_refusal(error) or time.monotonic() + _PAUSE_S > deadline:
+                    raise ProblemError(problem_of(error), timed_out=not is_refusal(error)) from error
+                time.sleep(_PAUSE_S)
+
+    def close(self) -> None:
+        """Ends them. Not from the loop's own thread."""
+        with self._connecting:
+            admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+
+_lent: dict[tuple[int, tuple[tuple[str, str], ...]], Connections] = {}
+_lock = threading.Lock()
+
+
+def borrow(settings: DirectSettings) -> Connections:
+    """This process's connections with ``settings``, to be given back."""
+    # By process id: the connections and the thread of a process do not live on in one that was forked.
+    key = (os.getpid(), settings.connection)
+    with _lock:
+        connections = _lent.setdefault(key, Connections(settings))
+        connections.users += 1
+    return connections
+
+
+def give_back(connections: Connections, *, useful: bool) -> None:
+    """Whoever borrowed them is done: the last one closes them. If they were of no use they are not lent again."""
+    with _lock:
+        connections.users -= 1
+        unused = connections.users == 0
+        if unused or not useful:
+            for key in [key for key, lent in _lent.items() if lent is connections]:
+                del _lent[key]
+    if unused:
+        connections.close()

@@ -1,0 +1,244 @@
+"""The producer that speaks Kafka's protocol itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pyarrow as pa
+
+from penstock.errors import FatalError, PenstockError
+from penstock_kafka.client._contracts import BatchProducer, ProducerIdentity, TransientClientError
+from penstock_kafka.client._deliverable import deliverable
+from penstock_kafka.client._problems import Problem, delivery_error, producer_error
+from penstock_kafka.client.direct._connections import borrow, give_back
+from penstock_kafka.client.direct._coordinators import NO_IDENTITY, TransactionRequests
+from penstock_kafka.client.direct._errors import NO_TOPIC, ProblemError, problem_of_code
+from penstock_kafka.client.direct._packing import packed
+from penstock_kafka.client.direct._sender import Sender
+from penstock_kafka.client.direct._settings import DirectSettings
+from penstock_kafka.client.native._encoder import RecordEncoder, Rows, SealedBatch, Stop, Stopped
+
+__all__ = ["DirectProducer"]
+
+#: How long a missing topic or partition may still be on its way, such as one that the broker makes when asked for it.
+_MISSING_S = 10.0
+_PAUSE_S = 0.1
+
+
+class DirectProducer(BatchProducer):
+    """See :class:`penstock_kafka.client.BatchProducer`.
+
+    Rows become record batches in the calling thread, in C; the thread of the connections, which the producers of a
+    process share, brings them to the brokers. A batch is sent when it is full, or when nothing else is on its way.
+
+    Memory: ``queue.buffering.max.kbytes`` of batches on their way, half of it again of open ones, and as much of that
+    reserved.
+    """
+
+    def __init__(self, settings: DirectSettings) -> None:
+        self._settings = settings
+        self._encoder = RecordEncoder(settings.batch_bytes, settings.record_bytes, settings.queue_bytes // 2)
+        self._encoding = threading.Lock()  # the encoder's, which the connections' thread uses as well
+        self._refused_topics: dict[str, Problem] = {}
+        self._connections = borrow(settings)
+        self._transaction = TransactionRequests(self._connections, settings) if settings.transactional_id else None
+        self._sender = Sender(self._connections, settings, self._transaction, self._send_open_if_free)
+        self._is_open = True
+        self._has_offsets = False
+        self._closing = threading.Lock()
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        """Queues every row of ``batch``."""
+        if not self._is_open:
+            raise RuntimeError("the producer is closed")
+        rows = Rows(deliverable(batch))
+        try:
+            self._encode(rows)
+        finally:
+            rows.close()
+        if self._sender.is_idle:
+            self._send_open()
+        self._raise_failure()
+
+    def flush(self) -> None:
+        """Returns when every record is acknowledged."""
+        self._send_open()
+        self._sender.await_all()
+        self._raise_failure()
+
+    @property
+    def failed(self) -> int:
+        """How many records were refused so far."""
+        return self._sender.failures()[0]
+
+    def _encode(self, rows: Rows) -> None:
+        row, stopped, asked = 0, Stopped(), set[str]()
+        while not self._sender.is_lost:
+            with self._encoding:
+                why = self._encoder.encode(rows, row, stopped)
+                full = self._encoder.take(stopped.topic, stopped.partition) if why is Stop.BATCH_FULL else None
+            if why is Stop.DONE:
+                return
+            row = stopped.row
+            if full is not None:
+                self._submit(full)
+            elif why is Stop.ALL_FULL:
+                self._send_open()
+                with self._encoding:
+                    self._encoder.trim()
+            elif why is Stop.NO_MEMORY:
+                raise MemoryError("no memory for the records to send")
+            else:
+                topic = rows.batch.column("topic")[row].as_py()
+                unknown = Stop.TOPIC_UNKNOWN, Stop.PARTITION_UNKNOWN
+                if why in unknown and topic not in asked:
+                    asked.add(topic)
+                    self._learn(topic, stopped.partition, anew=why is Stop.PARTITION_UNKNOWN)
+                else:
+                    self._refuse(why, topic, stopped)
+                    row += 1
+
+    def _learn(self, topic: str, partition: int, *, anew: bool) -> None:
+        """Tells the encoder how many partitions the topic has, or that its records are to be refused."""
+        leaders, started = self._connections.leaders, time.monotonic()
+        deadline = started + self._settings.delivery_timeout_ms / 1000
+        while anew or leaders.count_of(topic) <= partition or not leaders.count_of(topic):
+            try:
+                self._connections.learn(topic, deadline)
+            except ProblemError as error:
+                self._lose_to(error, topic)
+                return
+            code = leaders.problem_of(topic) if not leaders.count_of(topic) else 0
+            problem = problem_of_code(code, topic=topic) if code else None
+            waited = time.monotonic() - started
+            if problem is not None and not problem.retriable:
+                self._refused_topics[topic] = problem
+                break
+            if problem is None and partition < leaders.count_of(topic):
+                break
+            if waited > _MISSING_S and (problem is None or code == NO_TOPIC):
+                if problem is not None:
+                    self._refused_topics[topic] = problem
+                break
+            if time.monotonic() > deadline:
+                self._sender.lose(problem_of_code(code or NO_TOPIC, topic=topic, partition=partition))
+                return
+            time.sleep(_PAUSE_S)
+        with self._encoding:
+            self._encoder.set_topic(topic, leaders.count_of(topic))
+
+    def _lose_to(self, error: ProblemError, topic: str) -> None:
+        if error.timed_out:
+            self._sender.lose(Problem("_MSG_TIMED_OUT", error.problem.text, topic=topic))
+        else:
+            self._sender.lose(error.problem, event=True)
+
+    def _refuse(self, why: Stop, topic: str, stopped: Stopped) -> None:
+        if why is Stop.RECORD_TOO_LARGE:
+            code, text = "MSG_SIZE_TOO_LARGE", f"it is larger than message.max.bytes, {self._settings.record_bytes}"
+        elif why is Stop.PARTITION_UNKNOWN:
+            code, text = "_UNKNOWN_PARTITION", "the topic has no such partition"
+        else:
+            code, text = self._refused_topics[topic].code, self._refused_topics[topic].text
+        problem = Problem(code, text, topic=topic, partition=stopped.partition, size=stopped.size)
+        self._sender.refuse(problem)
+
+    def _submit(self, batch: SealedBatch, *, wait: bool = True) -> None:
+        batch.data, attributes = packed(batch.data, self._settings.compression, self._settings.compression_level)
+        self._sender.submit(batch, attributes, wait=wait)
+
+    def _send_open(self) -> None:
+        while True:
+            with self._encoding:
+                batch = self._encoder.take()
+            if batch is None:
+                return
+            self._submit(batch)
+
+    def _send_open_if_free(self) -> None:
+        """Called by the connections' thread when nothing is on its way, which must not wait for room or for a lock."""
+        while self._is_open and self._encoding.acquire(blocking=False):
+            # If it is not free: whoever has it will see that nothing is on its way.
+            try:
+                batch = self._encoder.take()
+            finally:
+                self._encoding.release()
+            if batch is None:
+                return
+            self._submit(batch, wait=False)
+
+    def _raise_failure(self) -> None:
+        _, first, event = self._sender.failures()
+        if event is not None:
+            raise producer_error(event, "to send records")
+        if first is not None:
+            raise delivery_error(first)
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    def init_transactions(self, timeout_ms: int) -> ProducerIdentity:
+        """Registers the transactional id and says under what identity."""
+        doing = "to register the transactional id"
+        if self._transaction is None:
+            raise FatalError(f"failed {doing}: the producer was made without one")
+        deadline = time.monotonic() + timeout_ms / 1000
+        try:
+            self._connections.open(deadline)
+            return self._transaction.register(deadline)
+        except ProblemError as error:
+            raise _explained(error, doing) from error
+
+    def begin_transaction(self) -> None:
+        """Begins. Nothing is sent for that: a transaction begins with its first part."""
+        if self._transaction is None or self._transaction.identity == NO_IDENTITY:
+            raise FatalError("failed to begin a transaction: the transactional id is not registered")
+
+    def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
+        """Commits one offset of a consumer group as a part of the transaction. Any thread."""
+        doing = f"to commit an offset of group '{group}' with the transaction"
+        if self._transaction is None:
+            raise FatalError(f"failed {doing}: the producer has none")
+        self._has_offsets = True
+        try:
+            deadline = time.monotonic() + timeout_ms / 1000
+            self._transaction.send_offset(group, topic, partition, offset, metadata, deadline)
+        except ProblemError as error:
+            if error.timed_out:
+                raise TransientClientError(
+                    f"failed {doing}: its coordinator has not answered in {timeout_ms} ms: {error.problem.text}"
+                ) from error
+            raise _explained(error, doing) from error
+
+    def abort_transaction(self, timeout_ms: int) -> None:
+        """Throws the open transaction away."""
+        doing = "to abort the transaction"
+        deadline = time.monotonic() + timeout_ms / 1000
+        # Records that come after the transaction's end would be refused at best.
+        if not self._sender.stop(timeout_ms / 1000):
+            raise TransientClientError(f"failed {doing}: records are still on their way after {timeout_ms} ms")
+        if self._transaction is None or not (self._has_offsets or self._sender.has_parts):
+            return
+        try:
+            self._transaction.abort(deadline)
+        except ProblemError as error:
+            raise _explained(error, doing) from error
+
+    def close(self) -> None:
+        """Ends the client at once. Idempotent."""
+        with self._closing:
+            if not self._is_open:
+                return
+            self._is_open = False
+        self._sender.stop(0)
+        with self._encoding:
+            self._encoder.close()
+        give_back(self._connections, useful=self._sender.failures()[1:] == (None, None))
+
+
+def _explained(error: ProblemError, doing: str) -> PenstockError:
+    if error.timed_out:
+        return TransientClientError(f"failed {doing}: {error.problem.text} ({error.problem.code})")
+    return producer_error(error.problem, doing)

@@ -1,0 +1,123 @@
+"""The settings of a producer that speaks the protocol itself; whatever it does not know is left to librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import BadConfigurationError
+from penstock_kafka.client._contracts import ClientConfig
+from penstock_kafka.config import ClientSettings, canonical
+
+__all__ = ["DirectSettings"]
+
+#: Of the connections; see :meth:`penstock_kafka.config.ClientSettings.kafka_python`.
+_CONNECTION = """
+    bootstrap.servers client.dns.lookup client.id connections.max.idle.ms enable.ssl.certificate.verification
+    https.ca.location https.ca.pem receive.message.max.bytes reconnect.backoff.max.ms reconnect.backoff.ms
+    retry.backoff.ms sasl.kerberos.service.name sasl.mechanism sasl.oauthbearer.client.id
+    sasl.oauthbearer.client.secret sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method sasl.oauthbearer.scope
+    sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol socket.receive.buffer.bytes
+    socket.send.buffer.bytes socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem
+    ssl.cipher.suites ssl.crl.location ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password
+    ssl.key.pem ssl.keystore.location ssl.keystore.password topic.metadata.refresh.interval.ms
+    """
+#: How librdkafka fills its queue, and what it writes to the log: there is no such queue here. A batch is sent when it
+#: is full or when nothing else is on its way.
+_WITHOUT_EFFECT = """
+    batch.num.messages client.rack delivery.report.only.error linger.ms log.connection.close log_level
+    metadata.max.age.ms queue.buffering.backpressure.threshold queue.buffering.max.messages
+    reconnect.backoff.jitter.ms retry.backoff.max.ms socket.keepalive.enable socket.nagle.disable
+    sticky.partitioning.linger.ms topic.metadata.propagation.max.ms
+    """
+_COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
+_ENDLESS_MS = 10 * 365 * 86_400_000
+
+
+@dataclass(frozen=True, repr=False)
+class DirectSettings:
+    """What a producer does. Holds secrets: never shown. Times in ms, sizes in bytes."""
+
+    connection: tuple[tuple[str, str], ...]
+    transactional_id: str
+    transaction_timeout_ms: int
+    acks: int
+    idempotent: bool
+    compression: str
+    compression_level: int | None
+    batch_bytes: int
+    record_bytes: int
+    queue_bytes: int
+    in_flight: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+
+    @classmethod
+    def of(cls, config: ClientConfig) -> DirectSettings | None:
+        """``None`` for settings that only librdkafka knows, or has to judge."""
+        given = {canonical(name): value for name, value in config.items()}
+        try:
+            settings = cls._taken_from(given)
+            ClientSettings("producer", settings.connection).kafka_python()
+        except (ValueError, KeyError, BadConfigurationError):
+            return None
+        return None if given else settings
+
+    @classmethod
+    def _taken_from(cls, given: dict[str, str]) -> DirectSettings:
+        """Takes what it knows out of ``given``. Raises ValueError or KeyError for values that it can't use."""
+
+        def take(name: str, default: str) -> str:
+            return given.pop(name, default)
+
+        def number(name: str, default: int, least: int = 1) -> int:
+            value = int(take(name, str(default)))
+            if value < least:
+                raise ValueError(name)
+            return value
+
+        def one_of(name: str, default: str, values: Mapping[str, Any]) -> Any:
+            return values[take(name, default).lower()]
+
+        for name in _WITHOUT_EFFECT.split():
+            take(name, "")
+        one_of("partitioner", "murmur2_random", {"murmur2_random": None})
+        number("retries", 1)
+        acks: int = one_of("acks", "all", {"all": -1, "-1": -1, "1": 1, "0": 0})
+        idempotent: bool = one_of(
+            "enable.idempotence", "true" if acks == -1 else "false", {"true": True, "false": False}
+        )
+        transactional_id = take("transactional.id", "")
+        if ((idempotent or transactional_id) and acks != -1) or (transactional_id and not idempotent):
+            raise ValueError("acks")
+        compression: str = one_of("compression.type", "none", {name: name for name in _COMPRESSION})
+        level = take("compression.level", "-1")
+        transaction_timeout_ms = number("transaction.timeout.ms", 60_000)
+        delivery_timeout_ms = number("delivery.timeout.ms", 300_000, 0) or _ENDLESS_MS
+        if transactional_id:
+            delivery_timeout_ms = min(delivery_timeout_ms, transaction_timeout_ms)
+        in_flight = number("max.in.flight.requests.per.connection", 5)
+        return cls(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            acks=acks,
+            idempotent=idempotent,
+            compression=compression,
+            compression_level=None if level == "-1" else int(level),
+            batch_bytes=number("batch.size", 1_000_000),
+            record_bytes=number("message.max.bytes", 1_000_000),
+            queue_bytes=number("queue.buffering.max.kbytes", 65_536) * 1024,
+            # A broker remembers the last five batches of an idempotent producer.
+            in_flight=min(in_flight, 5) if idempotent else in_flight,
+            delivery_timeout_ms=min(delivery_timeout_ms, transaction_timeout_ms)
+            if transactional_id
+            else delivery_timeout_ms,
+            request_timeout_ms=min(number("request.timeout.ms", 30_000), delivery_timeout_ms),
+            connection=tuple(sorted((name, given.pop(name)) for name in _CONNECTION.split() if name in given)),
+        )
+
+    def kafka_python(self) -> Mapping[str, Any]:
+        """Arguments of the connections. Made where they are opened: they hold what can't be pickled."""
+        return ClientSettings("producer", self.connection).kafka_python()

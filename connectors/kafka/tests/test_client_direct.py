@@ -1,0 +1,314 @@
+"""The producer that speaks the protocol itself: what it leaves to librdkafka, and what happens on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from penstock_kafka.client import DeliveryError, TransientClientError, native_problem, open_producer
+from penstock_kafka.dev import KafkaCluster, KafkaToolbox
+
+if native_problem() and not shutil.which("cc"):
+    pytest.skip(native_problem(), allow_module_level=True)
+
+from penstock_kafka.client.direct import _connections
+from penstock_kafka.client.direct._settings import DirectSettings
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+@pytest.fixture
+def opened(kafka):
+    producers = []
+
+    def make(address=None, **settings):
+        config = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        producers.append(open_producer({"bootstrap.servers": address or kafka.address, **config}, "native"))
+        assert type(producers[-1]).__name__ == "DirectProducer"
+        return producers[-1]
+
+    yield make
+    for producer in producers:
+        producer.close()
+
+
+def records(topic, values, **columns):
+    return pa.record_batch({"value": pa.array(values, pa.binary()), "topic": [topic] * len(values), **columns})
+
+
+def send(producer, batch):
+    producer.produce(batch)
+    producer.flush()
+
+
+def values_of(kafka, topic):
+    return [record.value for record in kafka.read(topic)]
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"debug": "all"},
+        {"partitioner": "consistent"},
+        {"compression.type": "hush"},
+        {"batch.size": "many"},
+        {"acks": "1", "enable.idempotence": "true"},
+        {"acks": "2"},
+        {"transactional.id": "t", "enable.idempotence": "false"},
+        {"ssl.engine.id": "dynamic"},
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "default"},
+        {"retries": "0"},
+    ],
+    ids=str,
+)
+def test_what_only_librdkafka_knows_or_judges_is_left_to_it(config):
+    assert DirectSettings.of({**NOWHERE, **config}) is None
+
+
+def test_settings_under_either_name():
+    settings = DirectSettings.of(
+        {
+            "metadata.broker.list": "127.0.0.1:1",
+            "message.timeout.ms": "5000",
+            "compression.codec": "zstd",
+            "compression.level": "3",
+            "queue.buffering.max.kbytes": "100",
+            "request.required.acks": "1",
+            "max.in.flight": "9",
+            "linger.ms": "5",
+            "client.id": "me",
+        }
+    )
+    assert settings is not None
+    assert settings.connection == (("bootstrap.servers", "127.0.0.1:1"), ("client.id", "me"))
+    assert (settings.delivery_timeout_ms, settings.request_timeout_ms) == (5_000, 5_000)
+    assert (settings.compression, settings.compression_level) == ("zstd", 3)
+    assert (settings.queue_bytes, settings.acks, settings.idempotent, settings.in_flight) == (102_400, 1, False, 9)
+
+
+def test_defaults_and_what_a_transaction_changes():
+    plain, transactional = (DirectSettings.of({**NOWHERE, **more}) for more in ({}, {"transactional.id": "t"}))
+    assert plain is not None and transactional is not None
+    assert (plain.acks, plain.idempotent, plain.in_flight, plain.compression) == (-1, True, 5, "none")
+    assert (plain.delivery_timeout_ms, transactional.delivery_timeout_ms) == (300_000, 60_000)
+
+
+def test_secrets_do_not_show():
+    config = {**NOWHERE, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "me"}
+    settings = DirectSettings.of({**config, "sasl.password": "hush"})
+    assert settings is not None and "hush" not in repr(settings)
+
+
+def test_another_setting_gets_the_producer_in_python(kafka):
+    producer = open_producer({"bootstrap.servers": kafka.address, "retries": "7", "socket.max.fails": "3"}, "native")
+    try:
+        assert type(producer).__name__ == "PythonProducer"
+        topic = kafka.create_topic()
+        send(producer, records(topic, [b"v"]))
+        assert values_of(kafka, topic) == [b"v"]
+    finally:
+        producer.close()
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records_are_read_by_broker_and_clients(kafka, opened, compression):
+    """A broker that has to compress anew reads every record, in Java."""
+    random = os.urandom(1 << 20)
+    values = [b"again and again " * (i % 40) for i in range(3_000)] + [
+        random[i : i + 900] for i in range(0, 1 << 20, 900)
+    ]
+    for theirs in ("producer", "uncompressed"):
+        topic = kafka.create_topic(**{"compression.type": theirs})
+        send(opened(compression_type=compression), records(topic, values))
+        assert values_of(kafka, topic) == values
+
+
+def test_a_level_is_the_users_choice(kafka, opened):
+    topic = kafka.create_topic()
+    send(opened(compression_type="gzip", compression_level=9), records(topic, [b"v" * 1_000]))
+    assert values_of(kafka, topic) == [b"v" * 1_000]
+
+
+def test_a_refused_batch_does_not_keep_back_those_behind_it(kafka, opened):
+    topic = kafka.create_topic(max_message_bytes=50_000)
+    values = [b"%d" % i * 500 for i in range(2_000)]
+    values[700] = values[1_400] = b"x" * 200_000
+    producer = opened(batch_size=10_000)
+    with pytest.raises(DeliveryError, match="200000 bytes"):
+        send(producer, records(topic, values))
+    assert producer.failed == 2
+    assert values_of(kafka, topic) == [value for value in values if len(value) != 200_000]
+
+
+def test_many_partitions_through_a_small_queue(kafka, opened):
+    topic, count = kafka.create_topic(partitions=60), 30_000
+    producer = opened(queue_buffering_max_kbytes=256)
+    columns = {"partition": pa.array([i * 7 % 60 for i in range(count)], pa.int32())}
+    for _ in range(2):
+        producer.produce(records(topic, [b"%06d" % i + b"x" * 100 for i in range(count)], **columns))
+    producer.flush()
+    found = kafka.read(topic)
+    assert len(found) == 2 * count
+    for partition in range(60):
+        numbers = [int(record.value[:6]) for record in found if record.partition == partition]
+        half = len(numbers) // 2
+        assert numbers[:half] == numbers[half:] == sorted(numbers[:half])
+
+
+def test_what_is_not_flushed_is_sent_all_the_same(kafka, opened):
+    topic, producer = kafka.create_topic(), opened()
+    for i in range(50):
+        producer.produce(records(topic, [b"%d" % i] * 10))
+    deadline = time.monotonic() + 60
+    while len(values_of(kafka, topic)) < 500:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_partitions_that_are_added_meanwhile_are_written_to(kafka, opened):
+    topic, producer = kafka.create_topic(), opened()
+    send(producer, records(topic, [b"before"]))
+    kafka.add_partitions(topic, 3)
+    send(producer, records(topic, [b"after"], partition=pa.array([2], pa.int32())))
+    assert {(record.partition, record.value) for record in kafka.read(topic)} == {(0, b"before"), (2, b"after")}
+
+
+def test_numbers_that_the_broker_does_not_expect_cost_nothing(kafka, opened):
+    """As when a broker has forgotten the producer, or a batch was lost with a broker: another identity is asked for."""
+    topic, producer = kafka.create_topic(), opened(batch_size=2_000)
+    send(producer, records(topic, [b"%04d" % i for i in range(500)]))
+    identity = producer._sender._identity
+    for lane in producer._sender._lanes.values():
+        lane.next_sequence += 1_000
+    send(producer, records(topic, [b"%04d" % i for i in range(500, 3_000)]))
+    assert producer._sender._identity != identity
+    assert values_of(kafka, topic) == [b"%04d" % i for i in range(3_000)]
+
+
+def test_numbers_begin_again_behind_the_last(kafka, opened):
+    topic, producer = kafka.create_topic(), opened(batch_size=2_000)
+    send(producer, records(topic, [b"first"]))
+    # A broker takes any number from a producer that it has not seen in a partition.
+    fresh = kafka.create_topic()
+    producer.produce(records(fresh, []))
+    producer._sender._lanes[fresh, 0] = type(producer._sender._lanes[topic, 0])(fresh, 0, next_sequence=2**31 - 150)
+    send(producer, records(fresh, [b"%04d" % i for i in range(1_000)]))
+    assert producer._sender._lanes[fresh, 0].next_sequence == 850
+    assert values_of(kafka, fresh) == [b"%04d" % i for i in range(1_000)]
+
+
+# --- brokers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_is_restarted_gets_every_record_once_and_in_order(new_broker):
+    with new_broker({}) as server:
+        topic = KafkaToolbox(server.address).create_topic(partitions=2)
+        producer = open_producer({"bootstrap.servers": server.address, "batch.size": "20000"}, "native")
+        stop, sent, errors = threading.Event(), [], []
+
+        def write():
+            try:
+                number = 0
+                while not stop.is_set():
+                    some = range(number, number + 500)
+                    columns = {"partition": pa.array([i % 2 for i in some], pa.int32())}
+                    producer.produce(records(topic, [b"%d" % i for i in some], **columns))
+                    number += 500
+                    time.sleep(0.005)
+                producer.flush()
+                sent.append(number)
+            except BaseException as error:
+                errors.append(error)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        for _ in range(2):
+            time.sleep(1)
+            server.kill()
+            time.sleep(0.5)
+            server.start()
+        time.sleep(0.5)
+        stop.set()
+        writer.join(120)
+        producer.close()
+        assert not errors and sent
+        found = KafkaToolbox(server.address).read(topic)
+        for partition in range(2):
+            numbers = [int(record.value) for record in found if record.partition == partition]
+            assert numbers == list(range(partition, sent[0], 2))
+
+
+def test_leaders_that_move_are_followed(tmp_path):
+    with KafkaCluster(tmp_path / "cluster") as cluster:
+        toolbox = KafkaToolbox(cluster.address)
+        topic = toolbox.create_topic(partitions=6)
+        producer = open_producer({"bootstrap.servers": cluster.address, "batch.size": "20000"}, "native")
+        count = 0
+
+        def write(batches):
+            nonlocal count
+            for _ in range(batches):
+                some = range(count, count + 600)
+                columns = {"partition": pa.array([i % 6 for i in some], pa.int32())}
+                producer.produce(records(topic, [b"%d" % i for i in some], **columns))
+                count += 600
+
+        write(100)
+        cluster.servers[toolbox.leaders(topic)[0]].kill()
+        write(100)
+        producer.flush()
+        producer.close()
+        found = toolbox.read(topic)
+        assert len(found) == count
+        for partition in range(6):
+            numbers = [int(record.value) for record in found if record.partition == partition]
+            assert numbers == list(range(partition, count, 6))
+
+
+def test_producers_share_connections_and_the_last_one_ends_them(kafka, opened):
+    def serving():
+        return {thread for thread in threading.enumerate() if thread.name.startswith("kafka-io-sharing")}
+
+    topic = kafka.create_topic()
+    first, second = opened(client_id="sharing"), opened(client_id="sharing", compression_type="zstd")
+    send(first, records(topic, [b"1"]))
+    send(second, records(topic, [b"2"]))
+    assert len(serving()) == 1
+    first.close()
+    send(second, records(topic, [b"3"]))
+    second.close()
+    assert not serving()
+    assert all(lent.users for lent in _connections._lent.values())
+    send(opened(client_id="sharing"), records(topic, [b"4"]))
+    assert values_of(kafka, topic) == [b"1", b"2", b"3", b"4"]
+
+
+QUIET = """
+import pyarrow as pa
+from penstock.errors import PenstockError
+from penstock_kafka.client import open_producer
+producer = open_producer({"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": "1500"}, "native")
+try:
+    producer.produce(pa.record_batch({"value": [b"v"], "topic": ["t"]}))
+except PenstockError as error:
+    print(type(error).__name__)
+producer.close()
+"""
+
+
+def test_brokers_that_are_away_are_an_error_and_no_noise():
+    done = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, timeout=120, check=True)
+    assert (done.stdout.strip(), done.stderr) == (TransientClientError.__name__, "")
