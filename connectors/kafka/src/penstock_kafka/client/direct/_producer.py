@@ -160,10 +160,10 @@ class DirectProducer(BatchProducer):
 
     def _send_open_if_free(self) -> None:
         """Called by the connections' thread when nothing is on its way, which must not wait for room or for a lock."""
-        while self._is_open and self._encoding.acquire(blocking=False):
-            # If it is not free: whoever has it will see that nothing is on its way.
+        # If it is not free: whoever has it will see that nothing is on its way.
+        while self._encoding.acquire(blocking=False):
             try:
-                batch = self._encoder.take()
+                batch = self._encoder.take() if self._is_open else None
             finally:
                 self._encoding.release()
             if batch is None:
