@@ -12,6 +12,7 @@ import time
 import pyarrow as pa
 import pytest
 
+from penstock.errors import FatalError
 from penstock_kafka.client import DeliveryError, TransientClientError, native_problem, open_producer
 from penstock_kafka.dev import KafkaCluster, KafkaToolbox
 
@@ -312,3 +313,31 @@ producer.close()
 def test_brokers_that_are_away_are_an_error_and_no_noise():
     done = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, timeout=120, check=True)
     assert (done.stdout.strip(), done.stderr) == (TransientClientError.__name__, "")
+
+
+def test_after_an_abort_nothing_is_dropped_in_silence(kafka, opened):
+    producer = opened(transactional_id=f"aborted-{os.getpid()}")
+    producer.init_transactions(30_000)
+    producer.begin_transaction()
+    topic = kafka.create_topic()
+    send(producer, records(topic, [b"1"]))
+    producer.abort_transaction(30_000)
+    with pytest.raises(FatalError, match="not sent"):
+        producer.produce(records(topic, [b"2"]))
+    with pytest.raises(FatalError, match="not sent"):
+        producer.flush()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_connections_whose_thread_has_ended_are_an_error_and_replaced(kafka, opened):
+    topic, producer = kafka.create_topic(), opened(client_id="ending")
+    send(producer, records(topic, [b"1"]))
+    net = producer._connections.manager._net
+    net._poll_once = lambda *_: 1 // 0
+    net.wakeup()
+    net._io_thread.join(30)
+    with pytest.raises((FatalError, ZeroDivisionError)):
+        send(producer, records(topic, [b"2"]))
+    producer.close()
+    send(opened(client_id="ending"), records(topic, [b"3"]))
+    assert values_of(kafka, topic) == [b"1", b"3"]

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
@@ -38,6 +39,11 @@ class Connections:
     def manager(self) -> Any:
         """kafka-python's manager of connections. Only once :meth:`open` has returned."""
         return self._admin._manager
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the loop has ended without having been asked to."""
+        return self._admin is not None and self._admin._net._exception is not None
 
     def open(self, deadline: float) -> None:
         """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
@@ -94,9 +100,12 @@ class Connections:
     def close(self) -> None:
         """Ends them. Not from the loop's own thread."""
         with self._connecting:
+            broken = self.is_broken
             admin, self._admin = self._admin, None
         if admin is not None:
-            admin.close()
+            # What ended the loop was told when it did; closing what is left raises it again.
+            with suppress(*([Exception] if broken else [])):
+                admin.close()
 
 
 _lent: dict[tuple[int, tuple[tuple[str, str], ...]], Connections] = {}
@@ -108,7 +117,9 @@ def borrow(settings: DirectSettings) -> Connections:
     # By process id: the connections and the thread of a process do not live on in one that was forked.
     key = (os.getpid(), settings.connection)
     with _lock:
-        connections = _lent.setdefault(key, Connections(settings))
+        connections = _lent.get(key)
+        if connections is None or connections.is_broken:
+            connections = _lent[key] = Connections(settings)
         connections.users += 1
     return connections
 

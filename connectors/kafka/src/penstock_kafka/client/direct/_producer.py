@@ -45,6 +45,7 @@ class DirectProducer(BatchProducer):
         self._transaction = TransactionRequests(self._connections, settings) if settings.transactional_id else None
         self._sender = Sender(self._connections, settings, self._transaction, self._send_open_if_free)
         self._is_open = True
+        self._is_useful = True  # its connections are
         self._has_offsets = False
         self._closing = threading.Lock()
 
@@ -131,6 +132,7 @@ class DirectProducer(BatchProducer):
             self._encoder.set_topic(topic, leaders.count_of(topic))
 
     def _lose_to(self, error: ProblemError, topic: str) -> None:
+        self._is_useful = False
         if error.timed_out:
             self._sender.lose(Problem("_MSG_TIMED_OUT", error.problem.text, topic=topic))
         else:
@@ -176,6 +178,8 @@ class DirectProducer(BatchProducer):
             raise producer_error(event, "to send records")
         if first is not None:
             raise delivery_error(first)
+        if self._sender.is_lost:
+            raise FatalError("records are not sent: the transaction was aborted, or the producer is closed")
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
@@ -189,6 +193,7 @@ class DirectProducer(BatchProducer):
             self._connections.open(deadline)
             return self._transaction.register(deadline)
         except ProblemError as error:
+            self._is_useful = False
             raise _explained(error, doing) from error
 
     def begin_transaction(self) -> None:
@@ -235,7 +240,7 @@ class DirectProducer(BatchProducer):
         self._sender.stop(0)
         with self._encoding:
             self._encoder.close()
-        give_back(self._connections, useful=self._sender.failures()[1:] == (None, None))
+        give_back(self._connections, useful=self._is_useful and self._sender.failures()[1:] == (None, None))
 
 
 def _explained(error: ProblemError, doing: str) -> PenstockError:

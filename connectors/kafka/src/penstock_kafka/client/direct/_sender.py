@@ -39,6 +39,7 @@ _log = logging.getLogger("penstock.kafka")
 #: Bytes of a request, unless a single batch is larger.
 _REQUEST_BYTES = 4 << 20
 _TICK_S = 0.25
+_WATCH_S = 1.0
 _LEARNING_PAUSE_S = 0.05
 _NO_ANSWER = (-1, "the response does not mention it")
 
@@ -112,10 +113,8 @@ class Sender:
         """Queues a batch; waits for room unless told not to. Dropped once nothing is delivered any more."""
         size = len(batch.data)
         with self._changed:
-            while wait and self._queued_bytes and self._queued_bytes + size > self._settings.queue_bytes:
-                if self._lost:
-                    break
-                self._changed.wait()
+            if wait:
+                self._await(lambda: not self._queued_bytes or self._queued_bytes + size <= self._settings.queue_bytes)
             if self._lost:
                 self._failed += batch.records
                 return
@@ -169,7 +168,13 @@ class Sender:
     def await_all(self) -> None:
         """Returns when everything submitted is acknowledged or refused, or all is lost."""
         with self._changed:
-            self._changed.wait_for(lambda: self._lost or not self._unfinished)
+            self._await(lambda: not self._unfinished)
+
+    def _await(self, is_so: Callable[[], bool]) -> None:
+        """Waits, with the lock, until ``is_so`` or all is lost; also if nobody is there any more to bring it about."""
+        while not self._lost and not is_so():
+            if not self._changed.wait(_WATCH_S) and self._connections.is_broken:
+                self.lose(Problem("_FAIL", "the thread that serves the connections has ended", fatal=True), event=True)
 
     def stop(self, timeout_s: float) -> bool:
         """Sends nothing more. Whether what was on its way is back within that time."""
@@ -253,7 +258,8 @@ class Sender:
         except ProblemError as error:
             topic, partition = min(new)
             code = "_MSG_TIMED_OUT" if error.timed_out else error.problem.code
-            self.lose(Problem(code, error.problem.text, topic=topic, partition=partition))
+            of_no_topic = code == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+            self.lose(Problem(code, error.problem.text, topic=topic, partition=partition), event=of_no_topic)
         else:
             self._parts |= new
         self._adding = set()
