@@ -341,3 +341,19 @@ def test_connections_whose_thread_has_ended_are_an_error_and_replaced(kafka, ope
     producer.close()
     send(opened(client_id="ending"), records(topic, [b"3"]))
     assert values_of(kafka, topic) == [b"1", b"3"]
+
+
+def test_flush_leaves_nothing_behind_and_order_holds_whoever_sends(kafka, opened):
+    """The connections' thread sends what is open when nothing is on its way, beside the thread that produces."""
+    topic, producer = kafka.create_topic(), opened(compression_type="gzip", compression_level=9)
+    count = 0
+    for turn in range(150):
+        for _ in range(1 + turn % 4):
+            rows = 1 + turn * 37 % 3_000
+            producer.produce(records(topic, [b"%07d" % i for i in range(count, count + rows)]))
+            count += rows
+            if turn % 3:
+                time.sleep(turn % 5 / 1_000)
+        producer.flush()
+        assert kafka.end_offsets(topic)[0] == count
+    assert values_of(kafka, topic) == [b"%07d" % i for i in range(count)]

@@ -97,35 +97,33 @@ class DirectProducer(BatchProducer):
                 unknown = Stop.TOPIC_UNKNOWN, Stop.PARTITION_UNKNOWN
                 if why in unknown and topic not in asked:
                     asked.add(topic)
-                    self._learn(topic, stopped.partition, anew=why is Stop.PARTITION_UNKNOWN)
+                    self._learn(topic, anew=why is Stop.PARTITION_UNKNOWN)
                 else:
                     self._refuse(why, topic, stopped)
                     row += 1
 
-    def _learn(self, topic: str, partition: int, *, anew: bool) -> None:
-        """Tells the encoder how many partitions the topic has, or that its records are to be refused."""
+    def _learn(self, topic: str, *, anew: bool) -> None:
+        """Tells the encoder how many partitions the topic has, or that its records are to be refused.
+
+        Waits for a topic that may be on its way, and for brokers that are away.
+        """
         leaders, started = self._connections.leaders, time.monotonic()
         deadline = started + self._settings.delivery_timeout_ms / 1000
-        while anew or leaders.count_of(topic) <= partition or not leaders.count_of(topic):
+        while anew or not leaders.count_of(topic):
             try:
                 self._connections.learn(topic, deadline)
             except ProblemError as error:
                 self._lose_to(error, topic)
                 return
-            code = leaders.problem_of(topic) if not leaders.count_of(topic) else 0
-            problem = problem_of_code(code, topic=topic) if code else None
-            waited = time.monotonic() - started
-            if problem is not None and not problem.retriable:
+            if leaders.count_of(topic):
+                break
+            code, now = leaders.problem_of(topic), time.monotonic()
+            problem = problem_of_code(code, topic=topic)
+            if not problem.retriable or (code == NO_TOPIC and now - started > _MISSING_S):
                 self._refused_topics[topic] = problem
                 break
-            if problem is None and partition < leaders.count_of(topic):
-                break
-            if waited > _MISSING_S and (problem is None or code == NO_TOPIC):
-                if problem is not None:
-                    self._refused_topics[topic] = problem
-                break
-            if time.monotonic() > deadline:
-                self._sender.lose(problem_of_code(code or NO_TOPIC, topic=topic, partition=partition))
+            if now > deadline:
+                self._sender.lose(Problem("_MSG_TIMED_OUT", problem.text, topic=topic))
                 return
             time.sleep(_PAUSE_S)
         with self._encoding:
@@ -163,14 +161,14 @@ class DirectProducer(BatchProducer):
     def _send_open_if_free(self) -> None:
         """Called by the connections' thread when nothing is on its way, which must not wait for room or for a lock."""
         # If it is not free: whoever has it will see that nothing is on its way.
-        while self._encoding.acquire(blocking=False):
-            try:
-                batch = self._encoder.take() if self._is_open else None
-            finally:
-                self._encoding.release()
-            if batch is None:
-                return
-            self._submit(batch, wait=False)
+        if not self._encoding.acquire(blocking=False):
+            return
+        try:
+            # Under the lock until they are queued: what is encoded meanwhile comes behind them, and a flush waits.
+            while self._is_open and (batch := self._encoder.take()) is not None:
+                self._submit(batch, wait=False)
+        finally:
+            self._encoding.release()
 
     def _raise_failure(self) -> None:
         _, first, event = self._sender.failures()
