@@ -184,7 +184,8 @@ def test_a_record_that_is_too_large_is_named_and_counted(kafka, opened, refused_
 
 def test_a_missing_partition_and_an_impossible_topic_are_refused(kafka, opened):
     topic = kafka.create_topic()
-    for target, columns in [(topic, {"partition": pa.array([9], pa.int32())}), ("no spaces!", {})]:
+    missing = [{"partition": pa.array([number], pa.int32())} for number in (9, -7)]
+    for target, columns in [*((topic, one) for one in missing), ("no spaces!", {})]:
         producer = opened()
         with pytest.raises(DeliveryError, match=target):
             send(producer, records(target, [b"v"], **columns))

@@ -8,7 +8,16 @@ from kafka.errors import KafkaError
 from penstock_kafka.client._brokers import is_refusal, words_of
 from penstock_kafka.client._problems import Problem
 
-__all__ = ["IDENTITY_LOST", "NO_TOPIC", "OUT_OF_ORDER", "WRITTEN", "ProblemError", "problem_of", "problem_of_code"]
+__all__ = [
+    "IDENTITY_LOST",
+    "MAYBE_WRITTEN",
+    "NO_TOPIC",
+    "OUT_OF_ORDER",
+    "WRITTEN",
+    "ProblemError",
+    "problem_of",
+    "problem_of_code",
+]
 
 #: What passes: a broker is busy, moving or restarting, a topic is on its way. See Kafka's ``Errors``.
 _PASSING = frozenset(
@@ -16,6 +25,9 @@ _PASSING = frozenset(
 )  # fmt: skip
 #: Acknowledged, now or before (DUPLICATE_SEQUENCE_NUMBER).
 WRITTEN = frozenset((0, 46))
+#: What a leader may answer for a batch that it has written: UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT,
+#: NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+MAYBE_WRITTEN = frozenset((-1, 7, 20))
 NO_TOPIC = 3
 OUT_OF_ORDER = 45
 #: The broker does not know what the producer has written before: OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -32,6 +32,8 @@ class Sending:
     deadline: float
     #: The number of its first record, -1 until it is first sent.
     sequence: int = -1
+    #: It was sent, and nobody knows what became of it.
+    is_uncertain: bool = False
     missing_since: float = 0.0
 
     def is_missing(self, now: float) -> bool:
@@ -49,8 +51,8 @@ class Lane:
     waiting: deque[Sending] = field(default_factory=deque)
     flying: list[Sending] = field(default_factory=list)
     next_sequence: int = 0
-    #: The leader has written a batch of this identity. From a producer that it does not know it takes any number: so
-    #: the first batch flies alone.
+    #: The leader has written the batch before. From a producer that it does not know it takes any number: so the first
+    #: batch, also of those that are sent again, flies alone.
     is_known: bool = False
     is_halted: bool = False
     not_before: float = 0.0
@@ -100,6 +102,7 @@ class Lane:
         while index < len(self.waiting) and self.waiting[index].order < one.order:
             index += 1
         self.waiting.insert(index, one)
+        self.is_known = False
         if self.is_halted:
             return False
         self.is_halted = True

@@ -109,13 +109,14 @@ class DirectProducer(BatchProducer):
         """
         leaders, started = self._connections.leaders, time.monotonic()
         deadline = started + self._settings.delivery_timeout_ms / 1000
-        while anew or not leaders.count_of(topic):
+        count = 0 if anew else leaders.count_of(topic)
+        while not count:
             try:
                 self._connections.learn(topic, deadline)
             except ProblemError as error:
                 self._lose_to(error, topic)
                 return
-            if leaders.count_of(topic):
+            if count := leaders.count_of(topic):
                 break
             code, now = leaders.problem_of(topic), time.monotonic()
             problem = problem_of_code(code, topic=topic)
@@ -127,7 +128,7 @@ class DirectProducer(BatchProducer):
                 return
             time.sleep(_PAUSE_S)
         with self._encoding:
-            self._encoder.set_topic(topic, leaders.count_of(topic))
+            self._encoder.set_topic(topic, count)
 
     def _lose_to(self, error: ProblemError, topic: str) -> None:
         self._is_useful = False

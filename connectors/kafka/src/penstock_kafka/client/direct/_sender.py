@@ -21,6 +21,7 @@ from penstock_kafka.client.direct._connections import Connections
 from penstock_kafka.client.direct._coordinators import NO_IDENTITY, TransactionRequests, new_identity
 from penstock_kafka.client.direct._errors import (
     IDENTITY_LOST,
+    MAYBE_WRITTEN,
     NO_TOPIC,
     OUT_OF_ORDER,
     WRITTEN,
@@ -371,6 +372,7 @@ class Sender:
         self._note(error)
         for lane, one in sendings:
             self._connections.leaders.forget(lane.topic)
+            one.is_uncertain = True
             self._put_back(lane, one)
         self._go_on()
 
@@ -384,6 +386,7 @@ class Sender:
         elif problem is not None and problem.retriable:
             self._last_problem = problem
             self._connections.leaders.forget(lane.topic)
+            one.is_uncertain = one.is_uncertain or code in MAYBE_WRITTEN
             self._put_back(lane, one)
         elif code == OUT_OF_ORDER and (lane.is_halted or lane.flying[0] is not one):
             self._put_back(lane, one)  # one before it is to be sent again
@@ -408,6 +411,9 @@ class Sender:
         self._finish(one)
         if self._transaction is not None:
             self.lose(problem)  # a transaction with a part missing is of no use
+        elif self._settings.idempotent and one.is_uncertain:
+            # If it was written after all, batches with its numbers would be taken for it.
+            self._identity = NO_IDENTITY
 
     def _finish(self, one: Sending) -> None:
         with self._changed:

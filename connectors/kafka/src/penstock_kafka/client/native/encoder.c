@@ -224,9 +224,9 @@ static int encode_row(struct encoder *encoder, const struct delivery *delivery, 
     *why = (struct stopped){row, (int64_t)(key.length + value.length), topic ? topic->number : -1, partition};
     if (!topic) return TOPIC_UNKNOWN;
     if (topic->partitions == 0) return TOPIC_REFUSED;
-    int chosen = partition < 0;
+    int chosen = partition == -1;
     if (chosen) partition = why->partition = choose_partition(topic, key);
-    if (partition >= topic->partitions) return PARTITION_UNKNOWN;
+    if (partition < 0 || partition >= topic->partitions) return PARTITION_UNKNOWN;
 
     int64_t first_header = 0, last_header = 0;
     if (!column_is_null(&delivery->headers, row)) {
