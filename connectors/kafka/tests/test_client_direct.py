@@ -143,6 +143,30 @@ def test_a_level_is_the_users_choice(kafka, opened):
     assert values_of(kafka, topic) == [b"v" * 1_000]
 
 
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_topic_that_takes_less_gets_smaller_batches(kafka, opened, compression):
+    topic, count = kafka.create_topic(partitions=2, max_message_bytes=20_000), 30_000
+    producer = opened(compression_type=compression)
+    values = [b"%06d" % i + os.urandom(94) for i in range(count)]
+    for start in range(0, count, 10_000):
+        partitions = pa.array([i % 2 for i in range(10_000)], pa.int32())
+        producer.produce(records(topic, values[start : start + 10_000], partition=partitions))
+    producer.flush()
+    assert producer.failed == 0
+    found = kafka.read(topic)
+    for partition in range(2):
+        assert [record.value for record in found if record.partition == partition] == values[partition::2]
+
+
+def test_a_transaction_gets_smaller_batches_too(kafka, opened):
+    topic, producer = kafka.create_topic(max_message_bytes=20_000), opened(transactional_id=f"less-{os.getpid()}")
+    producer.init_transactions(30_000)
+    producer.begin_transaction()
+    send(producer, records(topic, [b"%06d" % i + b"x" * 100 for i in range(10_000)]))
+    assert [int(record.value[:6]) for record in kafka.read(topic, "read_uncommitted")] == list(range(10_000))
+    producer.abort_transaction(30_000)
+
+
 def test_a_refused_batch_does_not_keep_back_those_behind_it(kafka, opened):
     topic = kafka.create_topic(max_message_bytes=50_000)
     values = [b"%d" % i * 500 for i in range(2_000)]

@@ -15,8 +15,8 @@ from penstock_kafka.client import HEADERS_TYPE, native_problem
 if native_problem() and not shutil.which("cc"):
     pytest.skip(native_problem(), allow_module_level=True)
 
-from penstock_kafka.client.direct._packing import packed
-from penstock_kafka.client.native._encoder import RecordEncoder, Rows, Stop, Stopped, stamp
+from penstock_kafka.client.direct._packing import packed, unpacked
+from penstock_kafka.client.native._encoder import RecordEncoder, Rows, Stop, Stopped, halves, stamp
 from penstock_kafka.client.native._library import library
 
 TIMES = st.one_of(st.integers(1, 2**45), st.integers(1_700_000_000_000, 1_700_000_000_100))
@@ -96,6 +96,28 @@ def test_what_is_encoded_is_decoded(records, skipped):
         assert sealed.largest == max(len(key or b"") + len(value or b"") for key, value, _, _ in records)
     finally:
         encoder.close()
+
+
+@given(records=RECORDS.filter(lambda records: len(records) > 1))
+def test_two_halves_are_the_whole(records):
+    encoder = RecordEncoder(1_000_000, 1_000_000, 8 << 20)
+    encoder.set_topic("t", 1)
+    try:
+        (sealed,) = encoded(encoder, batch_of(records))
+        first, second = halves(sealed)
+        assert abs(first.records - second.records) < 2
+        assert decoded(first) + decoded(second) == decoded(sealed)
+        assert max(first.largest, second.largest) == sealed.largest
+    finally:
+        encoder.close()
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("value", [b"value " * 9, b""])
+def test_what_is_packed_is_unpacked(encoder, compression, value):
+    (sealed,) = encoded(encoder, batch_of([(b"k%d" % i, value, 1_700_000_000_000 + i, None) for i in range(300)]))
+    data, _ = packed(sealed.data, compression, None)
+    assert unpacked(data, compression, len(sealed.data)) == sealed.data
 
 
 def test_a_compressed_batch_is_decoded(encoder):

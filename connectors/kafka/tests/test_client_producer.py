@@ -166,7 +166,7 @@ def test_missing_columns_and_null_topics_are_refused(opened):
 
 @pytest.mark.parametrize("refused_by", ["client", "broker"])
 @pytest.mark.parametrize("with_headers", [False, True])
-def test_a_record_that_is_too_large_is_named_and_counted(kafka, opened, refused_by, with_headers):
+def test_a_record_that_is_too_large_is_named_and_counted(kafka, opened, implementation, refused_by, with_headers):
     topic = kafka.create_topic(max_message_bytes=50_000)
     size = 200_000 if refused_by == "broker" else 2_000_000
     columns = {"headers": pa.array([[{"key": "h", "value": b"v"}]] * 3, HEADERS_TYPE)} if with_headers else {}
@@ -179,7 +179,8 @@ def test_a_record_that_is_too_large_is_named_and_counted(kafka, opened, refused_
         producer.flush()
     assert producer.failed >= 1
     values = [record.value for record in kafka.read(topic)]
-    assert values == [b"first", b"last"] or refused_by == "broker"
+    # librdkafka gives up a batch of which the broker refuses one record.
+    assert values == [b"first", b"last"] or (refused_by, implementation) == ("broker", "python")
 
 
 def test_a_missing_partition_and_an_impossible_topic_are_refused(kafka, opened):

@@ -13,6 +13,7 @@ __all__ = [
     "MAYBE_WRITTEN",
     "NO_TOPIC",
     "OUT_OF_ORDER",
+    "TOO_LARGE",
     "WRITTEN",
     "ProblemError",
     "problem_of",
@@ -29,6 +30,7 @@ WRITTEN = frozenset((0, 46))
 #: NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 MAYBE_WRITTEN = frozenset((-1, 7, 20))
 NO_TOPIC = 3
+TOO_LARGE = 10
 OUT_OF_ORDER = 45
 #: The broker does not know what the producer has written before: OUT_OF_ORDER_SEQUENCE_NUMBER,
 #: INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID.

@@ -8,6 +8,7 @@ takes no number before its turn; the lane is halted until all of them are back, 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock_kafka.client._contracts import ProducerIdentity
@@ -24,22 +25,38 @@ _TRANSACTIONAL = 0x10
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A batch on its way. ``deadline`` in seconds of the monotonic clock; ``order`` counts a producer's batches."""
+    """A batch on its way.
+
+    ``plain_bytes``: its length before it was compressed. ``order`` compares a producer's batches: their number, and for
+    parts of one more numbers. ``deadline``: seconds of the monotonic clock.
+    """
 
     batch: SealedBatch
     attributes: int
-    order: int
+    plain_bytes: int
+    order: tuple[int, ...]
     deadline: float
     #: The number of its first record, -1 until it is first sent.
     sequence: int = -1
+    is_stamped: bool = False
     #: It was sent, and nobody knows what became of it.
     is_uncertain: bool = False
     missing_since: float = 0.0
+    #: What it takes of the producer's queue.
+    queued_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.queued_bytes = len(self.batch.data)
 
     def is_missing(self, now: float) -> bool:
         """Whether its partition is not there, for the first time or for so long that it is not on its way."""
         self.missing_since = self.missing_since or now
         return now - self.missing_since > _MISSING_S
+
+
+def _following(one: Sending) -> int:
+    """The number behind those of a batch: they begin again with 0 behind the last one."""
+    return (one.sequence + one.batch.records) & _LAST_SEQUENCE
 
 
 @dataclass(slots=True, eq=False)
@@ -79,15 +96,14 @@ class Lane:
                     one.sequence = -1
         one = self.waiting.popleft()
         self.flying.append(one)
-        if one.sequence < 0:
-            sequence = -1
-            if numbered:
-                one.sequence = sequence = self.next_sequence
-                # They begin again with 0 behind the last number.
-                self.next_sequence = (sequence + one.batch.records) & _LAST_SEQUENCE
+        if numbered and one.sequence < 0:
+            one.sequence, one.is_stamped = self.next_sequence, False
+            self.next_sequence = _following(one)
+        if not one.is_stamped:
             attributes = one.attributes | (_TRANSACTIONAL if transactional else 0)
             producer_id, epoch = identity.producer_id, identity.epoch
-            stamp(one.batch.data, attributes=attributes, producer_id=producer_id, epoch=epoch, sequence=sequence)
+            stamp(one.batch.data, attributes=attributes, producer_id=producer_id, epoch=epoch, sequence=one.sequence)
+            one.is_stamped = True
         return one
 
     def written(self, one: Sending) -> None:
@@ -98,10 +114,7 @@ class Lane:
     def put_back(self, one: Sending, now: float) -> bool:
         """It did not get there, and may yet. Whether this halts the lane: it may go on at ``not_before``."""
         self.flying.remove(one)
-        index = 0
-        while index < len(self.waiting) and self.waiting[index].order < one.order:
-            index += 1
-        self.waiting.insert(index, one)
+        self._wait_in_order(one)
         self.is_known = False
         if self.is_halted:
             return False
@@ -109,6 +122,23 @@ class Lane:
         self._tries += 1
         self.not_before = now + min(_PAUSE_S * 2**self._tries, _LONGEST_PAUSE_S)
         return True
+
+    def replace(self, one: Sending, parts: Sequence[Sending]) -> None:
+        """It will not be written, but its records are, with the numbers that it had."""
+        self.flying.remove(one)
+        sequence = one.sequence
+        for part in parts:
+            if one.sequence >= 0:
+                part.sequence = sequence
+                sequence = _following(part)
+            self._wait_in_order(part)
+        self.is_halted = True
+
+    def _wait_in_order(self, one: Sending) -> None:
+        index = 0
+        while index < len(self.waiting) and self.waiting[index].order < one.order:
+            index += 1
+        self.waiting.insert(index, one)
 
     def refuse(self, one: Sending) -> None:
         """It will not be written; its numbers are those of the batches behind it."""

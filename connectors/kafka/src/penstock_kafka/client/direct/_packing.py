@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock_kafka.client.native._encoder import RECORDS_AT
 
-__all__ = ["packed"]
+__all__ = ["packed", "unpacked"]
 
 #: The lowest bits of a batch's attributes.
 _ATTRIBUTES = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -26,6 +26,15 @@ def packed(data: bytearray, compression: str, level: int | None) -> tuple[bytear
     records = memoryview(data)[RECORDS_AT:]
     small = _lz4(records) if compression == "lz4" else _codec(compression, level).compress(records, asbytes=True)
     return data[:RECORDS_AT] + small, _ATTRIBUTES[compression]
+
+
+def unpacked(data: bytearray, compression: str, plain_bytes: int) -> bytearray:
+    """What :func:`packed` was given, of which ``plain_bytes`` is the length."""
+    if compression == "none":
+        return data
+    size = plain_bytes - RECORDS_AT
+    plain: bytes = pa.decompress(memoryview(data)[RECORDS_AT:], size, codec=compression, asbytes=True)
+    return data[:RECORDS_AT] + plain
 
 
 def _codec(compression: str, level: int | None) -> pa.Codec:

@@ -14,10 +14,9 @@ from penstock_kafka.client._problems import Problem, delivery_error, producer_er
 from penstock_kafka.client.direct._connections import borrow, give_back
 from penstock_kafka.client.direct._coordinators import NO_IDENTITY, TransactionRequests
 from penstock_kafka.client.direct._errors import NO_TOPIC, ProblemError, problem_of_code
-from penstock_kafka.client.direct._packing import packed
 from penstock_kafka.client.direct._sender import Sender
 from penstock_kafka.client.direct._settings import DirectSettings
-from penstock_kafka.client.native._encoder import RecordEncoder, Rows, SealedBatch, Stop, Stopped
+from penstock_kafka.client.native._encoder import RecordEncoder, Rows, Stop, Stopped
 
 __all__ = ["DirectProducer"]
 
@@ -43,7 +42,10 @@ class DirectProducer(BatchProducer):
         self._refused_topics: dict[str, Problem] = {}
         self._connections = borrow(settings)
         self._transaction = TransactionRequests(self._connections, settings) if settings.transactional_id else None
-        self._sender = Sender(self._connections, settings, self._transaction, self._send_open_if_free)
+        self._batch_bytes = settings.batch_bytes
+        self._sender = Sender(
+            self._connections, settings, self._transaction, self._send_open_if_free, self._make_smaller
+        )
         self._is_open = True
         self._is_useful = True  # its connections are
         self._has_offsets = False
@@ -79,13 +81,14 @@ class DirectProducer(BatchProducer):
         row, stopped, asked = 0, Stopped(), set[str]()
         while not self._sender.is_lost:
             with self._encoding:
+                self._encoder.limit(self._batch_bytes)
                 why = self._encoder.encode(rows, row, stopped)
                 full = self._encoder.take(stopped.topic, stopped.partition) if why is Stop.BATCH_FULL else None
             if why is Stop.DONE:
                 return
             row = stopped.row
             if full is not None:
-                self._submit(full)
+                self._sender.submit(full)
             elif why is Stop.ALL_FULL:
                 self._send_open()
                 with self._encoding:
@@ -147,9 +150,9 @@ class DirectProducer(BatchProducer):
         problem = Problem(code, text, topic=topic, partition=stopped.partition, size=stopped.size)
         self._sender.refuse(problem)
 
-    def _submit(self, batch: SealedBatch, *, wait: bool = True) -> None:
-        batch.data, attributes = packed(batch.data, self._settings.compression, self._settings.compression_level)
-        self._sender.submit(batch, attributes, wait=wait)
+    def _make_smaller(self, refused_bytes: int) -> None:
+        """A batch of several records was too large for its topic. Called by the connections' thread."""
+        self._batch_bytes = min(self._batch_bytes, max(refused_bytes // 2, 1))
 
     def _send_open(self) -> None:
         while True:
@@ -157,7 +160,7 @@ class DirectProducer(BatchProducer):
                 batch = self._encoder.take()
             if batch is None:
                 return
-            self._submit(batch)
+            self._sender.submit(batch)
 
     def _send_open_if_free(self) -> None:
         """Called by the connections' thread when nothing is on its way, which must not wait for room or for a lock."""
@@ -167,7 +170,7 @@ class DirectProducer(BatchProducer):
         try:
             # Under the lock until they are queued: what is encoded meanwhile comes behind them, and a flush waits.
             while self._is_open and (batch := self._encoder.take()) is not None:
-                self._submit(batch, wait=False)
+                self._sender.submit(batch, wait=False)
         finally:
             self._encoding.release()
 

@@ -24,14 +24,16 @@ from penstock_kafka.client.direct._errors import (
     MAYBE_WRITTEN,
     NO_TOPIC,
     OUT_OF_ORDER,
+    TOO_LARGE,
     WRITTEN,
     ProblemError,
     problem_of,
     problem_of_code,
 )
 from penstock_kafka.client.direct._lane import Lane, Sending
+from penstock_kafka.client.direct._packing import packed, unpacked
 from penstock_kafka.client.direct._settings import DirectSettings
-from penstock_kafka.client.native._encoder import SealedBatch
+from penstock_kafka.client.native._encoder import SealedBatch, halves
 
 __all__ = ["Sender"]
 
@@ -80,11 +82,13 @@ class Sender:
         settings: DirectSettings,
         transaction: TransactionRequests | None,
         on_idle: Callable[[], None],
+        on_too_large: Callable[[int], None],
     ) -> None:
         self._connections = connections
         self._settings = settings
         self._transaction = transaction
         self._on_idle = on_idle
+        self._on_too_large = on_too_large
         # Shared with the producer's threads, under this lock.
         self._changed = threading.Condition()
         self._submitted: deque[Sending] = deque()
@@ -110,8 +114,9 @@ class Sender:
 
     # --- any thread ---------------------------------------------------------------------------------------------------
 
-    def submit(self, batch: SealedBatch, attributes: int, *, wait: bool = True) -> None:
+    def submit(self, batch: SealedBatch, *, wait: bool = True) -> None:
         """Queues a batch; waits for room unless told not to. Dropped once nothing is delivered any more."""
+        plain_bytes, attributes = len(batch.data), self._pack(batch)
         size = len(batch.data)
         with self._changed:
             if wait:
@@ -121,10 +126,15 @@ class Sender:
                 return
             self._orders += 1
             deadline = time.monotonic() + self._settings.delivery_timeout_ms / 1000
-            self._submitted.append(Sending(batch, attributes, self._orders, deadline))
+            self._submitted.append(Sending(batch, attributes, plain_bytes, (self._orders,), deadline))
             self._queued_bytes += size
             self._unfinished += 1
         self._connections.call_soon(self._pump)
+
+    def _pack(self, batch: SealedBatch) -> int:
+        """Compresses the batch, and says so in the attributes that it returns."""
+        batch.data, attributes = packed(batch.data, self._settings.compression, self._settings.compression_level)
+        return attributes
 
     @property
     def is_idle(self) -> bool:
@@ -388,6 +398,8 @@ class Sender:
             self._connections.leaders.forget(lane.topic)
             one.is_uncertain = one.is_uncertain or code in MAYBE_WRITTEN
             self._put_back(lane, one)
+        elif code == TOO_LARGE and one.batch.records > 1:
+            self._send_in_parts(lane, one)
         elif code == OUT_OF_ORDER and (lane.is_halted or lane.flying[0] is not one):
             self._put_back(lane, one)  # one before it is to be sent again
         elif code in IDENTITY_LOST and self._settings.idempotent and self._transaction is None:
@@ -396,6 +408,21 @@ class Sender:
             self._put_back(lane, one)
         else:
             self._refuse(lane, one, code, text)
+
+    def _send_in_parts(self, lane: Lane, one: Sending) -> None:
+        """The topic takes less than a batch of ours: it gets smaller ones, as from Java's client (KIP-126)."""
+        whole = one.batch
+        whole.data = unpacked(whole.data, self._settings.compression, one.plain_bytes)
+        parts = []
+        for number, half in enumerate(halves(whole)):
+            plain_bytes, attributes = len(half.data), self._pack(half)
+            parts.append(Sending(half, attributes, plain_bytes, (*one.order, number), one.deadline))
+        with self._changed:
+            self._queued_bytes += sum(len(part.batch.data) for part in parts) - one.queued_bytes
+            self._unfinished += len(parts) - 1
+        lane.replace(one, parts)
+        self._ready[lane.topic, lane.partition] = lane
+        self._on_too_large(one.plain_bytes)
 
     def _put_back(self, lane: Lane, one: Sending) -> None:
         now = time.monotonic()
@@ -417,7 +444,7 @@ class Sender:
 
     def _finish(self, one: Sending) -> None:
         with self._changed:
-            self._queued_bytes -= len(one.batch.data)
+            self._queued_bytes -= one.queued_bytes
             self._unfinished -= 1
             self._changed.notify_all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from penstock_kafka.client._contracts import ClientConfig
 from penstock_kafka.config import ClientSettings, canonical
 
 __all__ = ["DirectSettings"]
+
+_log = logging.getLogger("penstock.kafka")
 
 #: Of the connections; see :meth:`penstock_kafka.config.ClientSettings.kafka_python`.
 _CONNECTION = """
@@ -24,13 +27,16 @@ _CONNECTION = """
     ssl.cipher.suites ssl.crl.location ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password
     ssl.key.pem ssl.keystore.location ssl.keystore.password topic.metadata.refresh.interval.ms
     """
-#: How librdkafka fills its queue, and what it writes to the log: there is no such queue here. A batch is sent when it
-#: is full or when nothing else is on its way.
+#: How librdkafka fills its queue, finds out what brokers can do, and what it writes to its log: there is no such queue
+#: here. A batch is sent when it is full or when nothing else is on its way.
 _WITHOUT_EFFECT = """
-    batch.num.messages client.rack delivery.report.only.error linger.ms log.connection.close log_level
-    metadata.max.age.ms queue.buffering.backpressure.threshold queue.buffering.max.messages
-    reconnect.backoff.jitter.ms retry.backoff.max.ms socket.keepalive.enable socket.nagle.disable
-    sticky.partitioning.linger.ms topic.metadata.propagation.max.ms
+    allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
+    batch.num.messages broker.address.ttl broker.version.fallback client.rack delivery.report.only.error
+    enable.metrics.push enable.random.seed linger.ms log.connection.close log.thread.name log_level
+    message.copy.max.bytes metadata.max.age.ms queue.buffering.backpressure.threshold queue.buffering.max.messages
+    reconnect.backoff.jitter.ms retry.backoff.max.ms socket.blocking.max.ms socket.keepalive.enable
+    socket.nagle.disable statistics.interval.ms sticky.partitioning.linger.ms topic.metadata.propagation.max.ms
+    topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
     """
 _COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 _ENDLESS_MS = 10 * 365 * 86_400_000
@@ -61,9 +67,13 @@ class DirectSettings:
         try:
             settings = cls._taken_from(given)
             ClientSettings("producer", settings.connection).kafka_python()
-        except (ValueError, KeyError, BadConfigurationError):
+        except (ValueError, KeyError, BadConfigurationError) as error:
+            _log.info("records are sent through librdkafka, which is slower: %s", type(error).__name__)
             return None
-        return None if given else settings
+        if given:
+            _log.info("records are sent through librdkafka, which alone knows %s, and slower", ", ".join(sorted(given)))
+            return None
+        return settings
 
     @classmethod
     def _taken_from(cls, given: dict[str, str]) -> DirectSettings:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock_kafka.client.native._arrow import ArrowArray, ArrowSchema, release
 from penstock_kafka.client.native._library import library
 
-__all__ = ["RecordEncoder", "Rows", "SealedBatch", "Stop", "Stopped", "stamp"]
+__all__ = ["RECORDS_AT", "RecordEncoder", "Rows", "SealedBatch", "Stop", "Stopped", "halves", "stamp"]
 
 #: Where the records begin: behind the header of a batch.
 RECORDS_AT = 61
@@ -129,6 +129,10 @@ class RecordEncoder:
         data = bytearray((ct.c_char * sealed.length).from_address(sealed.data))
         return SealedBatch(self._names[sealed.topic], sealed.partition, data, sealed.records, sealed.largest)
 
+    def limit(self, batch_bytes: int) -> None:
+        """What batches may have from now on."""
+        self._library.penstock_encoder_limit(self._encoder, batch_bytes)
+
     def trim(self) -> None:
         """Gives memory back that open batches had."""
         self._library.penstock_encoder_trim(self._encoder, self._open_bytes)
@@ -144,6 +148,19 @@ class RecordEncoder:
         handle, self._handle = self._handle, None
         if handle is not None:
             self._library.penstock_encoder_close(handle)
+
+
+def halves(batch: SealedBatch) -> tuple[SealedBatch, SealedBatch]:
+    """The records of a batch, as it was taken, in two, to be stamped."""
+    middle = batch.records // 2
+    return _part(batch, 0, middle), _part(batch, middle, batch.records - middle)
+
+
+def _part(batch: SealedBatch, first: int, count: int) -> SealedBatch:
+    data, largest = bytearray(len(batch.data)), ct.c_int64()
+    source, target = (ct.addressof(ct.c_char.from_buffer(one)) for one in (batch.data, data))
+    length = library().penstock_batch_part(source, first, count, target, ct.byref(largest))
+    return SealedBatch(batch.topic, batch.partition, data[:length], count, largest.value)
 
 
 def stamp(data: bytearray, *, attributes: int, producer_id: int, epoch: int, sequence: int) -> None:

@@ -80,6 +80,11 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
         None,
         [ct.c_void_p, ct.c_int64, ct.c_int, ct.c_int64, ct.c_int, ct.c_int32],
     ),
+    "penstock_batch_part": (
+        ct.c_int64,
+        [ct.c_void_p, ct.c_int32, ct.c_int32, ct.c_void_p, ct.POINTER(ct.c_int64)],
+    ),
+    "penstock_encoder_limit": (None, [ct.c_void_p, ct.c_int64]),
     "penstock_encoder_close": (None, [ct.c_void_p]),
 }
 

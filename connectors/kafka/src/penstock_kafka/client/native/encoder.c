@@ -353,6 +353,49 @@ EXPORT void penstock_batch_stamp(uint8_t *batch, int64_t length, int attributes,
     put32(batch + CRC_AT, crc32c(batch + ATTRIBUTES_AT, (size_t)(length - ATTRIBUTES_AT)));
 }
 
+static uint64_t get64(const uint8_t *at) {
+    uint64_t number;
+    memcpy(&number, at, 8);
+    return __builtin_bswap64(number);
+}
+
+/*
+ * Copies count records, from number first on, of a batch that was encoded here into one of their own, for which length
+ * bytes are enough. Returns how long it is, and in largest the bytes of its largest record. It still has to be stamped.
+ */
+EXPORT int64_t penstock_batch_part(const uint8_t *batch, int32_t first, int32_t count, uint8_t *into, int64_t *largest) {
+    int64_t first_time = (int64_t)get64(batch + FIRST_TIME_AT), last_time = INT64_MIN;
+    const uint8_t *at = batch + HEADER_BYTES;
+    uint8_t *to = into + HEADER_BYTES;
+    *largest = 0;
+    for (int32_t i = 0; i < first + count; i++) {
+        int64_t size, time, offset, key, value;
+        const uint8_t *start = varint_get(at, &size);
+        at = start + size;
+        if (i < first) continue;
+        const uint8_t *times_end = varint_get(start + 1, &time), *rest = varint_get(times_end, &offset);
+        int64_t front = times_end - start, back = at - rest;
+        to = varint_put(to, front + varint_size(i - first) + back);
+        memcpy(to, start, (size_t)front);
+        to = varint_put(to + front, i - first);
+        memcpy(to, rest, (size_t)back);
+        to += back;
+        if (first_time + time > last_time) last_time = first_time + time;
+        rest = varint_get(rest, &key);
+        varint_get(rest + (key > 0 ? key : 0), &value);
+        int64_t bytes = (key > 0 ? key : 0) + (value > 0 ? value : 0);
+        if (bytes > *largest) *largest = bytes;
+    }
+    memcpy(into, batch, HEADER_BYTES);
+    put32(into + LAST_OFFSET_AT, (uint32_t)(count - 1));
+    put64(into + LAST_TIME_AT, (uint64_t)last_time);
+    put32(into + COUNT_AT, (uint32_t)count);
+    return to - into;
+}
+
+/* What a batch may have from now on. */
+EXPORT void penstock_encoder_limit(struct encoder *encoder, int64_t batch_bytes) { encoder->batch_bytes = batch_bytes; }
+
 EXPORT void penstock_encoder_close(struct encoder *encoder) {
     for (struct topic *topic = encoder->topics, *next; topic; topic = next) {
         next = topic->next_made;

@@ -22,4 +22,14 @@ static inline uint8_t *varint_put(uint8_t *at, int64_t number) {
     return at;
 }
 
+/* Reads what varint_put has written; returns what follows the number. */
+static inline const uint8_t *varint_get(const uint8_t *at, int64_t *number) {
+    uint64_t bits = 0;
+    int shift = 0;
+    for (; *at & 0x80; at++, shift += 7) bits |= (uint64_t)(*at & 0x7f) << shift;
+    bits |= (uint64_t)*at++ << shift;
+    *number = (int64_t)(bits >> 1) ^ -(int64_t)(bits & 1);
+    return at;
+}
+
 #endif
