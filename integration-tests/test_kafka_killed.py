@@ -7,6 +7,7 @@ import pytest
 LOG, PROTOCOL = "penstock.sink.decision_log:DecisionLog", "penstock.sink.two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
 WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
+PROOF = "penstock_kafka.sink._writers:_Proof"
 POOL = "penstock_kafka.transactions._producers:ProducerPool"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
 COORDINATORS = "penstock_kafka.transactions.coordinators:Coordinators"
@@ -18,8 +19,8 @@ POINTS = [
     f"{PROTOCOL}.plan:after:1",
     f"{COMMITTER}.abort_lingering:before:1",
     f"{POOL}.take:after:1",
-    f"{WRITER}._prove:before:1",
-    f"{WRITER}._prove:after:2",
+    f"{PROOF}._send:before:1",
+    f"{PROOF}._send:after:2",
     f"{WRITER}.write:after:2",
     f"{WRITER}.prepare_commit:after:1",
     f"{WRITER}.close:after:2",

@@ -21,6 +21,9 @@ from penstock_kafka.client.direct._settings import DirectSettings
 __all__ = ["Connections", "borrow", "give_back"]
 
 _PAUSE_S = 0.1
+#: Unless the user says otherwise: kafka-python waits up to half a minute before it tries a broker again, Java's client
+#: a second.
+_QUICK = {"reconnect_backoff_max_ms": 1_000}
 #: What kafka-python tells of connections comes as an error as well: it need not be on a task's standard error.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
@@ -51,7 +54,7 @@ class Connections:
             while self._admin is None:
                 left_ms = int(max(1.0, (deadline - time.monotonic()) * 1000))
                 try:
-                    self._admin = connect(self._settings.kafka_python(), min(left_ms, 5_000))
+                    self._admin = connect({**_QUICK, **self._settings.kafka_python()}, min(left_ms, 5_000))
                 except (KafkaError, OSError) as error:
                     if is_refusal(error) or time.monotonic() + _PAUSE_S > deadline:
                         raise ProblemError(problem_of(error), timed_out=not is_refusal(error)) from error
@@ -84,13 +87,13 @@ class Connections:
         except RuntimeError as error:
             return Future().failure(KafkaConnectionError(str(error)))
 
-    def learn(self, topic: str, deadline: float) -> None:
+    def learn(self, topic: str, deadline: float, timeout_ms: float, create: bool) -> None:
         """Asks the brokers for a topic's partitions. Raises :class:`ProblemError` if none answers."""
         while True:
             self.open(deadline)
             try:
                 left_ms = max(1.0, (deadline - time.monotonic()) * 1000)
-                self.run(self.leaders.learn, self.manager, [topic], min(left_ms, self._settings.request_timeout_ms))
+                self.run(self.leaders.learn, self.manager, [topic], min(left_ms, timeout_ms), create)
                 return
             except (KafkaError, OSError) as error:
                 if is_refusal(error) or time.monotonic() + _PAUSE_S > deadline:

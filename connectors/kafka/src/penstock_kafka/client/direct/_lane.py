@@ -17,8 +17,6 @@ from penstock_kafka.client.native._encoder import SealedBatch, stamp
 __all__ = ["Lane", "Sending"]
 
 _PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
-#: How long a missing topic or partition may still be on its way.
-_MISSING_S = 10.0
 _LAST_SEQUENCE = (1 << 31) - 1
 _TRANSACTIONAL = 0x10
 
@@ -48,10 +46,10 @@ class Sending:
     def __post_init__(self) -> None:
         self.queued_bytes = len(self.batch.data)
 
-    def is_missing(self, now: float) -> bool:
-        """Whether its partition is not there, for the first time or for so long that it is not on its way."""
+    def is_missing(self, now: float, longest_s: float) -> bool:
+        """Its partition is not there: whether that is so for longer than it may be on its way."""
         self.missing_since = self.missing_since or now
-        return now - self.missing_since > _MISSING_S
+        return now - self.missing_since > longest_s
 
 
 def _following(one: Sending) -> int:

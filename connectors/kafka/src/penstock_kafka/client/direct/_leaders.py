@@ -41,10 +41,10 @@ class Leaders:
         for key in [key for key in self._nodes if key[0] == topic]:
             del self._nodes[key]
 
-    async def learn(self, manager: Any, topics: Collection[str], timeout_ms: float) -> None:
-        """Asks any broker; a topic that does not exist is made, where brokers do that for producers."""
+    async def learn(self, manager: Any, topics: Collection[str], timeout_ms: float, create: bool) -> None:
+        """Asks any broker. ``create``: a topic that does not exist is made, where brokers do that for producers."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=True, min_version=4, max_version=12)
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create, min_version=4, max_version=12)
         answer = await manager.send(request, request_timeout_ms=timeout_ms)
         if any(manager.cluster.broker_metadata(broker.node_id) is None for broker in answer.brokers):
             await manager.cluster.refresh_metadata()

@@ -20,8 +20,6 @@ from penstock_kafka.client.native._encoder import RecordEncoder, Rows, Stop, Sto
 
 __all__ = ["DirectProducer"]
 
-#: How long a missing topic or partition may still be on its way, such as one that the broker makes when asked for it.
-_MISSING_S = 10.0
 _PAUSE_S = 0.1
 
 
@@ -110,12 +108,12 @@ class DirectProducer(BatchProducer):
 
         Waits for a topic that may be on its way, and for brokers that are away.
         """
-        leaders, started = self._connections.leaders, time.monotonic()
-        deadline = started + self._settings.delivery_timeout_ms / 1000
+        settings, leaders, started = self._settings, self._connections.leaders, time.monotonic()
+        deadline = started + settings.delivery_timeout_ms / 1000
         count = 0 if anew else leaders.count_of(topic)
         while not count:
             try:
-                self._connections.learn(topic, deadline)
+                self._connections.learn(topic, deadline, settings.request_timeout_ms, settings.creates_topics)
             except ProblemError as error:
                 self._lose_to(error, topic)
                 return
@@ -123,7 +121,7 @@ class DirectProducer(BatchProducer):
                 break
             code, now = leaders.problem_of(topic), time.monotonic()
             problem = problem_of_code(code, topic=topic)
-            if not problem.retriable or (code == NO_TOPIC and now - started > _MISSING_S):
+            if not problem.retriable or (code == NO_TOPIC and now - started > settings.missing_s):
                 self._refused_topics[topic] = problem
                 break
             if now > deadline:

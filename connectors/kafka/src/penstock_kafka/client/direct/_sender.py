@@ -337,9 +337,9 @@ class Sender:
 
     @_of_loop
     async def _learn(self, topics: set[str]) -> None:
-        leaders = self._connections.leaders
+        leaders, settings = self._connections.leaders, self._settings
         try:
-            await leaders.learn(self._connections.manager, topics, self._settings.request_timeout_ms)
+            await leaders.learn(self._connections.manager, topics, settings.request_timeout_ms, settings.creates_topics)
         except (KafkaError, OSError) as error:
             self._note(error)
         else:
@@ -356,7 +356,7 @@ class Sender:
                 continue
             if leaders.node_of(lane.topic, lane.partition) is None:
                 code = leaders.problem_of(lane.topic) or NO_TOPIC
-                missing = code == NO_TOPIC and lane.waiting[0].is_missing(now)
+                missing = code == NO_TOPIC and lane.waiting[0].is_missing(now, self._settings.missing_s)
                 if missing or not problem_of_code(code).retriable:
                     self._refuse(lane, lane.waiting[0], code, "")
 
@@ -391,7 +391,7 @@ class Sender:
         if code in WRITTEN:
             lane.written(one)
             self._finish(one)
-        elif code == NO_TOPIC and one.is_missing(time.monotonic()):
+        elif code == NO_TOPIC and one.is_missing(time.monotonic(), self._settings.missing_s):
             self._refuse(lane, one, code, text)
         elif problem is not None and problem.retriable:
             self._last_problem = problem

@@ -30,14 +30,15 @@ _CONNECTION = """
 #: How librdkafka fills its queue, finds out what brokers can do, and what it writes to its log: there is no such queue
 #: here. A batch is sent when it is full or when nothing else is on its way.
 _WITHOUT_EFFECT = """
-    allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
+    api.version.fallback.ms api.version.request api.version.request.timeout.ms
     batch.num.messages broker.address.ttl broker.version.fallback client.rack delivery.report.only.error
     enable.metrics.push enable.random.seed linger.ms log.connection.close log.thread.name log_level
     message.copy.max.bytes metadata.max.age.ms queue.buffering.backpressure.threshold queue.buffering.max.messages
     reconnect.backoff.jitter.ms retry.backoff.max.ms socket.blocking.max.ms socket.keepalive.enable
-    socket.nagle.disable statistics.interval.ms sticky.partitioning.linger.ms topic.metadata.propagation.max.ms
+    socket.nagle.disable statistics.interval.ms sticky.partitioning.linger.ms
     topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
     """
+_YES_OR_NO = {"true": True, "false": False}
 _COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 _ENDLESS_MS = 10 * 365 * 86_400_000
 
@@ -59,6 +60,10 @@ class DirectSettings:
     in_flight: int
     delivery_timeout_ms: int
     request_timeout_ms: int
+    #: Whether brokers may make topics that are written to, where they do that.
+    creates_topics: bool
+    #: How long a missing topic may still be on its way, such as one that is being made.
+    missing_s: float
 
     @classmethod
     def of(cls, config: ClientConfig) -> DirectSettings | None:
@@ -96,9 +101,7 @@ class DirectSettings:
         one_of("partitioner", "murmur2_random", {"murmur2_random": None})
         number("retries", 1)
         acks: int = one_of("acks", "all", {"all": -1, "-1": -1, "1": 1, "0": 0})
-        idempotent: bool = one_of(
-            "enable.idempotence", "true" if acks == -1 else "false", {"true": True, "false": False}
-        )
+        idempotent: bool = one_of("enable.idempotence", "true" if acks == -1 else "false", _YES_OR_NO)
         transactional_id = take("transactional.id", "")
         if ((idempotent or transactional_id) and acks != -1) or (transactional_id and not idempotent):
             raise ValueError("acks")
@@ -125,6 +128,8 @@ class DirectSettings:
             if transactional_id
             else delivery_timeout_ms,
             request_timeout_ms=min(number("request.timeout.ms", 30_000), delivery_timeout_ms),
+            creates_topics=one_of("allow.auto.create.topics", "true", _YES_OR_NO),
+            missing_s=number("topic.metadata.propagation.max.ms", 10_000, 0) / 1000,
             connection=tuple(sorted((name, given.pop(name)) for name in _CONNECTION.split() if name in given)),
         )
 
