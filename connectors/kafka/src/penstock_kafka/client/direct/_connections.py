@@ -51,14 +51,11 @@ class Connections:
     def open(self, deadline: float) -> None:
         """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
         with self._connecting:
-            while self._admin is None:
-                left_ms = int(max(1.0, (deadline - time.monotonic()) * 1000))
-                try:
-                    self._admin = connect({**_QUICK, **self._settings.kafka_python()}, min(left_ms, 5_000))
-                except (KafkaError, OSError) as error:
-                    if is_refusal(error) or time.monotonic() + _PAUSE_S > deadline:
-                        raise ProblemError(problem_of(error), timed_out=not is_refusal(error)) from error
-                    time.sleep(_PAUSE_S)
+            if self._admin is None:
+                self._admin = _until(
+                    deadline,
+                    lambda left_ms: connect({**_QUICK, **self._settings.kafka_python()}, int(min(left_ms, 5_000))),
+                )
 
     def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """The result of an async function of the loop. Not from the loop's own thread."""
@@ -89,16 +86,9 @@ class Connections:
 
     def learn(self, topic: str, deadline: float, timeout_ms: float, create: bool) -> None:
         """Asks the brokers for a topic's partitions. Raises :class:`ProblemError` if none answers."""
-        while True:
-            self.open(deadline)
-            try:
-                left_ms = max(1.0, (deadline - time.monotonic()) * 1000)
-                self.run(self.leaders.learn, self.manager, [topic], min(left_ms, timeout_ms), create)
-                return
-            except (KafkaError, OSError) as error:
-                if is_refusal(error) or time.monotonic() + _PAUSE_S > deadline:
-                    raise ProblemError(problem_of(error), timed_out=not is_refusal(error)) from error
-                time.sleep(_PAUSE_S)
+        self.open(deadline)
+        learn, manager = self.leaders.learn, self.manager
+        _until(deadline, lambda left_ms: self.run(learn, manager, [topic], min(left_ms, timeout_ms), create))
 
     def close(self) -> None:
         """Ends them. Not from the loop's own thread."""
@@ -109,6 +99,21 @@ class Connections:
             # What ended the loop was told when it did; closing what is left raises it again.
             with suppress(*([Exception] if broken else [])):
                 admin.close()
+
+
+def _until(deadline: float, attempt: Callable[[float], Any]) -> Any:
+    """The result of ``attempt(left_ms)``, tried again until ``deadline`` unless it is refused.
+
+    Raises :class:`ProblemError`.
+    """
+    while True:
+        try:
+            return attempt(max(1.0, (deadline - time.monotonic()) * 1000))
+        except (KafkaError, OSError) as error:
+            refused = is_refusal(error)
+            if refused or time.monotonic() + _PAUSE_S > deadline:
+                raise ProblemError(problem_of(error), timed_out=not refused) from error
+        time.sleep(_PAUSE_S)
 
 
 _lent: dict[tuple[int, tuple[tuple[str, str], ...]], Connections] = {}

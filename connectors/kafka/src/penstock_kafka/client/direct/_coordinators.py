@@ -28,7 +28,7 @@ from penstock_kafka.client.direct._connections import Connections
 from penstock_kafka.client.direct._errors import ProblemError, problem_of
 from penstock_kafka.client.direct._settings import DirectSettings
 
-__all__ = ["NO_IDENTITY", "TransactionRequests", "new_identity", "persist"]
+__all__ = ["NO_IDENTITY", "TransactionRequests", "new_identity"]
 
 NO_IDENTITY = ProducerIdentity(-1, -1)
 _PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.2
@@ -36,7 +36,7 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.2
 Attempt = Callable[[float], Coroutine[Any, Any, Any]]
 
 
-async def persist(connections: Connections, deadline: float, attempt: Attempt) -> Any:
+async def _persist(connections: Connections, deadline: float, attempt: Attempt) -> Any:
     """The result of ``attempt(timeout_ms)``, tried again while what keeps it back may pass. Of the connections' loop.
 
     Raises :class:`ProblemError`: for good, or (``timed_out``) what kept it back until ``deadline``.
@@ -80,7 +80,7 @@ class TransactionRequests:
 
     def register(self, deadline: float) -> ProducerIdentity:
         """Fences whoever used the transactional id before, and ends what it left open."""
-        self.identity = self._connections.run(persist, self._connections, deadline, self._register)
+        self.identity = self._connections.run(_persist, self._connections, deadline, self._register)
         return self.identity
 
     async def _register(self, timeout_ms: float) -> ProducerIdentity:
@@ -121,16 +121,14 @@ class TransactionRequests:
             for code in sorted(codes - {0, 55}) or sorted(codes - {0}):
                 self._raise(code, "while adding partitions to the transaction")
 
-        await persist(self._connections, deadline, attempt)
+        await _persist(self._connections, deadline, attempt)
 
     def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, deadline: float) -> None:
         """Commits one offset of a group as a part of the transaction."""
 
         async def add(timeout_ms: float) -> None:
             request = AddOffsetsToTxnRequest(
-                transactional_id=self._id,
-                producer_id=self.identity.producer_id,
-                producer_epoch=self.identity.epoch,
+                **self._whose(),
                 group_id=group,
                 max_version=3,
             )
@@ -148,10 +146,8 @@ class TransactionRequests:
                 committed_metadata=metadata,
             )
             request = TxnOffsetCommitRequest(
-                transactional_id=self._id,
+                **self._whose(),
                 group_id=group,
-                producer_id=self.identity.producer_id,
-                producer_epoch=self.identity.epoch,
                 generation_id=-1,
                 member_id="",
                 group_instance_id=None,
@@ -163,24 +159,30 @@ class TransactionRequests:
                 for one in of_topic.partitions:
                     _raise(one.error_code, f"while committing an offset of group '{group}'")
 
-        self._connections.run(persist, self._connections, deadline, add)
-        self._connections.run(persist, self._connections, deadline, commit)
+        self._connections.run(_persist, self._connections, deadline, add)
+        self._connections.run(_persist, self._connections, deadline, commit)
 
     def abort(self, deadline: float) -> None:
         """Ends the transaction, which must have parts."""
 
         async def attempt(timeout_ms: float) -> None:
             request = EndTxnRequest(
-                transactional_id=self._id,
-                producer_id=self.identity.producer_id,
-                producer_epoch=self.identity.epoch,
+                **self._whose(),
                 committed=False,
                 max_version=4,
             )
             answer = await self._ask_coordinator(request, timeout_ms)
             self._raise(answer.error_code, "while aborting the transaction")
 
-        self._connections.run(persist, self._connections, deadline, attempt)
+        self._connections.run(_persist, self._connections, deadline, attempt)
+
+    def _whose(self) -> dict[str, Any]:
+        """What every request within the transaction says of it."""
+        return {
+            "transactional_id": self._id,
+            "producer_id": self.identity.producer_id,
+            "producer_epoch": self.identity.epoch,
+        }
 
     async def _ask_coordinator(self, request: Any, timeout_ms: float) -> Any:
         if self._coordinator is None:

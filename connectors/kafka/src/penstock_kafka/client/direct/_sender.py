@@ -7,7 +7,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar, cast
@@ -255,10 +254,10 @@ class Sender:
         self._pump()
 
     def _add_parts(self) -> None:
-        if self._transaction is None:
+        if self._transaction is None or self._adding:
             return
-        new = {key for key in self._ready if key not in self._parts and key not in self._adding}
-        if new and not self._adding:
+        new = self._ready.keys() - self._parts
+        if new:
             self._adding = new
             self._connections.call_soon(self._add_to_transaction, self._transaction, new)
 
@@ -431,8 +430,8 @@ class Sender:
         self._ready[lane.topic, lane.partition] = lane
 
     def _refuse(self, lane: Lane, one: Sending, code: int, text: str) -> None:
-        where = {"partition": lane.partition, "size": one.batch.largest}
-        problem = problem_of_code(code, topic=lane.topic, text=text, **where)
+        size = one.batch.largest
+        problem = problem_of_code(code, topic=lane.topic, partition=lane.partition, size=size, text=text)
         lane.refuse(one)
         self.refuse(problem, one.batch.records)
         self._finish(one)
@@ -469,8 +468,7 @@ class Sender:
             if lane.waiting and lane.waiting[0].deadline < now and not self._lost:
                 text = self._last_problem.text if self._last_problem is not None else "no broker took it"
                 self.lose(Problem("_MSG_TIMED_OUT", text, topic=lane.topic, partition=lane.partition))
-        with suppress(RuntimeError):  # the connections were closed
-            self._pump()
+        self._pump()
 
     def _drop_waiting(self) -> None:
         for lane in self._ready.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from penstock.errors import BadConfigurationError
@@ -43,6 +44,12 @@ _COMPRESSION = ("none", "gzip", "snappy", "lz4", "zstd")
 _ENDLESS_MS = 10 * 365 * 86_400_000
 
 
+@lru_cache(maxsize=8)
+def _check_connection(connection: tuple[tuple[str, str], ...]) -> None:
+    """Raises BadConfigurationError. Reads certificates: not again for every transaction's producer."""
+    ClientSettings("producer", connection).kafka_python()
+
+
 @dataclass(frozen=True, repr=False)
 class DirectSettings:
     """What a producer does. Holds secrets: never shown. Times in ms, sizes in bytes."""
@@ -71,7 +78,7 @@ class DirectSettings:
         given = {canonical(name): value for name, value in config.items()}
         try:
             settings = cls._taken_from(given)
-            ClientSettings("producer", settings.connection).kafka_python()
+            _check_connection(settings.connection)
         except (ValueError, KeyError, BadConfigurationError) as error:
             _log.info("records are sent through librdkafka, which is slower: %s", type(error).__name__)
             return None
@@ -124,9 +131,7 @@ class DirectSettings:
             queue_bytes=number("queue.buffering.max.kbytes", 65_536) * 1024,
             # A broker remembers the last five batches of an idempotent producer.
             in_flight=min(in_flight, 5) if idempotent else in_flight,
-            delivery_timeout_ms=min(delivery_timeout_ms, transaction_timeout_ms)
-            if transactional_id
-            else delivery_timeout_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
             request_timeout_ms=min(number("request.timeout.ms", 30_000), delivery_timeout_ms),
             creates_topics=one_of("allow.auto.create.topics", "true", _YES_OR_NO),
             missing_s=number("topic.metadata.propagation.max.ms", 10_000, 0) / 1000,

@@ -127,7 +127,7 @@ class RecordEncoder:
         if not self._library.penstock_encoder_take(self._encoder, topic, partition, ct.byref(sealed)):
             return None
         data = bytearray((ct.c_char * sealed.length).from_address(sealed.data))
-        return SealedBatch(self._names[sealed.topic], sealed.partition, data, sealed.records, sealed.largest)
+        return SealedBatch(self.name_of(sealed.topic), sealed.partition, data, sealed.records, sealed.largest)
 
     def limit(self, batch_bytes: int) -> None:
         """What batches may have from now on."""
