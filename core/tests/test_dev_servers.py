@@ -253,6 +253,25 @@ def test_a_name_never_leads_out_of_the_home(name):
         down(name)
 
 
+def test_servers_that_start_at_the_same_time_get_different_ports():
+    ports = [*free_ports(20), *free_ports(20)]
+    ask = "from penstock.dev import free_ports; print(*free_ports(20))"
+    for _ in range(2):
+        answer = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True).stdout
+        ports += [int(port) for port in answer.split()]
+    assert len(set(ports)) == len(ports)
+
+
+def test_a_port_whose_last_connection_waits_for_its_end_is_not_chosen(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            listener.accept()[0].close()
+            assert client.recv(1) == b""
+    monkeypatch.setattr("penstock.dev._ports._candidates", lambda: iter([port, port + 1, port + 2, port + 3]))
+    assert free_ports(1) != (port,)
+
+
 def test_ports_are_free_and_out_of_the_way_of_outgoing_connections():
     ports = free_ports(20)
     assert len(set(ports)) == 20 and max(ports) < 32_768

@@ -98,6 +98,11 @@ class LocalServer:
         """The second half. Kills the process if it does not get that far."""
         try:
             await_answer(self.server, self.address, self._complain_if_ended)
+        except FatalError as error:
+            # Of a process that has ended it is there already.
+            words = f"; {self._last_words()}" if self.running else ""
+            self.kill()
+            raise FatalError(f"{error}{words}") from error
         except BaseException:
             self.kill()
             raise
