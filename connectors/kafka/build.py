@@ -8,7 +8,7 @@ NATIVE = Path(__file__).parent / "src" / "penstock_kafka" / "client" / "native"
 problem = runpy.run_path(str(NATIVE / "_compile.py"))["compile_library"]()
 if problem:
     # A library of other sources must not be shipped.
-    (NATIVE / "librdkafka_arrow.so").unlink(missing_ok=True)
+    (NATIVE / "record_batches.so").unlink(missing_ok=True)
     print(f"penstock-kafka: built without its native client, the slower Python one is used: {problem}")
 else:
     print("penstock-kafka: native client built")

@@ -52,7 +52,7 @@ def test_a_missing_library_is_said_and_python_takes_over(copied):
 @needs_compiler
 def test_a_library_of_other_sources_is_not_used_until_it_is_compiled_anew(copied, monkeypatch):
     assert native_problem() == ""
-    with (copied / "consumer.c").open("a") as source:
+    with (copied / "decoder.c").open("a") as source:
         source.write("/* changed */\n")
     _library._load.cache_clear()
     assert "not made of the C sources" in native_problem()
@@ -99,19 +99,11 @@ def test_the_switch_decides_where_nothing_else_does(monkeypatch):
         opened.close()
         return type(opened).__name__
 
-    assert kind() == "NativeConsumer"
+    assert kind() == "DirectConsumer"
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", "python")
-    assert (kind(), kind("native")) == ("PythonConsumer", "NativeConsumer")
+    assert (kind(), kind("native")) == ("PythonConsumer", "DirectConsumer")
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", "auto")
-    assert kind() == "NativeConsumer"
+    assert kind() == "DirectConsumer"
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", "nativ")
     with pytest.raises(BadConfigurationError, match="PENSTOCK_KAFKA_CLIENT"):
         kind()
-
-
-def test_an_old_librdkafka_is_refused(copied, monkeypatch):
-    if native_problem():
-        pytest.skip(native_problem())
-    monkeypatch.setattr(_library, "OLDEST_LIBRDKAFKA", 0x7F000000)
-    _library._load.cache_clear()
-    assert "too old" in native_problem()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 import uuid
 
 import pyarrow as pa
@@ -17,10 +18,14 @@ from penstock.dev import LocalServer, free_ports
 from penstock.errors import BadConfigurationError, FatalError, PenstockError
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_kafka import KafkaConnector
+from penstock_kafka.client import PartitionRange, open_consumer
+from penstock_kafka.client.direct._fetcher import Fetcher
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 
 PASSWORDS = {"alice": "alice-s3cr3t", "bob": "bob-s3cr3t"}
 STORE_PASSWORD = "store-s3cr3t"
+#: Kafka's default is never; brokers end connections that have not proved anew who they are.
+REAUTHENTICATE_MS = 4_000
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
 
 Op, Kind, Pattern = ACLOperation, ResourceType, ACLResourcePatternType
@@ -78,6 +83,7 @@ def secured(tmp_path_factory):
         "advertised.listeners": listeners,
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
         "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.secure.plain.connections.max.reauth.ms": str(REAUTHENTICATE_MS),
         "listener.name.secure.plain.sasl.jaas.config": (
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
         ),
@@ -139,6 +145,28 @@ def test_reading_with_the_rights_that_are_listed(secured, client, spelling):
         assert sorted(row["value"] for row in query.run_batch()) == [b"a", b"b", b"c"]
     finally:
         query.stop()
+
+
+def test_a_broker_that_wants_to_know_again_who_reads(secured, client, monkeypatch):
+    topic = topic_of(secured, "in")
+    links, new_link = [], Fetcher.new_link
+    monkeypatch.setattr(Fetcher, "new_link", lambda *given: links.append(new_link(*given)) or links[-1])
+    settings = {name.removeprefix("kafka."): text for name, text in secured.settings("alice").items()}
+    consumer, found, sent = open_consumer(settings, client), [], 0
+    try:
+        consumer.assign([PartitionRange(topic, 0, 0, 1_000_000)], headers=False)
+        until = time.monotonic() + 3 * REAUTHENTICATE_MS / 1000
+        while time.monotonic() < until or len(found) < sent:
+            if time.monotonic() < until:
+                secured.kafka.produce(topic, [b"%d" % sent])
+                sent += 1
+            found += [value for one in consumer.poll(200) for value in one.records["value"].to_pylist()]
+    finally:
+        consumer.close()
+    assert found == [b"%d" % number for number in range(sent)]
+    if client == "native":
+        # Opened in time: a broker that has to end one is not asked over it again.
+        assert len(links) >= 3 and all(link.is_proven for link in links)
 
 
 @pytest.mark.parametrize("spelling", ["librdkafka", "java"])

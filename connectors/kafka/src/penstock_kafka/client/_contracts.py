@@ -1,8 +1,8 @@
 """What the connector needs of a Kafka client: ranges of partitions in as Arrow batches, Arrow batches out as records.
 
-Two implementations hold these contracts and are tested alike: a compiled one (``native`` reads through librdkafka,
-``direct`` writes the protocol itself), which moves whole batches, and one on confluent-kafka's Python classes
-(``python``), used where the compiled part is missing.
+Two implementations hold these contracts and are tested alike: one that speaks Kafka's protocol itself (``direct``) and
+moves whole batches through a compiled part (``native``), and one on confluent-kafka's classes (``python``), used where
+the compiled part is missing or a setting is asked for that only librdkafka knows.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class RangeConsumer(ABC):
     """Reads ranges of partitions. Kept over tasks: :meth:`assign` again starts the next task's ranges.
 
     Used by one thread at a time, but for :meth:`wake_up`. Never joins a consumer group, never commits offsets. Memory
-    is bounded by the client's queue (``queued.max.messages.kbytes``, 16 MiB unless set) and one batch (``max_rows``
-    records, or fewer of about 8 MiB together).
+    is bounded by the client's queue (``queued.max.messages.kbytes``, 16 MiB unless set), an answer of each broker, and
+    one batch (``max_rows`` records, or fewer of about 8 MiB together).
     """
 
     @abstractmethod

@@ -31,12 +31,17 @@ def open_consumer(config: ClientConfig, implementation: str = "auto") -> RangeCo
     """A consumer with settings ``config``, in librdkafka's spelling.
 
     ``implementation`` is ``native``, ``python`` or ``auto``: what ``PENSTOCK_KAFKA_CLIENT`` says, else native where it
-    can be used (see :func:`native_problem`). Raises BadConfigurationError; does not wait for a broker.
+    can be used (see :func:`native_problem`). Settings that only librdkafka knows get the one in Python all the same.
+    Raises BadConfigurationError; does not wait for a broker.
     """
     if _is_native(implementation):
-        from penstock_kafka.client.native._consumer import NativeConsumer
+        from penstock_kafka.client.direct._fetch_settings import FetchSettings
 
-        return NativeConsumer(config)
+        settings = FetchSettings.of(config)
+        if settings is not None:
+            from penstock_kafka.client.direct._consumer import DirectConsumer
+
+            return DirectConsumer(settings)
     from penstock_kafka.client.python._consumer import PythonConsumer
 
     return PythonConsumer(config)
@@ -45,7 +50,7 @@ def open_consumer(config: ClientConfig, implementation: str = "auto") -> RangeCo
 def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchProducer:
     """A producer with settings ``config``; ``implementation`` and errors as for :func:`open_consumer`.
 
-    With ``transactional.id`` it is one for transactions. Settings that only librdkafka knows get the one in Python.
+    With ``transactional.id`` it is one for transactions.
     """
     if _is_native(implementation):
         # Not for everyone who imports this package: it brings kafka-python, which takes a while.

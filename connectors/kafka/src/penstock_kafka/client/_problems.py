@@ -1,4 +1,4 @@
-"""What librdkafka reports, and which of our errors it means."""
+"""What clients report, in librdkafka's terms, and which of our errors it means."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Problem", "bad_setting", "consumer_error", "delivery_error", "produc
 
 @dataclass(frozen=True)
 class Problem:
-    """An error of librdkafka: ``code`` is its name (``_TRANSPORT``), ``text`` its words; the rest where known."""
+    """An error: ``code`` is librdkafka's name for it (``_TRANSPORT``); the rest where known."""
 
     code: str
     text: str

@@ -40,7 +40,7 @@ def _waves(ranges: Sequence[PartitionRange]) -> list[list[int]]:
 
 
 class WavedConsumer(RangeConsumer):
-    """Reads ranges of one partition one after the other, since librdkafka has one position for each partition."""
+    """Reads ranges of one partition one after the other: clients have one position for each partition."""
 
     def __init__(self) -> None:
         self._ranges: list[PartitionRange] = []

@@ -1,1 +1,1 @@
-"""A producer that writes Kafka's protocol itself: record batches of the compiled part, over kafka-python."""
+"""A consumer and a producer that speak Kafka's protocol: record batches of the compiled part, over kafka-python."""

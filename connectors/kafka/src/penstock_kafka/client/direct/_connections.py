@@ -1,4 +1,4 @@
-"""The connections that the producers of a process share: opening one costs more than what a small batch takes."""
+"""The connections that the clients of a process share: opening one costs more than what a small batch takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka.future import Future
 from penstock_kafka.client._brokers import connect, is_refusal
 from penstock_kafka.client.direct._errors import ProblemError, problem_of
 from penstock_kafka.client.direct._leaders import Leaders
-from penstock_kafka.client.direct._settings import DirectSettings
+from penstock_kafka.config import ClientSettings
 
 __all__ = ["Connections", "borrow", "give_back"]
 
@@ -24,6 +24,9 @@ _PAUSE_S = 0.1
 #: Unless the user says otherwise: kafka-python waits up to half a minute before it tries a broker again, Java's client
 #: a second.
 _QUICK = {"reconnect_backoff_max_ms": 1_000}
+
+#: Settings, in librdkafka's spelling.
+Connection = tuple[tuple[str, str], ...]
 #: What kafka-python tells of connections comes as an error as well: it need not be on a task's standard error.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
@@ -31,10 +34,10 @@ logging.getLogger("kafka").addHandler(logging.NullHandler())
 class Connections:
     """One set of connections, with the thread that serves them: its "loop". Any thread, but for what says otherwise."""
 
-    def __init__(self, settings: DirectSettings) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.leaders = Leaders()
         self.users = 0
-        self._settings = settings
+        self._connection = connection
         self._connecting = threading.Lock()
         self._admin: Any = None
 
@@ -53,9 +56,19 @@ class Connections:
         with self._connecting:
             if self._admin is None:
                 self._admin = _until(
-                    deadline,
-                    lambda left_ms: connect({**_QUICK, **self._settings.kafka_python()}, int(min(left_ms, 5_000))),
+                    deadline, lambda left_ms: connect({**_QUICK, **self.arguments()}, int(min(left_ms, 5_000)))
                 )
+
+    def arguments(self) -> dict[str, Any]:
+        """See :meth:`penstock_kafka.config.ClientSettings.kafka_python`: they hold what belongs to a process."""
+        return ClientSettings("admin", self._connection).kafka_python()
+
+    def address(self, node: int) -> tuple[str, int]:
+        """A broker's host and port. Raises KafkaError if it is not known. Once :meth:`open` has returned."""
+        broker = self.manager.cluster.broker_metadata(node)
+        if broker is None:
+            raise KafkaConnectionError(f"broker {node} is not known")
+        return broker.host, broker.port
 
     def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """The result of an async function of the loop. Not from the loop's own thread."""
@@ -116,18 +129,18 @@ def _until(deadline: float, attempt: Callable[[float], Any]) -> Any:
         time.sleep(_PAUSE_S)
 
 
-_lent: dict[tuple[int, tuple[tuple[str, str], ...]], Connections] = {}
+_lent: dict[tuple[int, Connection], Connections] = {}
 _lock = threading.Lock()
 
 
-def borrow(settings: DirectSettings) -> Connections:
-    """This process's connections with ``settings``, to be given back."""
+def borrow(connection: Connection) -> Connections:
+    """This process's connections with the settings ``connection``, to be given back."""
     # By process id: the connections and the thread of a process do not live on in one that was forked.
-    key = (os.getpid(), settings.connection)
+    key = (os.getpid(), connection)
     with _lock:
         connections = _lent.get(key)
         if connections is None or connections.is_broken:
-            connections = _lent[key] = Connections(settings)
+            connections = _lent[key] = Connections(connection)
         connections.users += 1
     return connections
 

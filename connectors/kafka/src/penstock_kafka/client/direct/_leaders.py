@@ -46,7 +46,8 @@ class Leaders:
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create, min_version=4, max_version=12)
         answer = await manager.send(request, request_timeout_ms=timeout_ms)
-        if any(manager.cluster.broker_metadata(broker.node_id) is None for broker in answer.brokers):
+        known = manager.cluster.broker_metadata
+        if any(_has_moved(broker, known(broker.node_id)) for broker in answer.brokers):
             await manager.cluster.refresh_metadata()
         for topic in answer.topics:
             self.forget(topic.name)
@@ -61,3 +62,7 @@ class Leaders:
                     self._nodes[topic.name, one.partition_index] = one.leader_id
                 else:
                     self._problems[topic.name] = kafka.errors.LeaderNotAvailableError.errno
+
+
+def _has_moved(broker: Any, known: Any) -> bool:
+    return known is None or (known.host, known.port) != (broker.host, broker.port)

@@ -38,7 +38,7 @@ class DirectProducer(BatchProducer):
         self._encoder = RecordEncoder(settings.batch_bytes, settings.record_bytes, settings.queue_bytes // 2)
         self._encoding = threading.Lock()  # the encoder's, which the connections' thread uses as well
         self._refused_topics: dict[str, Problem] = {}
-        self._connections = borrow(settings)
+        self._connections = borrow(settings.connection)
         self._transaction = TransactionRequests(self._connections, settings) if settings.transactional_id else None
         self._batch_bytes = settings.batch_bytes
         self._sender = Sender(

@@ -7,9 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from functools import wraps
-from inspect import iscoroutinefunction
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from kafka.errors import KafkaError
 from kafka.protocol.producer import ProduceRequest
@@ -30,6 +28,7 @@ from penstock_kafka.client.direct._errors import (
     problem_of_code,
 )
 from penstock_kafka.client.direct._lane import Lane, Sending
+from penstock_kafka.client.direct._loop import of_loop
 from penstock_kafka.client.direct._packing import packed, unpacked
 from penstock_kafka.client.direct._settings import DirectSettings
 from penstock_kafka.client.native._encoder import SealedBatch, halves
@@ -44,32 +43,6 @@ _TICK_S = 0.25
 _WATCH_S = 1.0
 _LEARNING_PAUSE_S = 0.05
 _NO_ANSWER = (-1, "the response does not mention it")
-
-LoopFunction = TypeVar("LoopFunction", bound=Callable[..., Any])
-
-
-def _of_loop(function: LoopFunction) -> LoopFunction:
-    """A method that the loop calls, which would swallow its errors: nothing would be sent, and nobody would know."""
-
-    def end(sender: Sender, error: BaseException) -> None:
-        _log.error("the Kafka producer can't go on", exc_info=error)
-        sender.lose(Problem("_FAIL", f"{type(error).__name__}: {error}", fatal=True), event=True)
-
-    @wraps(function)
-    def guarded(self: Sender, *arguments: Any) -> Any:
-        try:
-            return function(self, *arguments)
-        except Exception as error:
-            end(self, error)
-
-    @wraps(function)
-    async def guarded_async(self: Sender, *arguments: Any) -> Any:
-        try:
-            return await function(self, *arguments)
-        except Exception as error:
-            end(self, error)
-
-    return cast("LoopFunction", guarded_async if iscoroutinefunction(function) else guarded)
 
 
 class Sender:
@@ -199,7 +172,7 @@ class Sender:
 
     # --- the loop: what to send ---------------------------------------------------------------------------------------
 
-    @_of_loop
+    @of_loop
     def _pump(self) -> None:
         with self._changed:
             while self._submitted:
@@ -239,7 +212,7 @@ class Sender:
             self._connections.call_soon(self._ask_identity)
         return False
 
-    @_of_loop
+    @of_loop
     async def _ask_identity(self) -> None:
         try:
             identity = await new_identity(self._connections, self._settings.request_timeout_ms)
@@ -261,7 +234,7 @@ class Sender:
             self._adding = new
             self._connections.call_soon(self._add_to_transaction, self._transaction, new)
 
-    @_of_loop
+    @of_loop
     async def _add_to_transaction(self, transaction: TransactionRequests, new: set[tuple[str, int]]) -> None:
         try:
             await transaction.add_partitions(new, time.monotonic() + self._settings.delivery_timeout_ms / 1000)
@@ -334,7 +307,7 @@ class Sender:
         answer.add_callback(lambda response: self._on_answer(node, sendings, response))
         answer.add_errback(lambda error: self._on_failure(node, sendings, error))
 
-    @_of_loop
+    @of_loop
     async def _learn(self, topics: set[str]) -> None:
         leaders, settings = self._connections.leaders, self._settings
         try:
@@ -361,7 +334,7 @@ class Sender:
 
     # --- the loop: what became of it ----------------------------------------------------------------------------------
 
-    @_of_loop
+    @of_loop
     def _on_answer(self, node: int, sendings: list[tuple[Lane, Sending]], response: Any) -> None:
         self._in_flight[node] -= 1
         answers: dict[tuple[str, int], tuple[int, str]] = {}
@@ -375,7 +348,7 @@ class Sender:
             self._judge(lane, sending, code, text)
         self._go_on()
 
-    @_of_loop
+    @of_loop
     def _on_failure(self, node: int, sendings: list[tuple[Lane, Sending]], error: BaseException) -> None:
         self._in_flight[node] -= 1
         self._note(error)
@@ -459,7 +432,7 @@ class Sender:
         if is_refusal(error):
             self.lose(problem, event=True)
 
-    @_of_loop
+    @of_loop
     def _tick(self) -> None:
         """Gives up what has waited for too long."""
         self._ticking = False

@@ -1,7 +1,7 @@
 """Compiles the C sources beside this file into the shared library that ships in the wheel.
 
 Run by the package's build script, and by hand after a change of the sources: ``python -m
-penstock_kafka.client.native._compile``. Needs a C compiler, but neither librdkafka nor Python's headers: the library
+penstock_kafka.client.native._compile``. Needs a C compiler, but not Python's headers: the library
 holds for every Python version. Imports nothing of the package, whose dependencies a build does not have.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 __all__ = ["LIBRARY", "compile_library", "source_hash"]
 
 HERE = Path(__file__).parent
-LIBRARY = HERE / "librdkafka_arrow.so"
+LIBRARY = HERE / "record_batches.so"
 TIMEOUT_SECONDS = 300
 
 
@@ -39,7 +39,6 @@ def _command(target: Path) -> list[str]:
         *shared,
         *("-o", str(target)),
         *(str(path) for path in sorted(HERE.glob("*.c"))),
-        *(() if sys.platform == "darwin" else ("-ldl",)),
     ]
 
 

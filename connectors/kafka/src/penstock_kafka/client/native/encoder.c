@@ -3,30 +3,15 @@
  * waiting. Knows nothing of brokers: whoever calls it takes the batches and sends them.
  */
 #include "columns.h"
-#include "common.h"
 #include "crc32c.h"
+#include "export.h"
+#include "format.h"
 #include "murmur2.h"
 #include "varint.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-/* Where things are in a batch's header; all numbers are big-endian. */
-enum {
-    LENGTH_AT = 8,
-    MAGIC_AT = 16,
-    CRC_AT = 17,
-    ATTRIBUTES_AT = 21,
-    LAST_OFFSET_AT = 23,
-    FIRST_TIME_AT = 27,
-    LAST_TIME_AT = 35,
-    PRODUCER_AT = 43,
-    EPOCH_AT = 51,
-    SEQUENCE_AT = 53,
-    COUNT_AT = 57,
-    HEADER_BYTES = 61,
-};
 
 enum { BUCKETS = 256, FIRST_CAPACITY = 16 << 10 };
 /* Records without a key go to one partition for this many bytes, then to the next, as Java's client does. */
@@ -86,20 +71,7 @@ struct stopped {
     int32_t partition;
 };
 
-static void put16(uint8_t *at, uint16_t number) {
-    number = __builtin_bswap16(number);
-    memcpy(at, &number, 2);
-}
-
-static void put32(uint8_t *at, uint32_t number) {
-    number = __builtin_bswap32(number);
-    memcpy(at, &number, 4);
-}
-
-static void put64(uint8_t *at, uint64_t number) {
-    number = __builtin_bswap64(number);
-    memcpy(at, &number, 8);
-}
+EXPORT const char *penstock_source_hash(void) { return PENSTOCK_SOURCE_HASH; }
 
 EXPORT uint32_t penstock_crc32c(const uint8_t *bytes, size_t length, int by_tables) {
     return by_tables ? crc32c_by_tables(bytes, length) : crc32c(bytes, length);
@@ -353,18 +325,12 @@ EXPORT void penstock_batch_stamp(uint8_t *batch, int64_t length, int attributes,
     put32(batch + CRC_AT, crc32c(batch + ATTRIBUTES_AT, (size_t)(length - ATTRIBUTES_AT)));
 }
 
-static uint64_t get64(const uint8_t *at) {
-    uint64_t number;
-    memcpy(&number, at, 8);
-    return __builtin_bswap64(number);
-}
-
 /*
  * Copies count records, from number first on, of a batch that was encoded here into one of their own, for which length
  * bytes are enough. Returns how long it is, and in largest the bytes of its largest record. It still has to be stamped.
  */
 EXPORT int64_t penstock_batch_part(const uint8_t *batch, int32_t first, int32_t count, uint8_t *into, int64_t *largest) {
-    int64_t first_time = (int64_t)get64(batch + FIRST_TIME_AT), last_time = INT64_MIN;
+    int64_t first_time = get64(batch + FIRST_TIME_AT), last_time = INT64_MIN;
     const uint8_t *at = batch + HEADER_BYTES;
     uint8_t *to = into + HEADER_BYTES;
     *largest = 0;

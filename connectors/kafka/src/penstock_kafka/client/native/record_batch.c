@@ -37,30 +37,6 @@ struct record_batch {
     const void *buffers[ARRAYS][MAX_BUFFERS];
 };
 
-static rd_kafka_headers_t *headers_of(const rd_kafka_message_t *message) {
-    rd_kafka_headers_t *headers = NULL;
-    return rd.message_headers(message, &headers) == 0 ? headers : NULL;
-}
-
-int64_t batch_size_add(struct batch_size *size, const rd_kafka_message_t *message, int with_headers) {
-    int64_t bytes = (int64_t)(message->key_len + message->len);
-    size->rows++;
-    size->key_bytes += (int64_t)message->key_len;
-    size->value_bytes += (int64_t)message->len;
-    rd_kafka_headers_t *headers = with_headers ? headers_of(message) : NULL;
-    const char *name;
-    const void *value;
-    size_t length;
-    for (size_t i = 0; headers && rd.header_get_all(headers, i, &name, &value, &length) == 0; i++) {
-        size_t name_length = strlen(name);
-        size->headers++;
-        size->header_key_bytes += (int64_t)name_length;
-        size->header_value_bytes += value ? (int64_t)length : 0;
-        bytes += (int64_t)(name_length + length);
-    }
-    return bytes;
-}
-
 /* Takes bytes of the block that *at points into; with a NULL block it only counts. */
 static void *carve(uint8_t *block, size_t *at, size_t bytes) {
     size_t start = (*at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -126,38 +102,29 @@ static inline void append_binary(struct binary_column *column, const void *bytes
     }
 }
 
-static void append_headers(struct record_batch *batch, const rd_kafka_message_t *message) {
-    rd_kafka_headers_t *headers = headers_of(message);
-    const char *name;
-    const void *value;
-    size_t length;
-    for (size_t i = 0; headers && rd.header_get_all(headers, i, &name, &value, &length) == 0; i++) {
-        append_binary(&batch->header_key, name, strlen(name));
-        append_binary(&batch->header_value, value, length);
-    }
-    if (headers && rd.header_cnt(headers) > 0)
-        bit_set(batch->headers_valid, batch->rows);
-    else
-        batch->headers_nulls++;
-    batch->headers_offsets[batch->rows + 1] = (int32_t)batch->header_key.rows;
+void record_batch_add_header(struct record_batch *batch, const void *key, size_t key_length, const void *value,
+                             size_t value_length) {
+    append_binary(&batch->header_key, key, key_length);
+    append_binary(&batch->header_value, value, value_length);
 }
 
-void record_batch_append(struct record_batch *batch, const rd_kafka_message_t *message) {
-    int64_t row = batch->rows;
-    append_binary(&batch->key, message->key, message->key_len);
-    append_binary(&batch->value, message->payload, message->len);
-    batch->offsets[row] = message->offset;
-    int type;
-    int64_t timestamp = rd.message_timestamp(message, &type);
-    batch->timestamps[row] = timestamp;
-    /* librdkafka counts none, create time, log append time from 0; Spark from -1. */
-    batch->timestamp_types[row] = type - 1;
-    if (timestamp >= 0)
+void record_batch_append(struct record_batch *batch, const struct record *record) {
+    int64_t row = batch->rows++;
+    append_binary(&batch->key, record->key, record->key_length);
+    append_binary(&batch->value, record->value, record->value_length);
+    batch->offsets[row] = record->offset;
+    batch->timestamps[row] = record->timestamp;
+    batch->timestamp_types[row] = record->timestamp_type;
+    if (record->timestamp >= 0)
         bit_set(batch->timestamp_valid, row);
     else
         batch->timestamp_nulls++;
-    if (batch->with_headers) append_headers(batch, message);
-    batch->rows++;
+    if (!batch->with_headers) return;
+    if (batch->header_key.rows > batch->headers_offsets[row])
+        bit_set(batch->headers_valid, row);
+    else
+        batch->headers_nulls++;
+    batch->headers_offsets[row + 1] = (int32_t)batch->header_key.rows;
 }
 
 /* Arrow allows a child to be moved out of its parent, so every array holds the block on its own. */

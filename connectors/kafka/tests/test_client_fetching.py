@@ -1,0 +1,361 @@
+"""The consumer that speaks the protocol itself: what it leaves to librdkafka, and what happens on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import DataLostError, FatalError
+from penstock_kafka.client import PartitionRange, TransientClientError, native_problem, open_consumer, open_producer
+from penstock_kafka.dev import KafkaCluster, KafkaToolbox
+
+if native_problem() and not shutil.which("cc"):
+    pytest.skip(native_problem(), allow_module_level=True)
+
+from penstock_kafka.client.direct import _connections, _fetcher
+from penstock_kafka.client.direct._fetch_settings import FetchSettings
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+@pytest.fixture
+def opened(kafka):
+    consumers = []
+
+    def make(address=None, **settings):
+        config = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        consumers.append(open_consumer({"bootstrap.servers": address or kafka.address, **config}, "native"))
+        assert type(consumers[-1]).__name__ == "DirectConsumer"
+        return consumers[-1]
+
+    yield make
+    for consumer in consumers:
+        consumer.close()
+
+
+def read(consumer, topic, end, *, start=0, partition=0, seconds=60):
+    """Values and headers of a range."""
+    consumer.assign([PartitionRange(topic, partition, start, end)], headers=True)
+    rows, deadline = [], time.monotonic() + seconds
+    while True:
+        assert time.monotonic() < deadline, f"{len(rows)} records within {seconds} s"
+        for one in consumer.poll(500):
+            rows += one.records.to_pylist() if one.records is not None else []
+            if one.finished:
+                return rows
+
+
+def values(consumer, topic, end, **more):
+    return [row["value"] for row in read(consumer, topic, end, **more)]
+
+
+def links(consumer):
+    return [channel._link for channel in consumer._fetcher._channels.values()]
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"debug": "all"},
+        {"client.rack": "a"},
+        {"allow.auto.create.topics": "true"},
+        {"isolation.level": "hush"},
+        {"fetch.min.bytes": "many"},
+        {"fetch.min.bytes": "-1"},
+        {"group.instance.id": "1"},
+        {"security.protocol": "hush"},
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "default"},
+    ],
+    ids=str,
+)
+def test_what_only_librdkafka_knows_or_judges_is_left_to_it(config):
+    assert FetchSettings.of({**NOWHERE, **config}) is None
+
+
+def test_settings_and_their_defaults():
+    plain = FetchSettings.of(NOWHERE)
+    assert (plain.is_committed, plain.min_bytes, plain.queue_bytes, plain.servers) == (True, 1, 16 << 20, "127.0.0.1:1")
+    chosen = FetchSettings.of(
+        {
+            **NOWHERE,
+            "isolation.level": "read_uncommitted",
+            "fetch.message.max.bytes": "1000",
+            "fetch.max.bytes": "9000000",
+            "queued.max.messages.kbytes": "4096",
+            "fetch.wait.max.ms": "7",
+        }
+    )
+    assert (chosen.is_committed, chosen.partition_bytes, chosen.wait_ms) == (False, 1_000, 7)
+    assert chosen.answer_bytes == chosen.queue_bytes == 4 << 20
+    secret = FetchSettings.of(
+        {
+            **NOWHERE,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "u",
+            "sasl.password": "hush",
+        }
+    )
+    assert "hush" not in repr(secret)
+
+
+def test_another_setting_gets_the_consumer_in_python(kafka):
+    consumer = open_consumer({"bootstrap.servers": kafka.address, "client.rack": "a"}, "native")
+    try:
+        assert type(consumer).__name__ == "PythonConsumer"
+        topic = kafka.create_topic()
+        kafka.produce(topic, [b"v"])
+        assert values(consumer, topic, 1) == [b"v"]
+    finally:
+        consumer.close()
+
+
+# --- what brokers answer ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(_fetcher.VERSIONS[0], _fetcher.VERSIONS[1] + 1))
+def test_every_version_of_the_request(kafka, opened, monkeypatch, version):
+    """As older brokers know it: 4 is Kafka 0.11's."""
+    monkeypatch.setattr(_fetcher, "VERSIONS", (version, version))
+    topic = kafka.create_topic()
+    for name, end in (("aborted", "abort"), ("open", "stay"), ("plain", "")):
+        settings = {"bootstrap.servers": kafka.address}
+        if end:
+            settings["transactional.id"] = f"{name}-{uuid.uuid4().hex}"
+        producer = open_producer(settings, "native")
+        if end:
+            producer.init_transactions(30_000)
+            producer.begin_transaction()
+        columns = {"value": [name.encode()] * 3, "topic": [topic] * 3}
+        if end != "stay":
+            producer.produce(pa.record_batch({**columns, "headers": HEADERS}))
+            producer.flush()
+        if end == "abort":
+            producer.abort_transaction(30_000)
+        producer.close()
+    # Three aborted ones, and the mark behind them.
+    expected = [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    assert [(row["value"], row["headers"]) for row in read(opened(), topic, 7)] == [(b"plain", expected)] * 3
+    uncommitted = values(opened(isolation_level="read_uncommitted"), topic, 7)
+    assert uncommitted == [b"aborted"] * 3 + [b"plain"] * 3
+
+
+HEADERS = pa.array(
+    [[{"key": "h", "value": b"1"}, {"key": "h", "value": None}]] * 3,
+    pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("by", ["librdkafka", "the broker"])
+def test_compressed_records(kafka, opened, compression, by):
+    """librdkafka's and Java's: the latter has a framing of its own for snappy."""
+    topic = kafka.create_topic(**({"compression.type": compression} if by == "the broker" else {}))
+    random = os.urandom(1 << 20)
+    sent = [b"again and again " * (i % 40) for i in range(3_000)] + [
+        random[i : i + 900] for i in range(0, 1 << 20, 900)
+    ]
+    kafka.produce(topic, sent, **({"compression_type": compression} if by == "librdkafka" else {}))
+    assert values(opened(), topic, len(sent)) == sent
+    assert values(opened(), topic, 3_500, start=2_900) == sent[2_900:3_500]
+
+
+def test_batches_larger_than_what_is_asked_for_are_answered_all_the_same(kafka, opened):
+    topic = kafka.create_topic(partitions=1, max_message_bytes=8_000_000)
+    sent = [bytes([i]) * 3_000_000 for i in range(4)]
+    kafka.produce(topic, sent, message_max_bytes=8_000_000)
+    consumer = opened(fetch_message_max_bytes=1_000, fetch_max_bytes=1_000, queued_max_messages_kbytes=1_000)
+    assert values(consumer, topic, 4) == sent
+
+
+def test_many_partitions_through_a_small_queue(kafka, opened):
+    topic = kafka.create_topic(partitions=40)
+    records = [{"value": b"%d" % i * 100, "partition": i % 40} for i in range(20_000)]
+    kafka.produce(topic, records, enable_idempotence=True)
+    consumer = opened(queued_max_messages_kbytes=64, fetch_message_max_bytes=20_000)
+    consumer.assign([PartitionRange(topic, partition, 0, 500) for partition in range(40)], headers=False)
+    found, finished = {partition: [] for partition in range(40)}, 0
+    while finished < 40:
+        for one in consumer.poll(10_000, max_rows=70):
+            found[one.range_index] += one.records["value"].to_pylist()
+            finished += one.finished
+    for partition in range(40):
+        assert found[partition] == [b"%d" % i * 100 for i in range(partition, 20_000, 40)]
+
+
+# --- connections ------------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_the_broker_has_closed_is_opened_anew(kafka, opened):
+    """Brokers close those that nobody uses for ten minutes."""
+    topic, consumer = kafka.create_topic(), opened()
+    kafka.produce(topic, [b"%d" % i for i in range(10)])
+    for i in range(10):
+        assert values(consumer, topic, i + 1, start=i) == [b"%d" % i]
+        (link,) = links(consumer)
+        if link is not None:
+            link._socket.shutdown(2)
+
+
+def test_a_broker_that_is_restarted_is_read_on(new_broker, opened):
+    with new_broker() as server:
+        toolbox = KafkaToolbox(server.address)
+        topic, consumer = toolbox.create_topic(), opened(server.address)
+        toolbox.produce(topic, [b"%d" % i for i in range(1_000)])
+        consumer.assign([PartitionRange(topic, 0, 0, 2_000)], headers=False)
+        found = []
+
+        def go_on(count):
+            deadline = time.monotonic() + 60
+            while len(found) < count and time.monotonic() < deadline:
+                # Told as well while it starts.
+                with contextlib.suppress(TransientClientError):
+                    found.extend(value for one in consumer.poll(500) for value in one.records["value"].to_pylist())
+
+        go_on(1_000)
+        server.kill()
+        with pytest.raises(TransientClientError):
+            [consumer.poll(500) for _ in range(60)]
+        server.start()
+        toolbox.produce(topic, [b"%d" % i for i in range(1_000, 2_000)])
+        go_on(2_000)
+        assert found == [b"%d" % i for i in range(2_000)]
+
+
+def test_a_broker_that_does_not_answer_is_asked_again(new_broker, opened):
+    with new_broker() as server:
+        toolbox = KafkaToolbox(server.address)
+        topic, consumer = toolbox.create_topic(), opened(server.address, socket_timeout_ms=1_000)
+        toolbox.produce(topic, [b"1"])
+        assert values(consumer, topic, 1) == [b"1"]
+        consumer.assign([PartitionRange(topic, 0, 0, 2)], headers=False)
+        assert [one.records.num_rows for one in consumer.poll(10_000)] == [1]
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(TransientClientError):
+                [consumer.poll(500) for _ in range(100)]
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        toolbox.produce(topic, [b"2"])
+        assert values(consumer, topic, 2, start=1) == [b"2"]
+
+
+def test_leaders_that_move_are_followed(tmp_path, opened):
+    with KafkaCluster(tmp_path / "cluster") as cluster:
+        toolbox = KafkaToolbox(cluster.address)
+        topic = toolbox.create_topic(partitions=6)
+        records = [{"value": b"%d" % i, "partition": i % 6} for i in range(30_000)]
+        toolbox.produce(topic, records, enable_idempotence=True)
+        consumer = opened(cluster.address, fetch_message_max_bytes=2_000)
+        consumer.assign([PartitionRange(topic, partition, 0, 5_000) for partition in range(6)], headers=False)
+        found, finished = {partition: [] for partition in range(6)}, 0
+        killed = False
+        deadline = time.monotonic() + 120
+        while finished < 6:
+            assert time.monotonic() < deadline, {partition: len(rows) for partition, rows in found.items()}
+            for one in consumer.poll(1_000, max_rows=300):
+                found[one.range_index] += [int(value) for value in one.records["value"].to_pylist()]
+                finished += one.finished
+            if not killed and sum(map(len, found.values())) > 6_000:
+                cluster.servers[toolbox.leaders(topic)[0]].kill()
+                killed = True
+        assert killed
+        for partition in range(6):
+            assert found[partition] == list(range(partition, 30_000, 6))
+
+
+def test_clients_share_what_they_ask_and_the_last_one_ends_it(kafka, opened):
+    def threads():
+        names = {thread.name for thread in threading.enumerate()}
+        return sorted(name for name in names if name.startswith(("kafka-io-shared", "penstock-kafka")))
+
+    def until(expected):
+        deadline = time.monotonic() + 20
+        while threads() != expected and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert threads() == expected
+
+    until([])
+    topic = kafka.create_topic()
+    producer = open_producer({"bootstrap.servers": kafka.address, "client.id": "shared"}, "native")
+    producer.produce(pa.record_batch({"value": [b"v"], "topic": [topic]}))
+    producer.flush()
+    consumer = opened(client_id="shared")
+    assert values(consumer, topic, 1) == [b"v"]
+    fetching = [name for name in threads() if name.startswith("penstock-kafka-fetch")]
+    assert threads() == ["kafka-io-shared", *fetching, "penstock-kafka-find"] and len(fetching) == 1
+    producer.close()
+    assert values(consumer, topic, 1) == [b"v"]
+    consumer.close()
+    until([])
+    assert all(lent.users for lent in _connections._lent.values())
+
+
+def test_closing_does_not_wait_for_brokers(opened):
+    consumer = opened("127.0.0.1:1")
+    consumer.assign([PartitionRange("t", 0, 0, 1)], headers=False)
+    time.sleep(0.5)
+    started = time.monotonic()
+    consumer.close()
+    assert time.monotonic() - started < 1
+
+
+QUIET = """
+from penstock.errors import PenstockError
+from penstock_kafka.client import PartitionRange, open_consumer
+consumer = open_consumer({"bootstrap.servers": "127.0.0.1:1"}, "native")
+consumer.assign([PartitionRange("t", 0, 0, 1)], headers=False)
+try:
+    while True:
+        consumer.poll(500)
+except PenstockError as error:
+    print(type(error).__name__)
+consumer.close()
+"""
+
+
+def test_brokers_that_are_away_are_an_error_and_no_noise():
+    done = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, timeout=120, check=True)
+    assert (done.stdout.strip(), done.stderr) == (TransientClientError.__name__, "")
+
+
+@pytest.mark.parametrize("method", ["_take", "_place"])
+def test_an_error_of_ours_is_told_again_and_again(kafka, opened, monkeypatch, method):
+    monkeypatch.setattr(_fetcher.Fetcher, method, lambda *_: 1 // 0)
+    topic, consumer = kafka.create_topic(), opened(client_id=f"error-{method}")
+    kafka.produce(topic, [b"v"])
+    for _ in range(2):
+        with pytest.raises(FatalError, match="ZeroDivisionError"):
+            read(consumer, topic, 1)
+
+
+def test_records_that_do_not_fit_their_checksum_are_not_handed_over(kafka, opened, monkeypatch):
+    topic, consumer = kafka.create_topic(), opened()
+    kafka.produce(topic, [b"good"])
+    fetched_parts = _fetcher.fetched_parts
+
+    def spoiled(answer, version):
+        parts = fetched_parts(answer, version)
+        for part in parts:
+            if part.records:
+                part.records[len(part.records) - 2] ^= 1
+        return parts
+
+    monkeypatch.setattr(_fetcher, "fetched_parts", spoiled)
+    with pytest.raises((FatalError, DataLostError), match="checksum"):
+        read(consumer, topic, 1)
+    monkeypatch.undo()
+    assert values(consumer, topic, 1) == [b"good"]
