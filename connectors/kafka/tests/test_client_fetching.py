@@ -266,15 +266,29 @@ def test_leaders_that_move_are_followed(tmp_path, opened):
         deadline = time.monotonic() + 120
         while finished < 6:
             assert time.monotonic() < deadline, {partition: len(rows) for partition, rows in found.items()}
-            for one in consumer.poll(1_000, max_rows=300):
-                found[one.range_index] += [int(value) for value in one.records["value"].to_pylist()]
-                finished += one.finished
+            with contextlib.suppress(TransientClientError):
+                for one in consumer.poll(1_000, max_rows=300):
+                    found[one.range_index] += [int(value) for value in one.records["value"].to_pylist()]
+                    finished += one.finished
             if not killed and sum(map(len, found.values())) > 6_000:
                 cluster.servers[toolbox.leaders(topic)[0]].kill()
                 killed = True
         assert killed
         for partition in range(6):
             assert found[partition] == list(range(partition, 30_000, 6))
+
+
+def test_a_leader_that_can_not_be_reached_is_named(kafka, opened, monkeypatch):
+    """As where the brokers advertise an address that leads nowhere from here."""
+    topic, consumer = kafka.create_topic(), opened(client_id="nowhere")
+    kafka.produce(topic, [b"v"])
+    address = _connections.Connections.address
+    monkeypatch.setattr(_connections.Connections, "address", lambda *_: ("127.0.0.1", 1))
+    for _ in range(2):
+        with pytest.raises(TransientClientError, match=r"broker \d+ at 127.0.0.1:1: .*refused"):
+            read(consumer, topic, 1)
+    monkeypatch.setattr(_connections.Connections, "address", address)
+    assert values(consumer, topic, 1) == [b"v"]
 
 
 def test_clients_share_what_they_ask_and_the_last_one_ends_it(kafka, opened):
@@ -340,6 +354,15 @@ def test_an_error_of_ours_is_told_again_and_again(kafka, opened, monkeypatch, me
     for _ in range(2):
         with pytest.raises(FatalError, match="ZeroDivisionError"):
             read(consumer, topic, 1)
+
+
+def test_an_answer_that_is_cut_off_is_told(kafka, opened, monkeypatch):
+    topic, consumer = kafka.create_topic(), opened()
+    kafka.produce(topic, [b"v"])
+    fetched_parts = _fetcher.fetched_parts
+    monkeypatch.setattr(_fetcher, "fetched_parts", lambda answer, version: fetched_parts(answer[:30], version))
+    with pytest.raises(FatalError, match="30 bytes"):
+        read(consumer, topic, 1)
 
 
 def test_records_that_do_not_fit_their_checksum_are_not_handed_over(kafka, opened, monkeypatch):

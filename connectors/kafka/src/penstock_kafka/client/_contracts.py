@@ -136,9 +136,9 @@ class RangeConsumer(ABC):
     def poll(self, timeout_ms: int, max_rows: int = 50_000) -> list[Fetched]:
         """What is there, or arrives within ``timeout_ms``; empty if nothing did or it was woken up.
 
-        Raises :class:`OffsetOutOfRangeError`, :class:`TransientClientError` (all brokers down, as reported by the
-        client; calling again goes on where it stopped), :class:`penstock.errors.BadConfigurationError` (not authorized,
-        authentication failed),
+        Raises :class:`OffsetOutOfRangeError`, :class:`TransientClientError` (no broker that leads what is left can be
+        reached, as far as the client knows; calling again goes on where it stopped),
+        :class:`penstock.errors.BadConfigurationError` (not authorized, authentication failed),
         :class:`penstock.errors.DataLostError` for a topic or partition that does not exist (any more).
         """
 

@@ -113,7 +113,8 @@ class WavedConsumer(RangeConsumer):
         now = time.monotonic()
         if self._down_since is not None and self._unfinished and now - self._down_since > BROKERS_DOWN_GRACE_SECONDS:
             self._down_since = now
-            raise TransientClientError(f"no Kafka broker can be reached: {self._last_event or 'all are down'}")
+            why = self._last_event or "all are down"
+            raise TransientClientError(f"no Kafka broker with what is to be read can be reached: {why}")
 
     @abstractmethod
     def _start(self, ranges: list[PartitionRange], headers: bool) -> None:

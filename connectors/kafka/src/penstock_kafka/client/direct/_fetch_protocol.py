@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka.protocol.consumer import FetchRequest
@@ -67,13 +67,19 @@ def fetch_request(
 
 
 def fetched_parts(answer: memoryview, version: int) -> list[FetchedPart]:
-    """What an answer (behind its header) of that version says. Raises struct.error if it is cut off."""
+    """What an answer (behind its header) of that version says. Raises ValueError if it is cut off."""
+    try:
+        return list(_parts(answer, version))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise ValueError(f"a broker's answer of {len(answer)} bytes is not one to a fetch: {error}") from error
+
+
+def _parts(answer: memoryview, version: int) -> Iterator[FetchedPart]:
     at = 4  # how long the broker has held us back
     if version >= 7:
         at += 6  # an error of fetch sessions, which are not used, and the session
     per_partition = struct.Struct(">ihqqq" if version >= 5 else ">ihqq")
     behind_aborted = 4 if version >= 11 else 0  # the replica to read from
-    parts: list[FetchedPart] = []
     (topics,) = struct.unpack_from(">i", answer, at)
     at += 4
     for _ in range(topics):
@@ -92,5 +98,4 @@ def fetched_parts(answer: memoryview, version: int) -> list[FetchedPart]:
             at += 4
             records = answer[at : at + max(size, 0)]
             at += len(records)
-            parts.append(FetchedPart(topic, partition, code, list(struct.iter_unpack(">qq", pairs)), records))
-    return parts
+            yield FetchedPart(topic, partition, code, list(struct.iter_unpack(">qq", pairs)), records)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import struct
 import threading
 import time
 from collections import deque
@@ -203,13 +202,13 @@ class Fetcher:
             connections.open(time.monotonic() + _CONNECT_S)
             connections.run(connections.leaders.learn, connections.manager, topics, timeout_ms, False)
         except ProblemError as error:
-            self._tell_down(error.problem)
+            self._tell_down(self._settings.servers, error.problem)
             # Nothing waits for what was refused: it is not tried again at once.
             if not error.timed_out:
                 time.sleep(_TELL_AGAIN_S)
             return False
         except (KafkaError, OSError) as error:
-            self._tell_down(problem_of(error))
+            self._tell_down(self._settings.servers, problem_of(error))
             return False
         with self.changed:
             for place in self.places.values():
@@ -218,10 +217,10 @@ class Fetcher:
             self.changed.notify_all()
         return True
 
-    def _tell_down(self, problem: Problem) -> None:
-        self.tell(Problem(problem.code, f"{self._settings.servers}: {problem.text}", retriable=problem.retriable))
+    def _tell_down(self, where: str, problem: Problem) -> None:
+        self.tell(Problem(problem.code, f"{where}: {problem.text}", retriable=problem.retriable))
         if problem.retriable:
-            self.tell(Problem("_ALL_BROKERS_DOWN", "all brokers are down"))
+            self.tell(Problem("_ALL_BROKERS_DOWN", "all that are needed are down"))
 
     def _place(self, place: Place) -> None:
         leaders, now = self._connections.leaders, time.monotonic()
@@ -253,31 +252,31 @@ class Fetcher:
         for place in places:
             wanted.setdefault(place.topic, []).append((place.partition, place.position))
         answer = link.ask(fetch_request(wanted, self._settings, version))
-        try:
-            found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
-        except struct.error as error:
-            raise KafkaError(f"an answer is cut off: {error}") from error
+        found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
         for place in places:
             part = found.get((place.topic, place.partition))
-            if part is not None:
+            if part is None:  # the broker has answered nothing but an error for all
+                with self.changed:
+                    self._lose(place)
+            else:
                 self._take(place, part)
 
     def new_link(self, node: int) -> Link:
         """A connection to the broker, which is not made yet."""
-        return Link(self._connections.arguments(), self._settings.request_timeout_ms / 1000)
+        settings = self._settings
+        return Link(self._connections.arguments(), (settings.request_timeout_ms + settings.wait_ms) / 1000)
 
     def address(self, node: int) -> tuple[str, int]:
         """Where the broker is. Raises KafkaError if that is not known any more."""
         return self._connections.address(node)
 
-    def lose(self, places: Sequence[Place], error: BaseException) -> None:
+    def lose(self, places: Sequence[Place], where: str, error: BaseException) -> None:
         """The broker can't be reached: somebody else may lead its partitions."""
-        problem = problem_of(error)
         with self.changed:
             for place in places:
                 self._lose(place)
-            if not problem.retriable and not self._is_closed:
-                self.problems.append(problem)
+            if not self._is_closed:
+                self._tell_down(where, problem_of(error))
 
     def _lose(self, place: Place) -> None:
         place.node = None
@@ -330,6 +329,7 @@ class _Channel:
         self._fetcher = fetcher
         self._node = node
         self._link: Link | None = None
+        self._where = f"broker {node}"
         threading.Thread(target=self._run, name=f"penstock-kafka-fetch-{node}", daemon=True).start()
 
     def cut(self) -> None:
@@ -357,13 +357,15 @@ class _Channel:
             self._drop()
             # A broker closes connections that nobody has used for long: what is wrong shows in a new one.
             if not was_proven:
-                self._fetcher.lose(places, error)
+                self._fetcher.lose(places, self._where, error)
 
     def _connect(self) -> None:
         self._drop()
         self._link = self._fetcher.new_link(self._node)
         if not self._fetcher.is_closed:
-            self._link.connect(*self._fetcher.address(self._node))
+            host, port = self._fetcher.address(self._node)
+            self._where = f"broker {self._node} at {host}:{port}"
+            self._link.connect(host, port)
 
     def _drop(self) -> None:
         link, self._link = self._link, None
