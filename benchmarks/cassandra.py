@@ -35,7 +35,15 @@ PACKAGES = ("pyspark", "pyarrow", "penstock", "penstock-cassandra", "cassandra-d
 KEYSPACE = "bench"
 #: Drivers hear of a new table by an event, and wait for others of its kind; spark-cassandra-connector looks just once.
 SCHEMA_SETTLES_S = 4
-SETTINGS = {"memtable_heap_space": "512MiB", "memtable_offheap_space": "512MiB", "commitlog_total_space": "1024MiB"}
+SETTINGS = {
+    "memtable_heap_space": "512MiB",
+    "memtable_offheap_space": "512MiB",
+    "commitlog_total_space": "1024MiB",
+    # Cassandra's default.
+    "commitlog_sync": "periodic",
+    "commitlog_sync_period": "10000ms",
+    "commitlog_sync_group_window": None,
+}
 
 
 class Job:

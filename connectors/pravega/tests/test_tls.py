@@ -21,7 +21,7 @@ from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from penstock_pravega.protocol import ControllerSettings
 from penstock_pravega.protocol._connection import Connection
 
-HANDSHAKE = 0x16
+HANDSHAKE = b"\x16"
 EVENTS = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
 
 
@@ -44,13 +44,17 @@ class Terminator:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client):
-        with suppress(OSError):
-            if client.recv(1, socket.MSG_PEEK)[0] == HANDSHAKE:
+        try:
+            if client.recv(1, socket.MSG_PEEK)[:1] == HANDSHAKE:
                 client = self._context.wrap_socket(client, server_side=True)
                 self.secure += 1
             server = socket.create_connection(("127.0.0.1", self.target))
-            threading.Thread(target=self._pump, args=(server, client), daemon=True).start()
-            self._pump(client, server)
+        except OSError:
+            # Nobody is there yet: whoever has connected waits for an answer until this end is closed.
+            client.close()
+            return
+        threading.Thread(target=self._pump, args=(server, client), daemon=True).start()
+        self._pump(client, server)
 
     @staticmethod
     def _pump(source, sink):

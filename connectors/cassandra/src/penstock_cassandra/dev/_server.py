@@ -14,6 +14,7 @@ from penstock_cassandra.dev._settings import (
     ALONE,
     JAVA_OPTIONS,
     JOINING,
+    KILLED,
     server_settings,
     write_logging,
     write_settings,
@@ -29,7 +30,7 @@ _NODETOOL_OPTIONS = (
 
 
 class CassandraDevServer(DevServer):
-    """A node of Cassandra 5.0.9. ``settings`` are those of cassandra.yaml that win over ours.
+    """A node of Cassandra 5.0.9. ``settings`` are those of cassandra.yaml that win over ours; ``None`` leaves one out.
 
     ``heap_mb`` is its heap (it takes 200 MB more). ``connection`` is how :meth:`check` connects, for a server that
     wants a password or TLS. ``quick_start`` spends less on compiling: right for tests, wrong for measuring. ``seed`` is
@@ -137,6 +138,8 @@ def cassandra_server(
 ) -> CassandraServer:
     """A server of one's own with its data in ``folder``, as a context manager; see :class:`penstock.dev.LocalServer`.
 
+    Killed at any time, it has what it acknowledged, which costs a write some milliseconds (``commitlog_sync: group``).
+
     ::
 
         with cassandra_server(tmp_path) as server:
@@ -144,5 +147,6 @@ def cassandra_server(
             server.kill()
             server.start()   # the same data, the same address
     """
+    settings = {**KILLED, **(settings or {})}
     kind = CassandraDevServer(settings, heap_mb=heap_mb, quick_start=quick_start, connection=connection)
     return CassandraServer(kind, folder)

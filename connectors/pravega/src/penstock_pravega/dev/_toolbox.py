@@ -47,7 +47,11 @@ class PravegaToolbox:
         self.settings = settings or ControllerSettings(address)
         self.stores = SegmentStores(self.settings)
         self.controller: Controller = self.stores.controller
-        self.controller.create_scope(self.scope)
+        try:
+            self.controller.create_scope(self.scope)
+        except BaseException:
+            self.close()
+            raise
 
     def create_stream(self, name: str | None = None, segments: int = 1) -> str:
         """A new stream's name."""
