@@ -46,6 +46,8 @@ KILLED: Mapping[str, Any] = {
     "commitlog_sync": "group",
     "commitlog_sync_group_window": "5ms",
     "commitlog_sync_period": None,
+    # Each waits for the disk with what it has written.
+    "concurrent_writes": 256,
 }
 
 
