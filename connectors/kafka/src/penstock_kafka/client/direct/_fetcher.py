@@ -261,8 +261,8 @@ class Fetcher:
             else:
                 self._take(place, part)
 
-    def new_link(self, node: int) -> Link:
-        """A connection to the broker, which is not made yet."""
+    def new_link(self) -> Link:
+        """A connection to a broker, which is not made yet."""
         settings = self._settings
         return Link(self._connections.arguments(), (settings.request_timeout_ms + settings.wait_ms) / 1000)
 
@@ -361,7 +361,7 @@ class _Channel:
 
     def _connect(self) -> None:
         self._drop()
-        self._link = self._fetcher.new_link(self._node)
+        self._link = self._fetcher.new_link()
         if not self._fetcher.is_closed:
             host, port = self._fetcher.address(self._node)
             self._where = f"broker {self._node} at {host}:{port}"

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from penstock_kafka.client.native._encoder import RECORDS_AT
 
-__all__ = ["packed", "unpacked"]
+__all__ = ["ATTRIBUTES", "packed", "unpacked"]
 
 #: The lowest bits of a batch's attributes.
-_ATTRIBUTES = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+ATTRIBUTES = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 #: Of LZ4's frame format: version 1, blocks that do not depend on each other (Kafka's Java client reads no others) of at
 #: most 4 MB, no checksums; the last byte is that header's own.
 _LZ4_HEADER = bytes.fromhex("04224d18607073")
@@ -25,7 +25,7 @@ def packed(data: bytearray, compression: str, level: int | None) -> tuple[bytear
         return data, 0
     records = memoryview(data)[RECORDS_AT:]
     small = _lz4(records) if compression == "lz4" else _codec(compression, level).compress(records, asbytes=True)
-    return data[:RECORDS_AT] + small, _ATTRIBUTES[compression]
+    return data[:RECORDS_AT] + small, ATTRIBUTES[compression]
 
 
 def unpacked(data: bytearray, compression: str, plain_bytes: int) -> bytearray:

@@ -6,11 +6,13 @@ import struct
 
 import pyarrow as pa
 
+from penstock_kafka.client.direct._packing import ATTRIBUTES
+from penstock_kafka.client.native._encoder import RECORDS_AT
+
 __all__ = ["Parts"]
 
-_HEADER_BYTES = 61
 _CONTROL = 0x20
-_CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+_CODECS = {number: name for name, number in ATTRIBUTES.items() if number}
 #: What Java's client puts before blocks of snappy (xerial's framing); librdkafka writes one block without it.
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER_BYTES = 16
@@ -44,9 +46,9 @@ class Parts:
             batch = self._batches[self._at : self._at + length + 12]
             (attributes,) = struct.unpack_from(">h", batch, 21)
             if attributes & 0x07:
-                records = _unpacked(batch[_HEADER_BYTES:], attributes & 0x07)
-                header = bytearray(batch[:_HEADER_BYTES])
-                struct.pack_into(">i", header, 8, len(records) + _HEADER_BYTES - 12)
+                records = _unpacked(batch[RECORDS_AT:], attributes & 0x07)
+                header = bytearray(batch[:RECORDS_AT])
+                struct.pack_into(">i", header, 8, len(records) + RECORDS_AT - 12)
                 struct.pack_into(">h", header, 21, attributes & ~0x07)
                 pieces += [bytes(header), records]
                 size += len(records)

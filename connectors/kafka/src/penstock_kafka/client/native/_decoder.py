@@ -39,7 +39,7 @@ def _address(data: Bytes) -> int:
 class _Scanned(ct.Structure):
     """``struct scanned`` of decoder.c."""
 
-    _fields_ = [("bytes", ct.c_int64), ("next", ct.c_int64), ("at", ct.c_int64)]
+    _fields_ = [("bytes", ct.c_int64), ("next", ct.c_int64)]
 
 
 class _Decoding(ct.Structure):

@@ -18,7 +18,6 @@ enum { ABORT_MARK = 0 };
 struct scanned {
     int64_t bytes; /* of whole batches: a fetch ends in a part of one */
     int64_t next;  /* the offset behind them */
-    int64_t at;    /* where it stopped, unless all is well */
 };
 
 /* Mirrored by a ctypes structure in _decoder.py. */
@@ -51,11 +50,10 @@ struct pass {
 /* Looks at every whole batch: whether it is what was sent, and whether any is packed. */
 EXPORT int penstock_scan(const uint8_t *data, int64_t length, struct scanned *scanned) {
     int packed = 0;
-    *scanned = (struct scanned){0, -1, 0};
+    *scanned = (struct scanned){0, -1};
     while (scanned->bytes + MAGIC_AT < length) {
         const uint8_t *batch = data + scanned->bytes;
         int64_t size = (int64_t)get32(batch + LENGTH_AT) + LENGTH_AT + 4;
-        scanned->at = scanned->bytes;
         if (batch[MAGIC_AT] != 2) return OLD_FORMAT;
         if (scanned->bytes + HEADER_BYTES > length) break;
         if (size < HEADER_BYTES) return CORRUPT;
