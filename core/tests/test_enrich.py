@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pyarrow as pa
 import pytest
 
@@ -51,6 +53,21 @@ def test_a_row_gets_all_that_is_found(spark):
     assert sorted((r[0], r[1].x, r[2], r[3]) for r in outer.collect() if not r[2]) == nothing
     inner = penstock.enrich(rows, Words(inner=True))
     assert sorted((r[0], r[1].x, r[2], r[3]) for r in inner.collect()) == sorted(found)
+
+
+@pytest.mark.spark
+def test_workers_collect_no_garbage_among_what_is_loaded(spark):
+    from pyspark.sql.functions import arrow_udf, col
+
+    def frozen(ids):
+        return pa.array([gc.get_freeze_count()] * len(ids))
+
+    frozen.__annotations__ = {"ids": pa.Array, "return": pa.Array}
+    here = gc.get_freeze_count()
+    for _ in range(3):
+        penstock.enrich(spark.range(1).selectExpr("id as n"), Words()).collect()
+    assert spark.range(1).select(arrow_udf(frozen, "long")(col("id"))).first()[0] > 10_000
+    assert gc.get_freeze_count() == here
 
 
 @pytest.mark.spark

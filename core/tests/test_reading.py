@@ -24,7 +24,7 @@ from penstock.source import (
     SplitReader,
 )
 from penstock.spark._coordinator import Coordinator
-from penstock.spark._partitions import pack
+from penstock.spark._partitions import SplitPartition, pack, read_partition
 from penstock.spark._read import StreamReader
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -181,6 +181,35 @@ def test_a_reader_reads_once():
 def test_same_split_twice_is_refused():
     with pytest.raises(FatalError, match="share a split id"):
         read(CountingSource(), [Range(0, 3), Range(0, 3)])
+
+
+def _text(n):
+    return f"{n:07}" * 100_000
+
+
+class WideEmitter(CountingEmitter):
+    def emit_record(self, element, split_state):
+        (batch,) = super().emit_record(element, split_state)
+        yield batch.append_column("text", pa.array([_text(n) for n in batch["n"].to_pylist()]))
+
+
+def test_spark_gets_large_batches_in_pieces():
+    source = CountingSource()
+    source.create_emitter = lambda context: WideEmitter()
+    schema = SCHEMA.append(pa.field("text", pa.string()))
+    splits = [Range(0, 10), Range(10, 11), Range(11, 11)]
+    batches = list(read_partition(source, schema, SplitPartition(splits), None))
+    assert [batch.num_rows for batch in batches] == [4, 4, 2, 1]
+    rows = pa.Table.from_batches(batches).to_pydict()
+    assert rows == {"n": list(range(11)), "text": [_text(n) for n in range(11)]}
+
+
+def test_a_task_that_leaves_early_closes_its_reader():
+    source = CountingSource()
+    batches = read_partition(source, SCHEMA, SplitPartition([Range(0, 10), Range(10, 20)]), None)
+    next(batches)
+    batches.close()
+    assert source.closed == ["penstock-fetcher"]
 
 
 def stream(source):

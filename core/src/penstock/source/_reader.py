@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Generic
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ class SourceReader(Generic[SplitT]):
         self._fetched: queue.Queue[RecordsBySplits[Any] | BaseException] = queue.Queue(_QUEUE_FETCHES)
         self._stopped = threading.Event()
 
-    def read(self, splits: Sequence[SplitT]) -> Iterator[pa.RecordBatch]:
+    def read(self, splits: Sequence[SplitT]) -> Generator[pa.RecordBatch, None, None]:
         """Every row of ``splits``, split by split in fetch order. Raises what the reader or the emitter raises.
 
         Once in the life of a reader: its split reader is closed then. FatalError for a second time.

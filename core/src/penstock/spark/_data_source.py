@@ -22,6 +22,7 @@ from penstock.options import OptionSet, OptionValues
 from penstock.plugins import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, Connector, find_connector
 from penstock.sink import TwoPhaseCommitSink
 from penstock.source import Source
+from penstock.spark._garbage import begin_use
 from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
 from penstock.spark._write import AtLeastOnceWriter, BatchWriter, StreamWriter
 
@@ -52,6 +53,7 @@ class PenstockDataSource(DataSource):
         return f"penstock.{cls.connector_name}"
 
     def _load(self) -> Connector:
+        begin_use()
         return find_connector(self.connector_name).load()
 
     def _connector(self, capability: str) -> Connector:

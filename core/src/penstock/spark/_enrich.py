@@ -16,6 +16,7 @@ from penstock.enrichment._enricher import AsyncSpec, Enricher
 from penstock.enrichment._function import CallSettings, as_function
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint, parse_duration_ms
+from penstock.spark._garbage import begin_use
 from penstock.spark._workers import classic_context, run_this_python
 
 __all__ = ["enrich", "enrich_async"]
@@ -35,6 +36,7 @@ def enrich(rows: DataFrame, lookup: TableLookup) -> DataFrame:
     run_this_python(classic_context(rows.sparkSession))
 
     def look_up(keys: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        begin_use()
         for structs in keys:
             yield lookup.look_up(pa.RecordBatch.from_struct_array(structs))
 
@@ -117,6 +119,7 @@ def _handler(spec: AsyncSpec) -> type[Any]:
 
     class EnrichAsync:
         def __init__(self) -> None:
+            begin_use()
             self._enricher = Enricher(spec)
 
         def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:

@@ -22,6 +22,7 @@ from penstock.options import OptionValues
 from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, WriterContext
 from penstock.sink.decision_log import DecisionLog
 from penstock.sink.two_phase import AnySink, BatchPlan, TaskResult, TwoPhaseCommit, next_write_timestamp_us, run_task
+from penstock.spark._garbage import begin_use
 from penstock.spark._offsets import is_last_batch
 from penstock.storage import MemoryStorage, open_storage
 
@@ -43,6 +44,7 @@ def _run(
     batches: Iterator[pa.RecordBatch],
     accumulator: Any,
 ) -> TaskResultMessage:
+    begin_use()
     context = _writer_context(plan.query_id, schema, batch_id)
     result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
     if accumulator is not None:
@@ -193,6 +195,7 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""
+        begin_use()
         query_id = _local_property("sql.streaming.queryId") or ""
         batch_id = int(_local_property("streaming.sql.batchId") or 0)
         context = _writer_context(query_id, self._schema, batch_id)
