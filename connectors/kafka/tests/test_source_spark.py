@@ -117,6 +117,19 @@ def test_same_columns_and_rows_as_sparks(spark, kafka, mixed, options):
         assert ours.rdd.getNumPartitions() >= 7
 
 
+def test_fewer_columns(spark, kafka, mixed):
+    def frame(connector):
+        reader = spark.read.format(connector).option("kafka.bootstrap.servers", kafka.address)
+        return reader.option("subscribe", mixed)
+
+    ours = frame("penstock.kafka").schema("value binary, offset long").load()
+    theirs = frame("kafka").load().select("value", "offset")
+    assert ours.schema == theirs.schema and ours.count() == 100
+    assert ours.exceptAll(theirs).count() == theirs.exceptAll(ours).count() == 0
+    with pytest.raises(Exception, match="the schema has a column 'headers'"):
+        frame("penstock.kafka").schema("value binary, headers string").load().collect()
+
+
 def test_checkpoint_of_sparks_connector_is_gone_on_with(kafka, job):
     topic = kafka.create_topic(partitions=2)
     put(kafka, topic, 0, 20)

@@ -3,6 +3,8 @@
 from penstock_kafka.client._contracts import (
     DELIVERY_SCHEMA,
     HEADERS_TYPE,
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
     RECORD_SCHEMA,
     BatchProducer,
     ClientConfig,
@@ -20,6 +22,8 @@ from penstock_kafka.client._open import native_problem, open_consumer, open_prod
 __all__ = [
     "DELIVERY_SCHEMA",
     "HEADERS_TYPE",
+    "MAX_BATCH_BYTES",
+    "MAX_BATCH_ROWS",
     "RECORD_SCHEMA",
     "BatchProducer",
     "ClientConfig",

@@ -18,6 +18,8 @@ from penstock.errors import DataLostError, FatalError, RetriableError
 __all__ = [
     "DELIVERY_SCHEMA",
     "HEADERS_TYPE",
+    "MAX_BATCH_BYTES",
+    "MAX_BATCH_ROWS",
     "RECORD_SCHEMA",
     "BatchProducer",
     "ClientConfig",
@@ -49,6 +51,12 @@ RECORD_SCHEMA = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
+
+#: What one poll hands over at most, about. With its offsets and times, a batch then takes less than 4 MiB: the largest
+#: piece of memory that malloc, here, and the JVM's pool, at Spark's side, use again instead of asking the operating
+#: system for fresh pages each time.
+MAX_BATCH_BYTES = 5 << 19
+MAX_BATCH_ROWS = 16_384
 
 #: What a producer takes: ``topic`` never null; ``partition`` null or -1 leaves the choice to the client's partitioner;
 #: ``timestamp`` null (or exactly the epoch) means now. Columns ``key``, ``partition``, ``timestamp`` and ``headers``
@@ -125,7 +133,7 @@ class RangeConsumer(ABC):
 
     Used by one thread at a time, but for :meth:`wake_up`. Never joins a consumer group, never commits offsets. Memory
     is bounded by the client's queue (``queued.max.messages.kbytes``, 16 MiB unless set), an answer of each broker, and
-    one batch (``max_rows`` records, or fewer of about 8 MiB together).
+    what one poll hands over (``max_rows`` records, or fewer of about 2.5 MiB together).
     """
 
     @abstractmethod
@@ -133,7 +141,7 @@ class RangeConsumer(ABC):
         """Replaces what is read. Leftovers of earlier ranges are dropped. An empty list stops all fetching."""
 
     @abstractmethod
-    def poll(self, timeout_ms: int, max_rows: int = 50_000) -> list[Fetched]:
+    def poll(self, timeout_ms: int, max_rows: int = MAX_BATCH_ROWS) -> list[Fetched]:
         """What is there, or arrives within ``timeout_ms``; empty if nothing did or it was woken up.
 
         Raises :class:`OffsetOutOfRangeError`, :class:`TransientClientError` (no broker that leads what is left can be

@@ -8,13 +8,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock_kafka.client._contracts import Fetched, PartitionRange, RangeConsumer, TransientClientError
+from penstock_kafka.client._contracts import (
+    MAX_BATCH_ROWS,
+    Fetched,
+    PartitionRange,
+    RangeConsumer,
+    TransientClientError,
+)
 from penstock_kafka.client._problems import Problem, consumer_error
 
-__all__ = ["MAX_BATCH_BYTES", "WavedConsumer"]
-
-#: About how many bytes of records one poll hands over.
-MAX_BATCH_BYTES = 8 << 20
+__all__ = ["WavedConsumer"]
 
 #: How long all brokers must be down, without a record arriving, before that is reported: reconnecting takes a moment.
 BROKERS_DOWN_GRACE_SECONDS = 1.0
@@ -65,7 +68,7 @@ class WavedConsumer(RangeConsumer):
             self._down_since = time.monotonic()
         self._next_wave()
 
-    def poll(self, timeout_ms: int, max_rows: int = 50_000) -> list[Fetched]:
+    def poll(self, timeout_ms: int, max_rows: int = MAX_BATCH_ROWS) -> list[Fetched]:
         """What is there, or arrives within ``timeout_ms``."""
         if self._empty:
             fetched, self._empty = self._empty, []

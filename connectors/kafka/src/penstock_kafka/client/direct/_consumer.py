@@ -6,9 +6,9 @@ import threading
 import time
 
 from penstock.errors import FatalError
-from penstock_kafka.client._contracts import Fetched, PartitionRange
+from penstock_kafka.client._contracts import MAX_BATCH_BYTES, Fetched, PartitionRange
 from penstock_kafka.client._problems import Problem
-from penstock_kafka.client._range_consumer import MAX_BATCH_BYTES, WavedConsumer
+from penstock_kafka.client._range_consumer import WavedConsumer
 from penstock_kafka.client.direct._fetch_settings import FetchSettings
 from penstock_kafka.client.direct._fetcher import Fetcher, Place
 from penstock_kafka.client.native._decoder import decode

@@ -6,88 +6,129 @@ import threading
 import time
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import accumulate, chain, groupby
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from penstock_kafka.client._contracts import HEADERS_TYPE, RECORD_SCHEMA, ClientConfig, Fetched, PartitionRange
+from penstock_kafka.client._contracts import (
+    HEADERS_TYPE,
+    MAX_BATCH_BYTES,
+    RECORD_SCHEMA,
+    ClientConfig,
+    Fetched,
+    PartitionRange,
+)
 from penstock_kafka.client._problems import Problem, bad_setting
-from penstock_kafka.client._range_consumer import MAX_BATCH_BYTES, WavedConsumer
+from penstock_kafka.client._range_consumer import WavedConsumer
 from penstock_kafka.client._settings import consumer_settings
 from penstock_kafka.client.python._kafka_error import problem_of, setting_problem
 
 __all__ = ["PythonConsumer"]
 
-#: How many records are asked for at once, at first and at most: their size is known only afterwards.
-FIRST_TAKE, TAKE = 500, 5_000
+#: How many records are asked for at once, at most. Each is an object that the garbage collector counts: so few are gone
+#: before it sets out (at 700) to look at all that the process has, which takes as long as reading them.
+TAKE = 500
 WAIT_SLICE_SECONDS = 0.05
 
 _SCHEMA_WITHOUT_HEADERS = RECORD_SCHEMA.remove(RECORD_SCHEMA.get_field_index("headers"))
 
 
+class _Columns:
+    """Rows become columns here: Python has to touch every record, so it is done in C loops (map) wherever possible."""
+
+    def __init__(self, with_headers: bool) -> None:
+        self._with_headers = with_headers
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._offsets = array("q")
+        #: Pairs of type and time.
+        self._stamps = array("q")
+        self._header_counts = array("i")
+        self._header_keys: list[str] = []
+        self._header_values: list[bytes | None] = []
+
+    def add(self, records: list[Message], offsets: array[int]) -> None:
+        """Takes what is in ``records``, which are not needed any more."""
+        self._offsets.extend(offsets)
+        self._keys.extend(map(Message.key, records))
+        self._values.extend(map(Message.value, records))
+        self._stamps.extend(chain.from_iterable(map(Message.timestamp, records)))
+        if self._with_headers:
+            lists = [headers or () for headers in map(Message.headers, records)]
+            self._header_counts.extend(map(len, lists))
+            self._header_keys.extend(key for headers in lists for key, _ in headers)
+            self._header_values.extend(value for headers in lists for _, value in headers)
+
+    def batch(self) -> pa.RecordBatch | None:
+        count = len(self._offsets)
+        if not count:
+            return None
+        stamps = pa.FixedSizeListArray.from_arrays(_numbers(pa.int64(), self._stamps), 2)
+        times = pc.list_element(stamps, 1)
+        columns = [
+            pa.array(self._keys, pa.binary()),
+            pa.array(self._values, pa.binary()),
+            _numbers(pa.int64(), self._offsets),
+            pc.if_else(pc.greater_equal(times, 0), times, None).cast(pa.timestamp("ms", tz="UTC")),
+            # The client counts none, create time, log append time from 0; Spark from -1.
+            pc.subtract(pc.list_element(stamps, 0), 1).cast(pa.int32()),
+        ]
+        if not self._with_headers:
+            return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA_WITHOUT_HEADERS)
+        return pa.RecordBatch.from_arrays([*columns, self._headers()], schema=RECORD_SCHEMA)
+
+    def _headers(self) -> pa.Array:
+        items = pa.StructArray.from_arrays(
+            [pa.array(self._header_keys, pa.string()), pa.array(self._header_values, pa.binary())],
+            fields=list(HEADERS_TYPE.value_type),
+        )
+        ends = _numbers(pa.int32(), array("i", accumulate(self._header_counts, initial=0)))
+        has_none = pc.equal(_numbers(pa.int32(), self._header_counts), 0)
+        return pa.ListArray.from_arrays(ends, items, type=HEADERS_TYPE, mask=has_none)
+
+
+def _numbers(type_: pa.DataType, numbers: array[int]) -> pa.Array:
+    return pa.Array.from_buffers(type_, len(numbers), [None, pa.py_buffer(numbers)])
+
+
 class _Range:
     """One range that is being read: where it stands and what of it is not handed over yet."""
 
-    def __init__(self, index: int, wanted: PartitionRange) -> None:
+    def __init__(self, index: int, wanted: PartitionRange, with_headers: bool) -> None:
         self.index = index
         self.wanted = wanted
         self.next = wanted.start
         self.finished = False
-        self.pieces: list[pa.RecordBatch] = []
+        self._with_headers = with_headers
+        self._columns = _Columns(with_headers)
 
-    def add(self, run: list[Message], headers: bool) -> None:
+    def add(self, run: list[Message]) -> None:
         offsets = array("q", map(Message.offset, run))
         within = slice(bisect_left(offsets, self.next), bisect_left(offsets, self.wanted.end))
         if within.start < within.stop:
-            # At once, so that the records are freed while they are warm and the garbage collector has none to visit.
-            self.pieces.append(_batch(run[within], offsets[within], headers))
+            self._columns.add(run[within], offsets[within])
         self.next = max(self.next, offsets[-1] + 1)
         self.finished = self.next >= self.wanted.end
 
     def take(self) -> pa.RecordBatch | None:
-        pieces, self.pieces = self.pieces, []
-        if len(pieces) < 2:
-            return pieces[0] if pieces else None
-        return pa.Table.from_batches(pieces).combine_chunks().to_batches()[0]
+        columns, self._columns = self._columns, _Columns(self._with_headers)
+        return columns.batch()
 
 
-# Rows become columns here: Python has to touch every record, so it is done in C loops (map) wherever possible.
-def _batch(records: list[Message], offsets: array[int], headers: bool) -> pa.RecordBatch:
-    count = len(records)
-    # Pairs of type and time.
-    stamps = pa.FixedSizeListArray.from_arrays(
-        pa.Array.from_buffers(
-            pa.int64(),
-            2 * count,
-            [None, pa.py_buffer(array("q", chain.from_iterable(map(Message.timestamp, records))))],
-        ),
-        2,
-    )
-    times = pc.list_element(stamps, 1)
-    columns = [
-        pa.array(list(map(Message.key, records)), pa.binary()),
-        pa.array(list(map(Message.value, records)), pa.binary()),
-        pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(offsets)]),
-        pc.if_else(pc.greater_equal(times, 0), times, None).cast(pa.timestamp("ms", tz="UTC")),
-        # The client counts none, create time, log append time from 0; Spark from -1.
-        pc.subtract(pc.list_element(stamps, 0), 1).cast(pa.int32()),
-    ]
-    if not headers:
-        return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA_WITHOUT_HEADERS)
-    return pa.RecordBatch.from_arrays([*columns, _headers(records)], schema=RECORD_SCHEMA)
-
-
-def _headers(records: list[Message]) -> pa.Array:
-    lists = [headers or () for headers in map(Message.headers, records)]
-    keys, values = tuple(zip(*chain.from_iterable(lists), strict=True)) or ((), ())
-    items = pa.StructArray.from_arrays(
-        [pa.array(keys, pa.string()), pa.array(values, pa.binary())], fields=list(HEADERS_TYPE.value_type)
-    )
-    ends = array("i", accumulate(map(len, lists), initial=0))
-    offsets = pa.Array.from_buffers(pa.int32(), len(ends), [None, pa.py_buffer(ends)])
-    return pa.ListArray.from_arrays(offsets, items, type=HEADERS_TYPE, mask=pa.array([not one for one in lists]))
+def _runs(taken: list[Message]) -> Iterator[tuple[tuple[Any, Any], list[Message]]]:
+    """Records by where they are from, in their order."""
+    topics, partitions = list(map(Message.topic, taken)), list(map(Message.partition, taken))
+    if topics.count(topics[0]) == partitions.count(partitions[0]) == len(taken):
+        yield (topics[0], partitions[0]), taken
+        return
+    end = 0
+    for place, same in groupby(zip(topics, partitions, strict=True)):
+        start, end = end, end + len(list(same))
+        yield place, taken[start:end]
 
 
 class PythonConsumer(WavedConsumer):
@@ -102,8 +143,7 @@ class PythonConsumer(WavedConsumer):
         except KafkaException as error:
             raise bad_setting(setting_problem(error.args[0], settings), settings) from None
         self._by_partition: dict[tuple[str, int], _Range] = {}
-        self._with_headers = False
-        self._take = FIRST_TAKE
+        self._take = TAKE
         self._woken = threading.Event()
 
     def _on_error(self, error: KafkaError) -> None:
@@ -116,8 +156,7 @@ class PythonConsumer(WavedConsumer):
         return self._client
 
     def _start(self, ranges: list[PartitionRange], headers: bool) -> None:
-        self._by_partition = {(one.topic, one.partition): _Range(i, one) for i, one in enumerate(ranges)}
-        self._with_headers = headers
+        self._by_partition = {(one.topic, one.partition): _Range(i, one, headers) for i, one in enumerate(ranges)}
         self._open.assign([TopicPartition(one.topic, one.partition, one.start) for one in ranges])
 
     def _fetch(self, timeout_ms: int, max_rows: int) -> list[Fetched] | Problem:
@@ -161,13 +200,10 @@ class PythonConsumer(WavedConsumer):
                 else:
                     self._sort(list(group), touched)
             return
-        places = list(zip(map(Message.topic, taken), map(Message.partition, taken), strict=True))
-        end = 0
-        for place, same in groupby(places):
-            start, end = end, end + len(list(same))
+        for place, run in _runs(taken):
             found = self._by_partition.get(place)
             if found is not None and not found.finished:
-                found.add(taken[start:end], self._with_headers)
+                found.add(run)
                 touched[found.index] = found
 
     def _sort_error(self, message: Message, touched: dict[int, _Range]) -> None:
