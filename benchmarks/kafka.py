@@ -26,7 +26,7 @@ from measuring import Measurement, Results, as_table
 from penstock_kafka.dev import KafkaToolbox, kafka_server
 
 ROOT = Path(__file__).resolve().parents[1]
-FULL = Scale(rows={100: 8_000_000, 1000: 2_000_000}, repetitions=2, copies=3, micro_batches=40, seconds=40)
+FULL = Scale(rows={100: 8_000_000, 1000: 2_000_000}, repetitions=3, copies=3, micro_batches=40, seconds=40)
 QUICK = Scale(rows={100: 800_000, 1000: 100_000}, repetitions=1, copies=1, micro_batches=3, seconds=6)
 PACKAGES = ("pyspark", "pyarrow", "penstock", "penstock-kafka", "confluent-kafka")
 CASES: tuple[Callable[[Bench], list[Measurement]], ...] = (

@@ -1,6 +1,6 @@
-"""A data source in Python that does nothing: it yields one Arrow batch over and over.
+"""A data source in Python that does nothing: it yields one Arrow batch over and over, and drops what is written to it.
 
-How fast Spark takes those is the most that any source in Python can reach.
+How fast Spark takes and gives those is the most that any source or sink in Python can reach.
 """
 
 from __future__ import annotations
@@ -12,10 +12,18 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
-__all__ = ["bound_frame", "register_bound"]
+__all__ = ["BOUND_FORMAT", "bound_frame", "register_bound"]
+
+BOUND_FORMAT = "bench.bound"
 
 
 class _Share(InputPartition):
@@ -44,13 +52,21 @@ class _Reader(DataSourceReader):
             left -= batch.num_rows
 
 
-class RepeatedBatch(DataSource):
-    """Options: ``file`` (one Arrow batch), ``rows``, ``tasks``."""
+class _Writer(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Takes everything."""
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
+
+
+class Nothing(DataSource):
+    """Options for reading: ``file`` (one Arrow batch), ``rows``, ``tasks``."""
 
     @classmethod
     def name(cls) -> str:
         """What goes into ``.format(...)``."""
-        return "bench.bound"
+        return BOUND_FORMAT
 
     def schema(self) -> StructType:
         """That of the batch."""
@@ -62,6 +78,10 @@ class RepeatedBatch(DataSource):
         """Batch reading."""
         return _Reader(self.options["file"], int(self.options["rows"]), int(self.options["tasks"]))
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Batch writing."""
+        return _Writer()
+
 
 def _load(path: str) -> pa.RecordBatch:
     with pa.OSFile(path) as file:
@@ -71,7 +91,7 @@ def _load(path: str) -> pa.RecordBatch:
 def register_bound(spark: SparkSession) -> None:
     """Workers don't find this file by its name: it travels by value."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    spark.dataSource.register(RepeatedBatch)
+    spark.dataSource.register(Nothing)
 
 
 def bound_frame(spark: SparkSession, path: str, batch: pa.RecordBatch, *, rows: int, tasks: int) -> DataFrame:
@@ -79,4 +99,4 @@ def bound_frame(spark: SparkSession, path: str, batch: pa.RecordBatch, *, rows: 
     with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
     options: Mapping[str, Any] = {"file": path, "rows": rows, "tasks": tasks}
-    return spark.read.format(RepeatedBatch.name()).options(**options).load()
+    return spark.read.format(BOUND_FORMAT).options(**options).load()

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from kafka_setup import FORMATS, Bench, Shape
+from kafka_throughput import BOUND, bound_of_reading, bound_rate, share_of_bound
 from measuring import OURS, THEIRS, Measurement
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -67,11 +68,15 @@ def copy(bench: Bench) -> list[Measurement]:
             _copy(bench, name, small, 100_000)
     with bench.filled_topic(SHAPE) as source:
         runs = {name: partial(lambda name: rows / _copy(bench, name, source, rows)[0], name) for name in SINKS}
+        runs[BOUND] = partial(bound_rate, bound_of_reading(bench, source, SHAPE).select("key", "value"), rows)
         values = bench.alternate(runs, bench.scale.copies)
-    return [
+    found = [
         _beside_spark(f"copy {SHAPE}, at least once", "rows/s", "more", values, OURS),
         _beside_spark(f"copy {SHAPE}, exactly once", "rows/s", "more", values, EXACTLY_ONCE),
     ]
+    for one, name in zip(found, (OURS, EXACTLY_ONCE), strict=True):
+        one.note = "; ".join(filter(None, [one.note, share_of_bound(values[name], values[BOUND])]))
+    return found
 
 
 def _beside_spark(what: str, unit: str, better: str, values: dict[str, list[float]], ours: str) -> Measurement:

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 
-from kafka_bound import bound_frame
+from kafka_bound import BOUND_FORMAT, bound_frame
 from kafka_setup import Bench, Shape, seconds_of
 from measuring import OURS, THEIRS, Measurement
 from pyspark.sql import DataFrame
 
+from penstock_kafka.client import MAX_BATCH_BYTES, MAX_BATCH_ROWS
+
 PYTHON, BOUND = "penstock, client=python", "bound"
 #: The shape that extra questions are asked for.
 PLAIN = Shape(100, headers=False, partitions=4)
-#: As ours: what the client hands over at once.
-_BATCH_ROWS = 50_000
 _TASKS = 2
 _WARM_UP_ROWS = 100_000
 
@@ -41,8 +41,7 @@ def read(bench: Bench) -> list[Measurement]:
             expected = _checksum(bench.records(shape), shape)
             for side, frame in frames.items():
                 _check(side, _checksum(frame, shape), expected)
-            if shape == PLAIN:
-                frames[BOUND] = _bound(bench, topic, shape)
+            frames[BOUND] = bound_of_reading(bench, topic, shape)
             runs = {side: partial(_read_rate, frame, bench.rows(shape)) for side, frame in frames.items()}
             found += _read_measurements(shape, bench.alternate(runs, bench.scale.repetitions))
     return found
@@ -65,28 +64,30 @@ def _check(side: str, found: tuple[int, ...], expected: tuple[int, ...]) -> None
         raise RuntimeError(f"{side}: count and checksums are {found} instead of {expected}")
 
 
-def _bound(bench: Bench, topic: str, shape: Shape) -> DataFrame:
-    each = _BATCH_ROWS // shape.partitions
+def bound_of_reading(bench: Bench, topic: str, shape: Shape) -> DataFrame:
+    """As many rows, out of nothing: batches like those that our client hands over of ``topic``."""
+    each = min(MAX_BATCH_ROWS, MAX_BATCH_BYTES // shape.value_bytes) // shape.partitions
     ends = json.dumps({topic: {str(partition): each for partition in range(shape.partitions)}})
-    batch = bench.read(OURS, topic, endingOffsets=ends).toArrow().combine_chunks().to_batches()[0]
-    return bound_frame(bench.spark, str(bench.folder / "bound.arrow"), batch, rows=bench.rows(shape), tasks=_TASKS)
+    headers = str(shape.headers).lower()
+    rows = bench.read(OURS, topic, endingOffsets=ends, includeHeaders=headers).toArrow()
+    (batch,) = rows.combine_chunks().to_batches()
+    tasks = min(shape.partitions, _TASKS)
+    return bound_frame(bench.spark, str(bench.folder / "bound.arrow"), batch, rows=bench.rows(shape), tasks=tasks)
 
 
 def _read_measurements(shape: Shape, values: dict[str, list[float]]) -> list[Measurement]:
     both = {side: values[side] for side in (OURS, THEIRS)}
-    found = [Measurement(f"read {shape}", "rows/s", "more", both)]
+    found = [Measurement(f"read {shape}", "rows/s", "more", both, share_of_bound(values[OURS], values[BOUND]))]
     if PYTHON in values:
         fallback = {OURS: values[PYTHON], THEIRS: values[THEIRS]}
         found.append(Measurement(f"read {shape}, client=python", "rows/s", "more", fallback, "the fallback"))
-    if BOUND in values:
-        bound = Measurement(f"the bound for read {shape}", "rows/s", "more", {OURS: values[BOUND]})
-        share = 100 * statistics.median(values[OURS]) / statistics.median(values[BOUND])
-        bound.note = (
-            f"a source in Python that yields one batch of {_BATCH_ROWS:,} rows over and over, {_TASKS} tasks; reading "
-            f"reaches {share:.0f} % of it"
-        )
-        found.append(bound)
     return found
+
+
+def share_of_bound(ours: list[float], bound: list[float]) -> str:
+    """A note."""
+    most = statistics.median(bound)
+    return f"{100 * statistics.median(ours) / most:.0f} % of the bound, {most:,.0f}"
 
 
 def write(bench: Bench) -> list[Measurement]:
@@ -103,16 +104,23 @@ def write(bench: Bench) -> list[Measurement]:
         runs: dict[str, Callable[[], float]] = {
             side: partial(_write_rate, bench, shape, frame, rows, side) for side in (OURS, THEIRS)
         }
+        runs[BOUND] = partial(bound_rate, frame, rows)
         if shape == PLAIN:
             runs[PYTHON] = partial(_write_rate, bench, shape, frame, rows, OURS, client="python")
         values = bench.alternate(runs, bench.scale.repetitions)
-        note = f"the rows themselves, from Parquet, come at {alone:,.0f} rows/s"
+        share = share_of_bound(values[OURS], values[BOUND])
+        note = f"{share}; the rows themselves, from Parquet, come at {alone:,.0f} rows/s"
         both = {side: values[side] for side in (OURS, THEIRS)}
         found.append(Measurement(f"write {shape}", "rows/s", "more", both, note))
         if PYTHON in values:
             fallback = {OURS: values[PYTHON], THEIRS: values[THEIRS]}
             found.append(Measurement(f"write {shape}, client=python", "rows/s", "more", fallback, "the fallback"))
     return found
+
+
+def bound_rate(frame: DataFrame, rows: int) -> float:
+    """Rows per second into nothing."""
+    return rows / seconds_of(frame.write.format(BOUND_FORMAT).mode("append").save)
 
 
 def _write_rate(bench: Bench, shape: Shape, frame: DataFrame, rows: int, side: str, **options: str) -> float:
