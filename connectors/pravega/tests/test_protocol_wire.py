@@ -50,7 +50,7 @@ UNSUPPORTED = message(57, NUMBER, text("readSegment"), text(""))
 
 class Peer:
     """A segment store of one's own. ``script`` answers each message: bytes to send back, those in a tuple
-    with hanging up behind them, or None to hang up at once."""
+    with hanging up behind them, None to hang up at once, or a function of the connection that gives one of these."""
 
     def __init__(self, script):
         self.script = script
@@ -77,6 +77,7 @@ class Peer:
                     continue
                 self.received.append((kind, payload))
                 answer = self.script(kind, payload, self)
+                answer = answer(connection) if callable(answer) else answer
                 if isinstance(answer, tuple):
                     connection.sendall(answer[0])
                 if answer is None or isinstance(answer, tuple):
@@ -340,6 +341,24 @@ def test_a_sealed_segment_says_what_is_not_there(peer):
     with pytest.raises(SegmentSealed):
         append_all(appender, BLOCKS)
     assert bytes(appender.unacknowledged()[0].data) == bytes(block(*BLOCKS[2]))
+
+
+def sealed_unless_more_comes(connection):
+    """As Pravega: it hangs up on a block behind one that was refused, and the refusal is lost with the connection."""
+    connection.settimeout(0.3)
+    with contextlib.suppress(TimeoutError):
+        connection.recv(1, socket.MSG_PEEK)
+        return None
+    return SEALED
+
+
+def test_a_refusal_that_is_lost_is_asked_for_again(peer):
+    segment = Segment(fail_at=range(3, 1000), answer=sealed_unless_more_comes, drop=True)
+    appender = SegmentAppender(OneStore(peer(segment).address), "s/t", 0, NAME)
+    with pytest.raises(SegmentSealed):
+        append_all(appender, BLOCKS * 3)
+    left = [bytes(one.data) for one in appender.unacknowledged()]
+    assert left and left == [bytes(block(*events)) for events in (BLOCKS * 3)[2 : 2 + len(left)]]
 
 
 @pytest.mark.parametrize(("answer", "error"), [(NO_SUCH_SEGMENT, NoSuchSegment), (None, RetriableError)])

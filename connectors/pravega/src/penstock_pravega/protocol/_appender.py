@@ -107,12 +107,23 @@ class SegmentAppender:
             payload.text()
             payload.raw(16)
             self._acknowledged(payload.take("q"))  # below zero: nothing of this writer yet
-            for block in self._under_way:
-                self._send(connection, block)
+            self._send_again(connection)
         except BaseException:
             connection.close()
             raise
         self._connection = connection
+
+    def _send_again(self, connection: Connection) -> None:
+        """The first block alone, then the others.
+
+        A segment store that refuses a block (the segment was sealed) hangs up on the one behind it, and whoever is
+        still sending does not get to read the refusal.
+        """
+        blocks = list(self._under_way)
+        for block in blocks:
+            self._send(connection, block)
+            while len(blocks) > 1 and self._under_way and self._under_way[0] is blocks[0]:
+                self._receive(connection)
 
     def _send(self, connection: Connection, block: Block) -> None:
         connection.send(append_block(next_request(), self._writer, block.events, block.last, block.data))
