@@ -65,9 +65,23 @@ def test_only_the_adapter_and_the_command_know_pyspark():
 
 def test_connectors_load_without_pyspark():
     code = (
-        "import sys; sys.modules['pyspark'] = None\n"
+        "import importlib, sys; sys.modules['pyspark'] = None\n"
         "from penstock.plugins import installed_connectors\n"
-        "loaded = [c.load() for c in installed_connectors()]\n"
+        "loaded = [type(c.load()).__module__.partition('.')[0] for c in installed_connectors()]\n"
         "assert loaded, 'no connector is installed'\n"
+        "for package in loaded:\n"
+        "    for side in ('source', 'sink'):\n"
+        "        if importlib.util.find_spec(f'{package}.{side}'): importlib.import_module(f'{package}.{side}')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_reads_loads_nothing_that_writes():
+    """A query starts processes that only read, and waits for them."""
+    code = (
+        "import sys\n"
+        "import penstock.spark._data_source\n"
+        "unneeded = {'penstock.sink', 'penstock.finishing', 'penstock.dev', 'penstock.enrichment'} & set(sys.modules)\n"
+        "assert not unneeded, unneeded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -23,11 +23,11 @@ from packaging.utils import canonicalize_name
 from penstock._version import __version__
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues, nearest_hint
-from penstock.sink import Sink
-from penstock.source import Source
 
 if TYPE_CHECKING:
     from penstock.dev import DevServer
+    from penstock.sink import Sink
+    from penstock.source import Source
 
 __all__ = [
     "ADMISSION_CONTROL",

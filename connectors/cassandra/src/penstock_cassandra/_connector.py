@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.dev import DevServer
 from penstock.options import OptionSet, OptionValues
 from penstock.plugins import (
     ADMISSION_CONTROL,
@@ -21,11 +20,12 @@ from penstock.plugins import (
     Capability,
     Connector,
 )
-from penstock.sink import Sink
-from penstock.source import Source
 from penstock_cassandra.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
-from penstock_cassandra.sink import create_sink
-from penstock_cassandra.source import CassandraSource
+
+if TYPE_CHECKING:
+    from penstock.dev import DevServer
+    from penstock.sink import Sink
+    from penstock.source import Source
 
 __all__ = ["CassandraConnector"]
 
@@ -52,10 +52,14 @@ class CassandraConnector(Connector):
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
         """A table or a query."""
+        from penstock_cassandra.source import CassandraSource
+
         return CassandraSource(SourceOptions.from_values(options))
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
         """A sink of the chosen delivery."""
+        from penstock_cassandra.sink import create_sink
+
         return create_sink(SinkOptions.from_values(options), schema)
 
     def dev_server(self) -> DevServer | None:

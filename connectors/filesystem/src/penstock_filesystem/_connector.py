@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -20,10 +20,12 @@ from penstock.plugins import (
     Capability,
     Connector,
 )
-from penstock.sink import TwoPhaseCommitSink
-from penstock.source import Source
 from penstock_filesystem.sink import SINK_OPTIONS, FileSink
 from penstock_filesystem.source import SOURCE_OPTIONS, FileSource
+
+if TYPE_CHECKING:
+    from penstock.sink import TwoPhaseCommitSink
+    from penstock.source import Source
 
 __all__ = ["FileSystemConnector"]
 

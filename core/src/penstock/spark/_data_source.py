@@ -20,11 +20,9 @@ from pyspark.sql.types import StructType
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
 from penstock.plugins import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, Connector, find_connector
-from penstock.sink import TwoPhaseCommitSink
 from penstock.source import Source
 from penstock.spark._garbage import begin_use
 from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
-from penstock.spark._write import AtLeastOnceWriter, BatchWriter, StreamWriter
 
 __all__ = ["PenstockDataSource", "data_source_of"]
 
@@ -103,6 +101,10 @@ class PenstockDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Batch writing."""
+        # Every query starts processes of its own; those that only read need nothing of this.
+        from penstock.sink import TwoPhaseCommitSink
+        from penstock.spark._write import AtLeastOnceWriter, BatchWriter
+
         connector = self._connector(BATCH_WRITE)
         if overwrite:
             raise BadConfigurationError(f"{self.name()} can't overwrite: use .mode('append'), or an empty target")
@@ -115,6 +117,9 @@ class PenstockDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Stream writing."""
+        from penstock.sink import TwoPhaseCommitSink
+        from penstock.spark._write import AtLeastOnceWriter, StreamWriter
+
         connector = self._connector(STREAM_WRITE)
         arrow = _arrow_schema(schema)
         options = self._parse(connector.sink_options, "sink")
