@@ -133,7 +133,7 @@ class RangeConsumer(ABC):
 
     Used by one thread at a time, but for :meth:`wake_up`. Never joins a consumer group, never commits offsets. Memory
     is bounded by the client's queue (``queued.max.messages.kbytes``, 16 MiB unless set), an answer of each broker, and
-    what one poll hands over (``max_rows`` records, or fewer of about 2.5 MiB together).
+    what one poll hands over (``max_rows`` records, or fewer of about 1.75 MiB together).
     """
 
     @abstractmethod
