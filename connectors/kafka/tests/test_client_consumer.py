@@ -234,7 +234,7 @@ def test_large_records_and_batches_cut_by_bytes(kafka, implementation):
             finished = fetched.finished
     consumer.close()
     assert found == values + [b"y" * 100_000] * 150
-    # 2.5 MiB and the record that went over it (or, in Python, the few that were taken together with it).
+    # 1.75 MiB and the record that went over it (or, in Python, the few that were taken together with it).
     assert max(sizes) <= (20 << 20) and len(sizes) >= 2
 
 
