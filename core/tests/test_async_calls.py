@@ -20,16 +20,22 @@ RETURNS = pa.schema([("square", pa.int64())])
 
 @pytest.fixture
 def enrich():
-    """``enrich(function, batches, **settings)``: all that comes out, as rows."""
+    """``enrich(function, batches, **settings)``: all rows that come out; ``see`` gets the last of each batch."""
 
-    def run(function, batches, *, returns=RETURNS, token=None, **settings):
+    def run(function, batches, *, returns=RETURNS, token=None, see=lambda row: None, **settings):
         made = CallSettings(**settings)
         spec = AsyncSpec(token or str(time.time_ns()), as_function(function, made.capacity), ("n",), returns, made)
-        enricher, done = Enricher(spec), []
+        enricher, rows = Enricher(spec), []
+
+        def take(done):
+            for batch in done:
+                rows.extend(batch.to_pylist())
+                see(rows[-1])
+
         for numbers in batches:
-            done += enricher.put(pa.record_batch({"n": pa.array(numbers, pa.int64()), "x": ["x"] * len(numbers)}))
-        done += enricher.finish()
-        return [row for batch in done for row in batch.to_pylist()]
+            take(enricher.put(pa.record_batch({"n": pa.array(numbers, pa.int64()), "x": ["x"] * len(numbers)})))
+        take(enricher.finish())
+        return rows
 
     return run
 
@@ -65,21 +71,22 @@ def test_every_row_gets_its_result(enrich, ordered):
 
 
 def test_a_slow_batch_holds_up_only_ordered_results(enrich):
-    released, order = threading.Event(), []
+    batches, called, seen = [[0], [1], [2], [3]], [], []
 
-    async def slow(row):
-        if row["n"] == 0:
-            while not released.is_set():
+    def slow_until(condition):
+        async def slow(row):
+            called.append(row["n"])
+            while row["n"] == 0 and not condition():
                 await asyncio.sleep(0.01)
-        order.append(row["n"])
-        if len(order) >= 3:
-            released.set()
-        return {"square": row["n"] ** 2}
+            return {"square": row["n"] ** 2}
 
-    assert [row["n"] for row in enrich(slow, [[0], [1], [2], [3]], ordered=False)][-1] != 3
-    released.clear()
-    order.clear()
-    assert [row["n"] for row in enrich(slow, [[0], [1], [2], [3]])] == [0, 1, 2, 3]
+        return slow
+
+    three_are_seen = slow_until(lambda: len(seen) == 3)
+    assert [row["n"] for row in enrich(three_are_seen, batches, ordered=False, see=seen.append)][-1] == 0
+    called.clear()
+    all_are_called = slow_until(lambda: len(called) == 4)
+    assert [row["n"] for row in enrich(all_are_called, batches)] == [0, 1, 2, 3]
 
 
 def test_memory_is_bounded_while_nothing_answers():

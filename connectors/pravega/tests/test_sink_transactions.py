@@ -281,13 +281,17 @@ def test_plain_delivery(pravega, new_query, delivery):
     assert Counter(found) == Counter(values(0, 4000)) and in_order(found)
 
 
-def test_plain_delivery_over_scalings(pravega, new_query):
+@pytest.mark.parametrize("connections", ["hold", "break"])
+def test_plain_delivery_over_scalings(pravega, new_query, connections):
     stream = pravega.create_stream(segments=2)
     query = new_query(stream=stream, delivery="at-least-once")
     writer = query.writer()
     for number in range(6):
         writer.write(rows(number * 1000, 1000))
         (pravega.split_all if number % 2 == 0 else pravega.merge_all)(stream)
+        if connections == "break":  # a writer that connects again may learn in the midst of a batch
+            for appender in writer._appender._appenders.values():
+                appender._connection.close()
         writer.write(rows(number * 1000 + 500_000, 500))
     writer.prepare_commit()
     writer.close()

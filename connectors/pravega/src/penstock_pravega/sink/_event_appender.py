@@ -58,10 +58,15 @@ class EventAppender:
 
     def append(self, events: pa.Array, keys: pa.Array | None) -> None:
         """Sends events (large_binary) with their keys. Returns before they are acknowledged."""
-        for segment, rows in self._router.route(keys, len(events)):
+        router = self._router
+        for segment, rows in router.route(keys, len(events)):
             chosen = events if rows is None else events.take(rows)
             chosen_keys = keys if keys is None or rows is None else keys.take(rows)
-            self._append_to(segment, chosen, chosen_keys)
+            if self._router is router:
+                self._append_to(segment, chosen, chosen_keys)
+            else:
+                # The stream was scaled meanwhile. What the next events of these keys go to must get these first.
+                self.append(chosen, chosen_keys)
 
     def _append_to(self, segment: int, events: pa.Array, keys: pa.Array | None) -> None:
         blocks = list(_blocks(events))
