@@ -23,7 +23,7 @@ import pyspark
 import pytest
 
 from environments import WheelHouse
-from kept import kept_for_directory
+from suite.kept import kept_for_directory
 
 HERE = Path(__file__).parent
 

@@ -7,19 +7,10 @@ import warnings
 from importlib.metadata import EntryPoint
 
 import pytest
-from pyspark.sql import SparkSession
 
 import penstock
 from penstock.plugins import InstalledConnector, installed_connectors
 from penstock.spark import _registration
-
-
-@pytest.fixture(scope="module")
-def spark():
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """An archive of the classes that Spark loads, so that its JVM starts in two thirds of the time. For tests.
 
-Prints the archive's path, made once for each pair of Spark and Java, and nothing where it can't be made. The JVM uses
-it with ``-XX:SharedArchiveFile`` (JEP 350), and does without it, silently, where classes or Java are others.
+It is made once for each pair of Spark and Java. The JVM uses it with ``-XX:SharedArchiveFile`` (JEP 350), and does
+without it, silently, where classes or Java are others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+__all__ = ["archive_options"]
+
 ROOT = Path(__file__).resolve().parents[1]
+#: Else the JVM says on the user's screen that it leaves some classes out.
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 #: A stream with a state store through a source and a sink in Python, and what comes before and after one.
 _WORK = """
@@ -51,14 +55,13 @@ def archive_path() -> Path:
     return ROOT / ".cache" / f"spark-classes-{digest}.jsa"
 
 
-def make(path: Path) -> None:
+def make(path: Path, options: str) -> None:
     """Runs Spark once."""
     path.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="penstock-classes-") as folder:
         made = Path(folder) / path.name
-        quiet = "-Xlog:disable -Xlog:all=error:stderr"
-        options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {quiet} -XX:ArchiveClassesAtExit={made}"
-        environment = {**os.environ, "SPARK_SUBMIT_OPTS": options}
+        options = " ".join([options, *_QUIET, f"-XX:ArchiveClassesAtExit={made}"])
+        environment = {**os.environ, "SPARK_SUBMIT_OPTS": options, "SPARK_LOCAL_IP": "127.0.0.1"}
         command = [sys.executable, "-c", _WORK, folder]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode == 0 and made.exists():
@@ -67,15 +70,12 @@ def make(path: Path) -> None:
             print(f"no archive of Spark's classes: {done.stderr[-500:]}", file=sys.stderr)
 
 
-def main() -> None:
-    """See the module."""
+def archive_options(options: str) -> list[str]:
+    """The JVM's options for using the archive, which is made if it is missing with a JVM that has ``options``; none
+    where it can't be made.
+    """
     path = archive_path()
     if not path.exists():
-        print("noting which classes Spark loads (once, a minute)", file=sys.stderr)
-        make(path)
-    if path.exists():
-        print(path)
-
-
-if __name__ == "__main__":
-    main()
+        print("test: noting which classes Spark loads (once, half a minute)", file=sys.stderr)
+        make(path, options)
+    return [f"-XX:SharedArchiveFile={path}", *_QUIET] if path.exists() else []

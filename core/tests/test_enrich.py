@@ -33,15 +33,6 @@ class Words(TableLookup):
         return pa.array(found, pa.list_(pa.struct(list(self.result_schema()))))
 
 
-@pytest.fixture(scope="module")
-def spark():
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    yield session
-    session.stop()
-
-
 @pytest.mark.spark
 def test_a_row_gets_all_that_is_found(spark):
     rows = spark.range(4).selectExpr("id as n", "struct(id as x) as `other.column`")

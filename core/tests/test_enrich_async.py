@@ -15,15 +15,6 @@ from penstock.errors import BadConfigurationError
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module")
-def spark():
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    yield session
-    session.stop()
-
-
 async def squared(row):
     await asyncio.sleep(0.001)
     return {"square": row["n"] ** 2, "tags": ["a", str(row["n"])]}

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from kept import kept_for_directory
 from penstock.dev import open_server
 from penstock_cassandra.client import ConnectionSettings, _client, shared_client
 from penstock_cassandra.dev import CassandraDevServer
+from suite.kept import kept_for_directory
 
 
 class Cassandra:
@@ -72,18 +72,3 @@ def running(folder):
 def cassandra(request, tmp_path_factory):
     """The server that is shared, with a keyspace of the directory's own."""
     return kept_for_directory(request, "cassandra", lambda: running(tmp_path_factory.mktemp("cassandra")))
-
-
-@pytest.fixture(scope="module")
-def spark():
-    from pyspark.sql import SparkSession
-
-    import penstock
-
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
-    session = builder.config("spark.sql.python.filterPushdown.enabled", "true").getOrCreate()
-    penstock.register(session)
-    yield session
-    session.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import date, datetime, timezone
 from decimal import Decimal
 
@@ -24,23 +23,6 @@ SCHEMA = pa.schema(
 )
 DDL = "id long, s string, d double, b boolean, t timestamp, day date, c decimal(12,3)"
 TEXTS = ['q"x\\y', "a,b;c\t'é€😀", "\\", '\\"', "a\\,", '"', " lead ", "#c", "-", None, "x\\", '""', "\x01 {}"]
-
-
-@pytest.fixture(scope="module")
-def spark():
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 def rows():

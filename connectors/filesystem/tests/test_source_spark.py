@@ -47,19 +47,6 @@ JSON_SCHEMA = (
 )
 
 
-@pytest.fixture(scope="module")
-def spark():
-    import os
-
-    from pyspark.sql import SparkSession
-
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    yield session
-    session.stop()
-
-
 def plain(rows):
     """Comparable: NaN equals itself, Row and dict look the same, whatever the local zone."""
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from kept import kept_for_directory
 from penstock.dev import LocalServer, open_server
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
@@ -22,6 +18,7 @@ from penstock.spark._coordinator import Coordinator
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 from penstock_kafka.options import SOURCE_OPTIONS
 from penstock_kafka.source import KafkaSource
+from suite.kept import kept_for_directory
 
 
 @pytest.fixture(scope="module")
@@ -94,44 +91,3 @@ class SourceHarness:
 def kafka_source(kafka):
     """``kafka_source(subscribe=topic, …)``: a :class:`SourceHarness` on the shared broker, or on ``address``."""
     return lambda address=kafka.address, **options: SourceHarness(address, **options)
-
-
-def _spark_kafka_jars() -> list[str]:
-    path = Path(__file__).parents[3] / "benchmarks" / "spark_kafka_jars.py"
-    spec = importlib.util.spec_from_file_location("spark_kafka_jars", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.spark_kafka_jars()
-
-
-def _end_jvm() -> None:
-    """Jars are taken by a JVM when it starts: one that other tests have left running knows none."""
-    from pyspark import SparkContext
-
-    if SparkContext._active_spark_context is not None:
-        SparkContext._active_spark_context.stop()
-    gateway = SparkContext._gateway
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(60)
-        SparkContext._gateway = SparkContext._jvm = None
-
-
-@pytest.fixture(scope="module")
-def spark():
-    """A session with Spark's own Kafka connector beside ours."""
-    from pyspark.sql import SparkSession
-
-    import penstock
-
-    _end_jvm()
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
-    builder = builder.config("spark.sql.streaming.noDataProgressEventInterval", "1000")
-    session = builder.config("spark.jars", ",".join(_spark_kafka_jars())).getOrCreate()
-    penstock.register(session)
-    yield session
-    session.stop()
-    _end_jvm()

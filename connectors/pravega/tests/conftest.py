@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import uuid
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pytest
 
-from kept import kept_for_directory
 from penstock.dev import open_server
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
@@ -19,6 +17,7 @@ from penstock.spark._coordinator import Coordinator
 from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from penstock_pravega.options import SOURCE_OPTIONS
 from penstock_pravega.source import PravegaSource
+from suite.kept import kept_for_directory
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +81,3 @@ class SourceHarness:
 def pravega_source(pravega):
     """``pravega_source(stream=name, …)``: a :class:`SourceHarness` on the shared server."""
     return lambda **options: SourceHarness(pravega, **options)
-
-
-@pytest.fixture(scope="module")
-def spark():
-    from pyspark.sql import SparkSession
-
-    import penstock
-
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
-    session = builder.config("spark.sql.streaming.noDataProgressEventInterval", "1000").getOrCreate()
-    penstock.register(session)
-    yield session
-    session.stop()

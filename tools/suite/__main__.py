@@ -1,0 +1,46 @@
+"""Runs pytest as ``scripts/test`` says: what it needs in the environment, and in how many processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from spark_classes import archive_options  # noqa: E402
+
+#: Where one process is wanted: to look into a test, or because there are few of them.
+_ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "--trace", "-s", "--capture=no", "--tiers", "--collect-only", "--co")
+
+
+def environment() -> dict[str, str]:
+    """For pytest and what tests start: Spark on the loopback address, in the Python that runs us."""
+    variables = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
+    variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # Spark starts hundreds of times and never runs for long: one quick compiler, and an archive of its classes, leave
+    # a third of what its JVM takes.
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    variables["SPARK_SUBMIT_OPTS"] = " ".join([options, *archive_options(options)])
+    return os.environ | variables
+
+
+def processes(arguments: Sequence[str]) -> list[str]:
+    """Two processes, unless the arguments name files, or ask for something that only one can do."""
+    named = [argument for argument in arguments if ".py" in argument]
+    if named or any(argument.partition("=")[0] in _ONE_PROCESS for argument in arguments):
+        return []
+    return ["-n", "2", "--dist", "loadscope"]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Becomes pytest."""
+    command = [sys.executable, "-m", "pytest", *processes(arguments), *arguments]
+    os.chdir(ROOT)
+    os.execve(sys.executable, command, environment())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,63 @@
+"""One Spark session for all tests of a process: a JVM, a context and its Python workers take seconds to come up.
+
+Tests keep their data apart by name, and undo what they change in the session. Those that need another master, or
+other settings of the context, start a driver as a process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+__all__ = ["penstock_spark", "spark"]
+
+_JARS = Path(__file__).resolve().parents[2] / "benchmarks" / "spark_kafka_jars.py"
+#: The directory whose tests compare with Spark's own Kafka connector. A JVM takes jars when it starts, or never.
+_NEEDS_JARS = "connectors/kafka/"
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The session: two cores, tasks that fail are run again, all connectors registered."""
+    from pyspark.sql import SparkSession
+
+    import penstock
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.streaming.noDataProgressEventInterval": "1000",
+    }
+    if any(item.nodeid.startswith(_NEEDS_JARS) for item in request.session.items):
+        settings["spark.jars"] = ",".join(_load(_JARS).spark_kafka_jars())
+    builder = SparkSession.builder.master("local[2,4]").appName("penstock tests").config(map=settings)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    penstock.register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def penstock_spark(spark: Any) -> Any:
+    """The kit's session, which authors get from the kit's own plugin."""
+    return spark
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
