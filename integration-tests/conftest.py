@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pyspark
@@ -28,10 +30,15 @@ from suite.kept import kept_for_directory
 HERE = Path(__file__).parent
 
 
+#: Batches here have few rows, for which compiling code takes longer than interpreting the plan.
+WITHOUT_COMPILING = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+
+
 class Driver:
     """One Spark driver in a process group of its own, running ``jobs/<name>.py`` with ``key=value`` arguments.
 
-    ``fault`` (see ``faults/sitecustomize.py``) ends or stops it, or with ``scope="worker"`` a task, at a chosen call.
+    A ``fault`` (see ``faults/sitecustomize.py``; several with ``;``) ends or stops it, or with ``scope="worker"`` a
+    task, at a chosen call.
     """
 
     def __init__(
@@ -39,16 +46,25 @@ class Driver:
     ) -> None:
         self.folder = folder
         self.fault = fault
-        self.counter = folder / f"fault-{time.time_ns()}"
+        self._stops = action == "stop"
+        counter = folder / f"fault-{time.time_ns()}"
         self.log = folder / f"driver-{time.time_ns()}.log"
+        self.hits: list[tuple[int, int]] = []
+        """Number of the fault point and process id, of each that was hit and is known of."""
+        self._pipe = -1
+        if fault:
+            os.mkfifo(f"{counter}.hit")
+            # Open for writing as well: nobody who writes a line into it waits for us.
+            self._pipe = os.open(f"{counter}.hit", os.O_RDWR | os.O_NONBLOCK)
         environment = dict(
             os.environ,
             SPARK_LOCAL_IP="127.0.0.1",
+            SPARK_SUBMIT_OPTS=f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {WITHOUT_COMPILING}",
             PYSPARK_PYTHON=sys.executable,
             PYSPARK_DRIVER_PYTHON=sys.executable,
             PYTHONPATH=str(HERE / "faults"),
             FAULT_POINT=fault,
-            FAULT_COUNTER=str(self.counter),
+            FAULT_COUNTER=str(counter),
             FAULT_SCOPE=scope,
             FAULT_ACTION=action,
         )
@@ -67,33 +83,58 @@ class Driver:
             raise AssertionError(f"the driver did not end in {timeout} s:\n{self.tail()}") from None
 
     def kill(self) -> None:
-        """SIGKILL to driver and JVM."""
+        """SIGKILL to driver and JVM, and first to what a fault point has stopped: the end of its parent would wake it
+        up.
+        """
+        for _, pid in self._look() if self._stops else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
 
+    def close(self) -> None:
+        """Kills it, if it runs, and lets go of the pipe."""
+        if self.process.poll() is None:
+            self.kill()
+        if self.fault:
+            os.close(self._pipe)
+
+    def _look(self) -> list[tuple[int, int]]:
+        with contextlib.suppress(BlockingIOError):
+            while self.fault and (lines := os.read(self._pipe, 1 << 16).decode()):
+                self.hits += [(int(number), int(pid)) for number, pid in map(str.split, lines.splitlines())]
+        return self.hits
+
     def was_hit(self) -> bool:
-        """Whether the fault point was reached."""
-        return Path(f"{self.counter}.hit").exists()
+        """Whether all fault points were reached."""
+        return {number for number, _ in self._look()} == set(range(len(self.fault.split(";"))))
 
     def wait_for_kill(self) -> None:
         """Waits for the end, to which the fault point has to have brought it."""
         self.wait()
         assert self.was_hit(), f"the run never came to {self.fault}:\n{self.tail()}"
 
-    def wait_for_hit(self, timeout: float = 240) -> int:
-        """Waits for the fault point; gives the id of the process that reached it."""
+    def wait_for_hits(self, number: int = 1, timeout: float = 240) -> None:
+        """Returns when so many processes have reached fault points."""
         deadline = time.monotonic() + timeout
-        while not self.was_hit():
-            assert time.monotonic() < deadline and self.process.poll() is None, self.tail()
-            time.sleep(0.05)
-        time.sleep(0.2)
-        return int(Path(f"{self.counter}.hit").read_text())
+        end = os.pidfd_open(self.process.pid)
+        try:
+            while len(self._look()) < number:
+                ready, _, _ = select.select([self._pipe, end], [], [], max(0.0, deadline - time.monotonic()))
+                assert self._pipe in ready, f"only {len(self.hits)} of {number} hits\n{self.tail()}"
+        finally:
+            os.close(end)
 
-    def resume(self, worker: int) -> None:
-        """Lets a stopped driver go on."""
+    def stop(self) -> None:
+        """SIGSTOP to driver and JVM."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a stopped driver go on, and what fault points have stopped."""
         os.killpg(self.process.pid, signal.SIGCONT)
-        os.kill(worker, signal.SIGCONT)
+        for _, pid in self._look():
+            os.kill(pid, signal.SIGCONT)
 
     def tail(self, lines: int = 40) -> str:
         """The end of the driver's output."""
@@ -110,8 +151,7 @@ def driver(tmp_path: Path) -> Callable[..., Driver]:
 
     yield start
     for one in started:
-        if one.process.poll() is None:
-            one.kill()
+        one.close()
 
 
 def finished_rows(directory: Path, column: str = "id") -> Counter:
@@ -168,22 +208,32 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> WheelHouse:
     return WheelHouse(tmp_path_factory.mktemp("wheels"))
 
 
-class S3:
-    """A real S3 server process with one bucket."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.endpoint = f"http://127.0.0.1:{port}"
-        self.bucket = "penstock-test"
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        with open(folder / "s3.log", "wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+@contextlib.contextmanager
+def running_s3(folder: Path) -> Iterator[str]:
+    """A real S3 server process; its endpoint."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with open(folder / "s3.log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
         deadline = time.monotonic() + 60
         while socket.socket().connect_ex(("127.0.0.1", port)):
-            assert self.process.poll() is None and time.monotonic() < deadline, (folder / "s3.log").read_text()
-            time.sleep(0.1)
+            assert process.poll() is None and time.monotonic() < deadline, (folder / "s3.log").read_text()
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+class S3:
+    """A bucket of its own."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.bucket = f"penstock-test-{uuid.uuid4().hex[:8]}"
         self.client.create_bucket(Bucket=self.bucket)
 
     @property
@@ -196,27 +246,32 @@ class S3:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
         return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
 
-    def rows(self, column: str = "id") -> Counter:
-        """How often each value stands in the visible Parquet objects."""
-        rows: Counter = Counter()
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """What is in the visible Parquet objects."""
         for key in self.keys():
             if key.endswith(".parquet") and "/." not in f"/{key}":
                 body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-                rows.update(pq.read_table(io.BytesIO(body), columns=[column]).column(0).to_pylist())
-        return rows
+                yield pq.read_table(io.BytesIO(body), columns=columns)
+
+    def rows(self, column: str = "id") -> Counter:
+        """How often each value stands in them."""
+        return Counter(value for table in self.tables([column]) for value in table.column(0).to_pylist())
 
     def open_uploads(self) -> list[str]:
         return [u["Key"] for u in self.client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])]
 
 
+@pytest.fixture(scope="module")
+def s3_endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("s3")
+    return kept_for_directory(request, "s3", lambda: running_s3(folder))
+
+
 @pytest.fixture
-def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3:
+def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> S3:
     for name, value in {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "REGION": "us-east-1"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    server = S3(tmp_path)
-    yield server
-    server.process.kill()
-    server.process.wait()
+    return S3(s3_endpoint)
 
 
 class Cluster:
@@ -240,11 +295,17 @@ class Cluster:
         deadline = time.monotonic() + 90
         while self._log().count("Successfully registered with master") < 2:
             assert time.monotonic() < deadline, self._log()[-3000:]
-            time.sleep(0.2)
+            time.sleep(0.05)
 
     def _start(self, role: str, *arguments: str) -> None:
         home = Path(pyspark.__file__).parent
-        environment = dict(os.environ, SPARK_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+        environment = dict(
+            os.environ,
+            SPARK_HOME=str(home),
+            SPARK_LOCAL_IP="127.0.0.1",
+            PYSPARK_PYTHON=sys.executable,
+            SPARK_DAEMON_JAVA_OPTS=os.environ.get("SPARK_SUBMIT_OPTS", ""),
+        )
         command = [
             str(home / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{role}",
@@ -272,14 +333,16 @@ class Cluster:
 
     def kill_executors(self, run: Driver, commits: Path, times: int = 2) -> None:
         """SIGKILL to an executor, so many times while ``run`` goes on, each some batches after the one before."""
-        deadline, killed = time.monotonic() + 200, 0
-        while killed < times:
+        for number in range(times):
+            self.kill_executor(run, lambda more=2 * number: len(list(commits.glob("[0-9]*"))) > more)
+
+    def kill_executor(self, run: Driver, is_time: Callable[[], bool]) -> None:
+        """SIGKILL to an executor while ``run`` goes on, as soon as it is time and there is one."""
+        deadline = time.monotonic() + 200
+        while not (is_time() and (victims := self.executors())):
             assert time.monotonic() < deadline and run.process.poll() is None, run.tail()
-            if len(list(commits.glob("[0-9]*"))) > 2 * killed and (victims := self.executors()):
-                time.sleep(0.15)
-                os.kill(victims[0], signal.SIGKILL)
-                killed += 1
-            time.sleep(0.05)
+            time.sleep(0.02)
+        os.kill(victims[0], signal.SIGKILL)
 
     def stop(self) -> None:
         for process in self.processes:
@@ -288,23 +351,57 @@ class Cluster:
             process.wait()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    started = Cluster(tmp_path_factory.mktemp("cluster"))
-    yield started
-    started.stop()
+@contextlib.contextmanager
+def running_cluster(folder: Path) -> Iterator[Cluster]:
+    started = Cluster(folder)
+    try:
+        yield started
+    finally:
+        started.stop()
 
 
 @pytest.fixture(scope="module")
-def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A broker for every test here: the one of ``PENSTOCK_KAFKA_ADDRESS``, or one of our own."""
-    from penstock_kafka.dev import KafkaToolbox, kafka_server
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """For every test here: executors are an application's own, so that one may be killed."""
+    folder = tmp_path_factory.mktemp("cluster")
+    return kept_for_directory(request, "cluster", lambda: running_cluster(folder))
 
-    if given := os.environ.get("PENSTOCK_KAFKA_ADDRESS"):
-        return KafkaToolbox(given)
+
+@pytest.fixture(scope="module")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A broker of our own, which may be killed by a test that starts it again. It ends transactions that are too old at
+    once."""
+    from penstock_kafka.dev import kafka_server
+
     folder = tmp_path_factory.mktemp("kafka")
-    server = kept_for_directory(request, "kafka", lambda: kafka_server(folder, quick_start=True))
-    return KafkaToolbox(server.address)
+    properties = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    return kept_for_directory(request, "kafka", lambda: kafka_server(folder, properties, quick_start=True))
+
+
+@pytest.fixture(scope="module")
+def kafka(request: pytest.FixtureRequest) -> Any:
+    """A broker for every test here: the one of ``PENSTOCK_KAFKA_ADDRESS``, or one of our own."""
+    from penstock_kafka.dev import KafkaToolbox
+
+    return KafkaToolbox(os.environ.get("PENSTOCK_KAFKA_ADDRESS") or request.getfixturevalue("broker").address)
+
+
+@contextlib.contextmanager
+def running_pravega(folder: Path) -> Iterator[Any]:
+    from penstock.dev import open_server
+    from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
+
+    with open_server(PravegaDevServer(quick_start=True), folder) as address:
+        toolbox = PravegaToolbox(address, f"killed-{uuid.uuid4().hex[:8]}")
+        yield toolbox
+        toolbox.close()
+
+
+@pytest.fixture(scope="module")
+def pravega(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The server of ``PENSTOCK_PRAVEGA_ADDRESS``, or one of our own, with a scope for every test here."""
+    folder = tmp_path_factory.mktemp("pravega")
+    return kept_for_directory(request, "pravega", lambda: running_pravega(folder))
 
 
 class Cassandra:
@@ -370,7 +467,9 @@ class Watcher:
         self.seen: Counter = Counter()
         self.when: dict[str, float] = {}
         self.disorder: list[str] = []
+        self._brokers, self._topic = brokers, topic
         self._last: dict[tuple[int, str], int] = {}
+        self._more = threading.Condition()
         self._ended = threading.Event()
         settings = {
             "bootstrap.servers": brokers,
@@ -387,9 +486,12 @@ class Watcher:
 
     def _watch(self) -> None:
         while not self._ended.is_set():
-            for message in self._consumer.consume(10_000, 0.02):
-                if message.error() is None:
-                    self._note(message.partition(), message.value().decode())
+            messages = [one for one in self._consumer.consume(10_000, 0.02) if one.error() is None]
+            if messages:
+                with self._more:
+                    for message in messages:
+                        self._note(message.partition(), message.value().decode())
+                    self._more.notify_all()
 
     def _note(self, partition: int, value: str) -> None:
         self.seen[value] += 1
@@ -399,16 +501,17 @@ class Watcher:
             self.disorder.append(value)
         self._last[partition, key] = int(number)
 
-    def wait_for(self, values: int, timeout: float = 180) -> None:
-        """Returns when so many different values were seen, or at the time-out."""
-        deadline = time.monotonic() + timeout
-        while len(self.seen) < values and time.monotonic() < deadline:
-            time.sleep(0.05)
+    def wait_for(self, records: int, timeout: float = 180) -> None:
+        """Returns when so many records were seen, or at the time-out."""
+        with self._more:
+            self._more.wait_for(lambda: self.seen.total() >= records, timeout)
 
     def check(self, expected: set[str], *, order: bool = True) -> None:
-        """Raises with what was lost, doubled, strange or out of order."""
+        """Raises with what was lost, doubled, strange or out of order, once all that is there was seen."""
+        from penstock_kafka.dev import KafkaToolbox
+
         self.wait_for(len(expected))
-        time.sleep(0.3)
+        self.wait_for(len(KafkaToolbox(self._brokers).read(self._topic)))
         lost, strange = sorted(expected - set(self.seen)), sorted(set(self.seen) - expected)
         doubled = sorted(value for value, count in self.seen.items() if count > 1)
         assert (len(lost), len(doubled), len(strange)) == (0, 0, 0), (

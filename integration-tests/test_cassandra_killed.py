@@ -6,7 +6,14 @@ from collections import Counter
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(1200),
+    pytest.mark.exhaustive(
+        "each step of each way to write and read, older rows that come late, executors; test_every_with_every.py has "
+        "one kill of each kind, connectors/cassandra/tests/test_sink.py the late rows"
+    ),
+]
 
 LOG, PROTOCOL = "penstock.sink.decision_log:DecisionLog", "penstock.sink.two_phase:TwoPhaseCommit"
 ROWS = "penstock_cassandra.sink._writing:RowWriter"
@@ -54,12 +61,12 @@ def test_a_driver_that_was_thought_dead_overwrites_nothing(driver, cassandra, cs
     table, expected = cassandra.table(UPSERTS), csv_files(4, 50)
     job = {**cassandra.job, "table": table, "columns": COLUMNS}
     first = driver("copy_cassandra", fault=f"{ROWS}.write:before:1", action="stop", **job)
-    worker = first.wait_for_hit()
+    first.wait_for_hits()
     expected = csv_files(4, 50, first=len(expected))
     second = driver("copy_cassandra", **job)
     assert second.wait() == 0, second.tail()
     check_upserts(cassandra, table, expected)
-    first.resume(worker)
+    first.resume()
     assert first.wait() != 0
     # It came to its decision, so its rows were written.
     assert "decided by another driver" in first.log.read_text()

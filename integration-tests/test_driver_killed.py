@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -35,6 +36,10 @@ POINTS = [
 ]
 
 
+WITNESS = "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
+
+
+@pytest.mark.exhaustive(f"every step of the protocol; {WITNESS}")
 @pytest.mark.spark
 @pytest.mark.timeout(2400)
 def test_driver_killed_at_every_step(driver, csv_files, tmp_path, rows_of, exactly_once):
@@ -53,16 +58,17 @@ def test_driver_killed_at_every_step(driver, csv_files, tmp_path, rows_of, exact
     assert not [p for p in left if int(p.parent.name) < next_batch], "something lingers"
 
 
+@pytest.mark.exhaustive(f"a driver that sleeps, with nothing else going on; {WITNESS}")
 @pytest.mark.spark
 def test_two_drivers_on_one_checkpoint(driver, csv_files, tmp_path, exactly_once):
     """The first sleeps before its decision, the second does the work, the first wakes up."""
     expected = csv_files(4, 50)
     first = driver("copy_files", fault=f"{LOG}.append:before:2", action="stop", bucketAssigner="basePath")
-    worker = first.wait_for_hit()
+    first.wait_for_hits()
     second = driver("copy_files", bucketAssigner="basePath")
     assert second.wait() == 0, second.tail()
     exactly_once(tmp_path / "out", expected)
-    first.resume(worker)
+    first.resume()
     assert first.wait() != 0
     assert "decided by another driver" in first.log.read_text()
     expected = csv_files(2, 50, first=len(expected))
@@ -71,6 +77,7 @@ def test_two_drivers_on_one_checkpoint(driver, csv_files, tmp_path, exactly_once
     exactly_once(tmp_path / "out", expected)
 
 
+@pytest.mark.exhaustive("other numbers of tasks after kills; the kit has them without Spark")
 @pytest.mark.spark
 def test_rescaling_over_kills(driver, csv_files, tmp_path, exactly_once):
     """Other numbers of tasks after each restart, one of them in the middle of a commit."""
@@ -91,34 +98,43 @@ def test_rescaling_over_kills(driver, csv_files, tmp_path, exactly_once):
 
 
 @pytest.mark.spark
-def test_checkpoint_location_is_required(driver, csv_files):
+def test_checkpoint_location_is_required(spark, csv_files, tmp_path):
+    """One that comes from the session's configuration a Python sink cannot see."""
     csv_files(1, 1)
-    run = driver("without_checkpoint")
-    assert run.wait() != 0
-    assert "needs .option('checkpointLocation', ...)" in run.log.read_text()
+    rows = spark.readStream.format("penstock.filesystem").schema("id long").option("format", "csv")
+    writer = rows.load(f"{tmp_path}/in").writeStream.format("penstock.filesystem").option("path", f"{tmp_path}/out")
+    spark.conf.set("spark.sql.streaming.checkpointLocation", f"{tmp_path}/ck")
+    try:
+        with pytest.raises(Exception, match=r"needs .option\('checkpointLocation', ...\)"):
+            writer.trigger(availableNow=True).start().awaitTermination()
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
 
 
 @pytest.mark.spark
-def test_idle_stream_publishes_by_inactivity(driver, csv_files, tmp_path, exactly_once):
-    """No batch runs any more, the query lives on, and its open part appears."""
-    import time
-
-    expected = csv_files(2, 50)
-    run = driver(
-        "copy_files",
-        mode="idle",
-        bucketAssigner="basePath",
-        inactivityInterval="1 second",
-        **{"spark.sql.streaming.noDataProgressEventInterval": "500"},
+def test_idle_stream_publishes_by_inactivity(spark, csv_files, tmp_path, exactly_once):
+    """No batch runs any more, the query lives on, and its open part appears; and so does what comes later."""
+    rows = spark.readStream.format("penstock.filesystem").schema("id long, at timestamp, note string")
+    rows = rows.option("format", "csv").option("header", True).option("maxFilesPerTrigger", 2).load(f"{tmp_path}/in")
+    writer = (
+        rows.writeStream.format("penstock.filesystem").option("format", "parquet").option("path", f"{tmp_path}/out")
     )
-    deadline = time.monotonic() + 90
-    while not list((tmp_path / "out").glob("*.parquet")):
-        assert time.monotonic() < deadline and run.process.poll() is None, run.tail()
-        time.sleep(0.2)
-    time.sleep(2)
-    run.kill()
-    run = driver("copy_files", bucketAssigner="basePath")
-    assert run.wait() == 0, run.tail()
+    writer = writer.option("bucketAssigner", "basePath").option("inactivityInterval", "1 second")
+    writer = writer.option("checkpointLocation", f"{tmp_path}/ck")
+    expected = csv_files(2, 50)
+    query = writer.trigger(processingTime="200 milliseconds").start()
+    try:
+        for parts in (1, 2):
+            deadline = time.monotonic() + 90
+            while len(list((tmp_path / "out").glob("*.parquet"))) < parts:
+                assert time.monotonic() < deadline and query.isActive, query.exception()
+                time.sleep(0.05)
+            exactly_once(tmp_path / "out", expected)
+            if parts == 1:
+                expected = csv_files(2, 50, first=len(expected))
+    finally:
+        query.stop()
+    writer.trigger(availableNow=True).start().awaitTermination()
     exactly_once(tmp_path / "out", expected)
     kinds = [json.loads(p.read_text())["kind"] for p in (tmp_path / "ck/penstock/decisions").glob("*.json")]
     assert "roll" in kinds

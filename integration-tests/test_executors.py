@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.exhaustive(
+    "by themselves, with larger data and two kills; "
+    "test_every_with_every.py::test_a_cluster_has_stragglers_and_loses_executors is the witness"
+)
+
 WRITER = "penstock_filesystem.sink._writer:FileWriter"
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(1200),
+    pytest.mark.exhaustive(
+        "by themselves, with larger data and two kills; "
+        "test_every_with_every.py::test_a_cluster_has_stragglers_and_loses_executors is the witness"
+    ),
+]
 
 
 def test_executor_killed_while_it_writes(driver, kafka, feed, watch, tmp_path, cluster):

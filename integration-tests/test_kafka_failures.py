@@ -11,23 +11,17 @@ import time
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
-from penstock_kafka.dev import KafkaToolbox, kafka_server
+from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.transactions import QueryPrefix
 from penstock_kafka.transactions.coordinators import Coordinators
 
 LOG = "penstock.sink.decision_log:DecisionLog"
 WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
-QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
-
-
-@pytest.fixture
-def own_broker(tmp_path_factory):
-    with kafka_server(tmp_path_factory.mktemp("broker"), QUICK_TIMEOUTS, quick_start=True) as server:
-        yield server
 
 
 def open_transactions(brokers):
@@ -42,9 +36,13 @@ def kinds_of_decisions(folder: Path) -> list[str]:
     return [json.loads(path.read_text())["kind"] for path in (folder / "ck/penstock/decisions").glob("*.json")]
 
 
-def test_transactions_expire_between_decision_and_commit(driver, own_broker, feed, watch, tmp_path):
+@pytest.mark.exhaustive(
+    "a time-out of 20 s; connectors/kafka/tests/test_sink_committer.py::"
+    "test_transactions_that_time_out_between_decision_and_commit_are_lost_and_said_so is the witness"
+)
+def test_transactions_expire_between_decision_and_commit(driver, broker, feed, watch, tmp_path):
     """The batch was decided, its driver died, and its transactions timed out: it is written again, nothing is lost."""
-    kafka = KafkaToolbox(own_broker.address)
+    kafka = KafkaToolbox(broker.address)
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
     reader, records = watch(kafka.address, target, 2), feed(source, to=kafka)
     records.add(200)
@@ -64,28 +62,52 @@ def test_transactions_expire_between_decision_and_commit(driver, own_broker, fee
     assert open_transactions(kafka.address) == []
 
 
-def test_a_broker_restarts_in_the_middle_of_writes_and_commits(driver, own_broker, feed, watch):
-    """SIGKILL to the broker at a dozen moments of one long query."""
-    kafka = KafkaToolbox(own_broker.address)
+def copying(spark, folder, brokers, source, target, **options):
+    """A query of the session from topic to topic, until all is there that was when it started."""
+    where = {"kafka.bootstrap.servers": brokers}
+    reader = spark.readStream.format("penstock.kafka").options(**where, subscribe=source, startingOffsets="earliest")
+    rows = reader.options(maxOffsetsPerTrigger=options.pop("per_trigger")).load().select("key", "value")
+    if partitions := options.pop("partitions", None):
+        rows = rows.repartition(partitions, "key")
+    writer = rows.writeStream.format("penstock.kafka").options(**where, topic=target, delivery="exactly-once")
+    return writer.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True).start()
+
+
+@pytest.mark.parametrize(
+    "restarts",
+    [1, pytest.param(3, marks=pytest.mark.exhaustive("at later moments too"))],
+)
+def test_a_broker_restarts_in_the_middle_of_writes_and_commits(spark, broker, feed, watch, tmp_path, restarts):
+    """SIGKILL to the broker while batches come."""
+    kafka = KafkaToolbox(broker.address)
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
     reader, records = watch(kafka.address, target, 2), feed(source, to=kafka)
-    records.add(6000)
-    run = driver("copy_kafka", **{"brokers": kafka.address, "in": source, "out": target, "per_trigger": 300})
-    for pause in (0.2, 1.3, 0.7):
-        seen, deadline = len(reader.seen), time.monotonic() + 120
-        while len(reader.seen) == seen and run.process.poll() is None:
-            assert time.monotonic() < deadline, run.tail()
-            time.sleep(0.01)
+    records.add(2000 * restarts)
+    query = copying(spark, tmp_path, kafka.address, source, target, per_trigger=200)
+    for pause in (0, 1.3, 0.7)[:restarts]:
+        reader.wait_for(reader.seen.total() + 1)
         time.sleep(pause)
-        own_broker.kill()
-        own_broker.start()
-    status = run.wait(300)
-    while status != 0:  # a request that was cut off may end the query; it goes on when it is started again
-        run = driver("copy_kafka", **{"brokers": kafka.address, "in": source, "out": target, "per_trigger": 300})
-        status = run.wait(300)
+        broker.kill()
+        broker.start()
+    # A request that was cut off may end the query. It goes on when it is started again.
+    while has_failed(query):
+        query = copying(spark, tmp_path, kafka.address, source, target, per_trigger=200)
     reader.check(records.expected)
 
 
+def has_failed(query):
+    """At its end."""
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:
+        return True
+    return False
+
+
+@pytest.mark.exhaustive(
+    "a driver that sleeps, with nothing else going on; "
+    "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
+)
 def test_two_drivers_on_one_checkpoint(driver, kafka, feed, watch):
     """The first sleeps before its decision, the second does the work, the first wakes up."""
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
@@ -93,11 +115,11 @@ def test_two_drivers_on_one_checkpoint(driver, kafka, feed, watch):
     records.add(200)
     job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 50}
     first = driver("copy_kafka", fault=f"{LOG}.append:before:2", action="stop", **job)
-    worker = first.wait_for_hit()
+    first.wait_for_hits()
     second = driver("copy_kafka", **job)
     assert second.wait() == 0, second.tail()
     reader.check(records.expected)
-    first.resume(worker)
+    first.resume()
     assert first.wait() != 0
     assert "decided by another driver" in first.log.read_text()
     records.add(100)
@@ -106,6 +128,10 @@ def test_two_drivers_on_one_checkpoint(driver, kafka, feed, watch):
     reader.check(records.expected)
 
 
+@pytest.mark.exhaustive(
+    "other numbers of tasks after kills; connectors/kafka/tests/test_sink_committer.py::"
+    "test_lingering_transactions_of_this_query_only_are_aborted is the witness"
+)
 def test_other_numbers_of_tasks_and_lingering_transactions(driver, kafka, feed, watch, tmp_path):
     """Five tasks killed in the middle of writing: what they left open is found and aborted at the next start."""
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=3)
@@ -126,20 +152,20 @@ def query_of(folder: Path) -> QueryPrefix:
     return QueryPrefix("penstock", json.loads((folder / "ck" / "metadata").read_text())["id"])
 
 
-def test_batches_appear_as_a_whole_and_ids_stay_few(driver, kafka, feed, watch, tmp_path):
-    """Two input partitions: each batch of 100 records comes from two tasks, and becomes visible at once."""
+def test_ids_stay_few(spark, kafka, feed, watch, tmp_path):
+    """Twenty batches of three transactions each; every batch is there before the next one."""
     source, target = kafka.create_topic(partitions=1), kafka.create_topic(partitions=2)
     reader, records = watch(kafka.address, target, 2), feed(source)
     records.add(2000)
-    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100}
-    run = driver("copy_kafka", mode="shuffle", partitions=3, **job)
-    assert run.wait() == 0, run.tail()
+    query = copying(spark, tmp_path, kafka.address, source, target, per_trigger=100, partitions=3)
+    query.awaitTermination()
     reader.check(records.expected, order=False)
-    spread = []
-    for batch in range(20):
-        times = [reader.when[f"k{number % 8}:{number}"] for number in range(batch * 100, batch * 100 + 100)]
-        spread.append(max(times) - min(times))
-    assert sorted(spread)[10] < 0.3 and max(spread) < 2.0, f"batches were seen in part for {spread}"
+    for partition in (0, 1):
+        numbers = [
+            int(one.value.decode().partition(":")[2]) for one in kafka.read(target) if one.partition == partition
+        ]
+        batches = [number // 100 for number in numbers]
+        assert batches == sorted(batches)
     asked = Coordinators({"bootstrap_servers": kafka.address})
     try:
         asked.open_ids(lambda _: False)
@@ -150,6 +176,9 @@ def test_batches_appear_as_a_whole_and_ids_stay_few(driver, kafka, feed, watch, 
     assert 3 <= len(ids) <= 16, f"{len(ids)} transactional ids after 20 batches of 3 transactions"
 
 
+@pytest.mark.exhaustive(
+    "again and again; test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks loses one"
+)
 def test_python_workers_killed_in_the_middle(driver, kafka, feed, watch):
     """Killed again and again; Spark starts the tasks anew, their transactions never show."""
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
@@ -188,6 +217,10 @@ def python_workers(group: int) -> list[int]:
     return sorted(found, reverse=True)
 
 
+@pytest.mark.exhaustive(
+    "a kill of this delivery alone; "
+    "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks has it among others"
+)
 def test_at_least_once_loses_nothing_and_batch_writes_work(driver, kafka, feed):
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
     records = feed(source)

@@ -34,6 +34,9 @@ POINTS = [
 ]
 
 
+@pytest.mark.exhaustive(
+    "every step of the protocol; test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
+)
 @pytest.mark.spark
 @pytest.mark.timeout(2400)
 def test_driver_killed_at_every_step(driver, kafka, feed, watch):

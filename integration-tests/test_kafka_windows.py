@@ -14,9 +14,17 @@ DEMO = Path(__file__).parents[1] / "examples" / "kafka_windows" / "demo.py"
 
 @pytest.mark.spark
 @pytest.mark.timeout(2400)
-def test_windowed_counts_killed_and_resumed(kafka):
+@pytest.mark.budget(40)
+@pytest.mark.parametrize(
+    ("kills", "seconds"),
+    [
+        (1, 2),
+        pytest.param(2, 20, marks=pytest.mark.exhaustive("two kills, one of them while it recovers, of a longer feed")),
+    ],
+)
+def test_windowed_counts_killed_and_resumed(kafka, kills, seconds):
     environment = dict(os.environ, PENSTOCK_KAFKA_ADDRESS=kafka.address, SPARK_LOCAL_IP="127.0.0.1")
-    command = [sys.executable, str(DEMO), "--kills", "2", "--feed-seconds", "20"]
+    command = [sys.executable, str(DEMO), "--kills", str(kills), "--feed-seconds", str(seconds)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "lost=0 doubled=0" in done.stdout

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 
 import pytest
 
-from penstock.dev import open_server
-from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
+pytestmark = pytest.mark.exhaustive(
+    "every step of the protocol, and tasks at two of them; "
+    "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
+)
 
 LOG, PROTOCOL = "penstock.sink.decision_log:DecisionLog", "penstock.sink.two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
@@ -33,14 +34,6 @@ POINTS = [
     f"{COMMITTER}.commit:after:2",
     f"{LOG}.mark_done:after:2",
 ]
-
-
-@pytest.fixture(scope="module")
-def pravega(tmp_path_factory):
-    with open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega")) as address:
-        toolbox = PravegaToolbox(address, f"killed-{uuid.uuid4().hex[:8]}")
-        yield toolbox
-        toolbox.close()
 
 
 class Feed:

@@ -18,6 +18,9 @@ POINTS = [
 ]
 
 
+@pytest.mark.exhaustive(
+    "every step of an upload; test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
+)
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_driver_killed_around_uploads(driver, csv_files, tmp_path, s3):

@@ -97,6 +97,9 @@ class Environment:
         """Runs ``command`` with the environment activated."""
         path = f"{self.bin}{os.pathsep}{os.environ['PATH']}"
         variables = {"PATH": path, "VIRTUAL_ENV": str(self.home), **variables}
+        if (spark := self.packages / "pyspark").is_symlink():
+            # By its own path: by that of the link, the JVM would take the archive of Spark's classes for another's.
+            variables["SPARK_HOME"] = str(spark.resolve())
         return run(*command, cwd=cwd, status=status, timeout=timeout, **variables)
 
     def penstock(self, *arguments: str, status: int = 0) -> str:

@@ -13,17 +13,43 @@ from typer.testing import CliRunner
 from penstock import BadConfigurationError
 from penstock.cli import app
 from penstock.cli._new import new_connector
+from penstock.testing import SinkSuite, SourceSuite
+
+pytest_plugins = ["pytester"]
 
 PROVEN = {"sink": ["exactly-once"], "source": ["stream-read"], "connector": ["exactly-once", "stream-read"]}
 
 
+# What runs on Spark is run where the pages for authors are followed.
+PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not spark")
+
+
+@pytest.fixture
+def new_project(tmp_path):
+    def make(kind):
+        made = CliRunner().invoke(app, ["new", kind, "my-notes", "--directory", str(tmp_path)])
+        assert made.exit_code == 0 and "pip install -e" in made.output, made.output
+        return tmp_path / "penstock-my-notes"
+
+    return make
+
+
 @pytest.mark.parametrize("kind", PROVEN)
-def test_a_new_package_passes_the_kit(tmp_path, kind):
-    made = CliRunner().invoke(app, ["new", kind, "my-notes", "--directory", str(tmp_path)])
-    assert made.exit_code == 0 and "pip install -e" in made.output, made.output
-    project = tmp_path / "penstock-my-notes"
-    # What runs on Spark is run where the pages for authors are followed.
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not spark", str(project)]
+def test_a_new_package_passes_the_kit(new_project, pytester, monkeypatch, kind):
+    for suite in (SinkSuite, SourceSuite):
+        monkeypatch.setattr(suite, "many", 10_000)
+    project = new_project(kind)
+    pytester.syspathinsert(project / "src")
+    done = pytester.runpytest_inprocess(*PYTEST, str(project))
+    assert done.ret == 0
+    done.stdout.fnmatch_lines([f"*{capability}: declared and proven*" for capability in PROVEN[kind]])
+
+
+@pytest.mark.exhaustive("the kit's million rows, in a process of its own; test_a_new_package_passes_the_kit has fewer")
+@pytest.mark.parametrize("kind", PROVEN)
+def test_a_new_package_passes_the_kit_as_an_author_runs_it(new_project, kind):
+    project = new_project(kind)
+    command = [sys.executable, "-m", "pytest", *PYTEST, str(project)]
     environment = {**os.environ, "PYTHONPATH": str(project / "src")}
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -1,74 +1,92 @@
-"""Put on PYTHONPATH by the tests: ends a driver with SIGKILL at a chosen call, in whatever Python process makes it.
+"""Put on PYTHONPATH by the tests: ends or stops a driver at chosen calls, in whatever Python process makes them.
 
-``FAULT_POINT`` is ``module:Class.method:before|after:n``: at the n-th such call, counted over all processes of the run
-in ``FAULT_COUNTER``, the process group ``FAULT_GROUP`` (driver and JVM) and the calling process are killed; with
-``FAULT_SCOPE=worker`` only the latter; with ``FAULT_ACTION=stop`` they are stopped.
+``FAULT_POINT`` is ``module:Class.method:before|after:n``, or several of them with ``;`` in between. At the n-th such
+call, counted over all processes of the run, the process group ``FAULT_GROUP`` (driver and JVM) and the calling process
+are killed; with ``FAULT_SCOPE=worker`` only the latter; with ``FAULT_ACTION=stop`` they are stopped. With a fifth part,
+the path of an attribute of ``self`` (``…:2:_context.query_id``), calls are counted for each of its values.
+
+Counters are files that start with ``FAULT_COUNTER``. Each hit is a line ``number-of-the-point pid`` in the pipe
+``FAULT_COUNTER.hit``.
 """
 
 import importlib
 import importlib.abc
 import importlib.machinery
+import operator
 import os
 import signal
 import sys
 
 
-def _strike():
-    with open(os.environ["FAULT_COUNTER"], "ab") as counter:
-        counter.write(b".")
-        counter.flush()
-        count = counter.tell()
-    if count != _nth:
-        return
-    with open(os.environ["FAULT_COUNTER"] + ".hit", "w") as hit:
-        hit.write(str(os.getpid()))
-    action = signal.SIGSTOP if os.environ.get("FAULT_ACTION") == "stop" else signal.SIGKILL
-    if os.environ.get("FAULT_SCOPE") != "worker":  # else only this process: a lost task
-        os.killpg(int(os.environ["FAULT_GROUP"]), action)
-    os.kill(os.getpid(), action)
+class _Point:
+    def __init__(self, number, text):
+        self.number = number
+        self.module, qualified, self.when, nth, *key = text.split(":")
+        self.class_name, self.method = qualified.split(".")
+        self.nth = int(nth)
+        self._key = operator.attrgetter(key[0]) if key else lambda _: ""
 
+    def wrap(self, module):
+        target = getattr(module, self.class_name)
+        original = getattr(target, self.method)
 
-def _wrap(module):
-    target = getattr(module, _class_name)
-    original = getattr(target, _method)
+        def wrapped(*args, **kwargs):
+            if self.when == "before":
+                self._strike(args)
+            result = original(*args, **kwargs)
+            if self.when == "after":
+                self._strike(args)
+            return result
 
-    def wrapped(*args, **kwargs):
-        if _when == "before":
-            _strike()
-        result = original(*args, **kwargs)
-        if _when == "after":
-            _strike()
-        return result
+        setattr(target, self.method, wrapped)
 
-    setattr(target, _method, wrapped)
+    def _strike(self, args):
+        with open(f"{os.environ['FAULT_COUNTER']}.{self.number}{self._key(args[0])}", "ab") as counter:
+            counter.write(b".")
+            counter.flush()
+            count = counter.tell()
+        if count != self.nth:
+            return
+        action = signal.SIGSTOP if os.environ.get("FAULT_ACTION") == "stop" else signal.SIGKILL
+        with_group = os.environ.get("FAULT_SCOPE") != "worker"  # else only this process: a lost task
+        if with_group and action == signal.SIGSTOP:  # who reads the line may rely on it
+            os.killpg(int(os.environ["FAULT_GROUP"]), action)
+        with open(os.environ["FAULT_COUNTER"] + ".hit", "w") as hit:
+            hit.write(f"{self.number} {os.getpid()}\n")
+        if with_group and action == signal.SIGKILL:
+            os.killpg(int(os.environ["FAULT_GROUP"]), action)
+        os.kill(os.getpid(), action)
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, spec):
+    def __init__(self, spec, points):
         self._inner = spec.loader
+        self._points = points
 
     def create_module(self, spec):
         return self._inner.create_module(spec)
 
     def exec_module(self, module):
         self._inner.exec_module(module)
-        _wrap(module)
+        for point in self._points:
+            point.wrap(module)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, points):
+        self._points = points
+
     def find_spec(self, name, path, target=None):
-        if name != _module:
+        points = [point for point in self._points if point.module == name]
+        if not points:
             return None
-        sys.meta_path.remove(self)
+        self._points = [point for point in self._points if point.module != name]
         spec = importlib.util.find_spec(name)
-        spec.loader = _Loader(spec)
+        spec.loader = _Loader(spec, points)
         return spec
 
 
 if os.environ.get("FAULT_POINT"):
     import importlib.util
 
-    _module, _qualified, _when, _nth_text = os.environ["FAULT_POINT"].split(":")
-    _class_name, _method = _qualified.split(".")
-    _nth = int(_nth_text)
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _Finder([_Point(*one) for one in enumerate(os.environ["FAULT_POINT"].split(";"))]))

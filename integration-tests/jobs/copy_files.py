@@ -60,6 +60,4 @@ writer = rows.writeStream.format("penstock.filesystem").option("format", "parque
 for name, value in arguments.items():
     writer = writer.option(name, value)
 writer = writer.option("checkpointLocation", "ck/")
-if mode == "idle":  # runs until it is killed
-    writer.trigger(processingTime="200 milliseconds").start().awaitTermination()
 writer.trigger(availableNow=True).start().awaitTermination()

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,18 @@ class Stream:
     delivery: str
     origin: str
     target: str
+    distinct: bool = False
+    straggler: bool = False
     fed: int = 0
+
+    @classmethod
+    def between(
+        cls, source: System, sink: System, delivery: str = "", *, windows: bool = False, **more: bool
+    ) -> Stream:
+        """With places of its own. A sink that has no such delivery keeps its own."""
+        if delivery not in sink.deliveries:
+            delivery = sink.deliveries[0]
+        return cls(source, sink, windows, delivery, source.new_place(), sink.new_place(), **more)
 
     @property
     def name(self) -> str:
@@ -89,7 +101,8 @@ class Stream:
     def spec(self) -> dict[str, Any]:
         """For the job."""
         source, sink = self.source.source(self.origin), self.sink.sink(self.target, self.delivery)
-        return {"name": self.name, "source": source, "sink": sink, "windows": self.windows}
+        between = {"windows": self.windows, "distinct": self.distinct, "straggler": self.straggler}
+        return {"name": self.name, "source": source, "sink": sink, **between}
 
 
 #: Pairs with windows in between: rows come in the order of their times.
@@ -97,40 +110,45 @@ WINDOWS = {("files", "kafka"), ("kafka", "pravega"), ("pravega", "cassandra"), (
 
 
 def streams_of(systems: Sequence[System], shift: int, delivery: str = "exactly-once") -> list[Stream]:
-    """Four streams: each system is read by one and written by one, the sink ``shift`` places behind the source.
-
-    A sink that has no such delivery keeps its own.
-    """
+    """Four streams: each system is read by one and written by one, the sink ``shift`` places behind the source."""
     pairs = [(source, systems[(number + shift) % len(systems)]) for number, source in enumerate(systems)]
     return [
-        Stream(
-            source,
-            sink,
-            windows=(source.name, sink.name) in WINDOWS,
-            delivery=delivery if delivery in sink.deliveries else sink.deliveries[0],
-            origin=source.new_place(),
-            target=sink.new_place(),
-        )
-        for source, sink in pairs
+        Stream.between(source, sink, delivery, windows=(source.name, sink.name) in WINDOWS) for source, sink in pairs
     ]
 
 
 class Round:
-    """Four streams in one driver, which is started again as often as it is killed."""
+    """Streams in one driver, which is started again as often as it is killed."""
 
     def __init__(self, streams: Sequence[Stream], folder: Path, start: Callable[..., Any], **job: object) -> None:
         self.streams = streams
         self._folder = folder
         self._spec = folder / "spec.json"
         self._spec.write_text(json.dumps([stream.spec() for stream in streams]))
-        self._start = lambda: start("every", spec=self._spec, **job)
+        self._job = partial(start, "every", spec=self._spec, **job)
         self.killed: list[str] = []
+
+    def feed(self, rows: int) -> None:
+        """So many more for each stream."""
+        for stream in self.streams:
+            stream.feed(rows)
+
+    def start(self, **fault: str) -> Any:
+        """A driver with all streams."""
+        return self._job(**fault)
+
+    def problems(self) -> str:
+        """What is wrong now; empty if nothing is."""
+        return "\n".join(filter(None, (stream.problems() for stream in self.streams)))
+
+    def commits(self, stream: Stream) -> int:
+        """How many batches of the stream are committed."""
+        return sum(1 for _ in self._folder.glob(f"ck-{stream.name}/commits/[0-9]*"))
 
     def run(self, dice: random.Random, victims: Sequence[Victim], rows: int) -> None:
         """More rows, and one kill at a random moment of a run; by the end of it, everything may be unfinished."""
-        for stream in self.streams:
-            stream.feed(rows)
-        driver, committed = self._start(), self._commits()
+        self.feed(rows)
+        driver, committed = self.start(), self._commits()
         deadline = time.monotonic() + 240
         while self._commits() == committed and driver.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -145,18 +163,17 @@ class Round:
 
         A driver that fails is started again, as one would: a machine that is busy may be too slow for Spark.
         """
-        for stream in self.streams:
-            stream.feed(rows)
+        self.feed(rows)
         for _ in range(MOST_STARTS):
-            driver = self._start()
+            driver = self.start()
             if driver.wait(600) == 0:
                 break
         else:
             return f"the driver failed {MOST_STARTS} times:\n{driver.tail()}"
-        return "\n".join(filter(None, (stream.problems() for stream in self.streams)))
+        return self.problems()
 
     def _commits(self) -> int:
-        return sum(1 for _ in self._folder.glob("ck-*/commits/[0-9]*"))
+        return sum(map(self.commits, self.streams))
 
 
 def kill_driver(driver: Any, dice: random.Random) -> str:

@@ -80,8 +80,9 @@ class FileSystem(System):
     name = "files"
     deliveries = ("exactly-once",)
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **options: str) -> None:
         self._folder = folder
+        self._options = {"format": "parquet", **options}
 
     def new_place(self) -> str:
         place = self._folder / uuid.uuid4().hex[:8]
@@ -103,7 +104,7 @@ class FileSystem(System):
         return {"format": "penstock.filesystem", "options": options, "schema": ROW, "columns": []}
 
     def sink(self, place: str, delivery: str) -> dict[str, Any]:
-        return {"format": "penstock.filesystem", "options": {"path": place, "format": "parquet"}, "columns": ["*"]}
+        return {"format": "penstock.filesystem", "options": {"path": place, **self._options}, "columns": ["*"]}
 
     def rows(self, place: str) -> Counter[Row]:
         visible = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from spark_classes import archive_options  # noqa: E402
+from suite import cover  # noqa: E402
 
 #: Where one process is wanted: to look into a test, or because there are few of them.
 _ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "--trace", "-s", "--capture=no", "--tiers", "--collect-only", "--co")
@@ -35,12 +37,17 @@ def processes(arguments: Sequence[str]) -> list[str]:
     return ["-n", "2", "--dist", "loadscope"]
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Becomes pytest."""
-    command = [sys.executable, "-m", "pytest", *processes(arguments), *arguments]
+def main(arguments: Sequence[str]) -> int:
+    """Runs pytest; its exit status."""
     os.chdir(ROOT)
-    os.execve(sys.executable, command, environment())
+    given = [argument for argument in arguments if argument != "--cover"]
+    command = [sys.executable, "-m", "pytest", *processes(given), *given]
+    if len(given) == len(arguments):
+        os.execve(sys.executable, command, environment())
+    status = subprocess.run(command, env=environment() | cover.prepare(), check=False).returncode
+    print(cover.report())
+    return status
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

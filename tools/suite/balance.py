@@ -1,8 +1,8 @@
 """Which process runs what: units of work by measured duration, to whichever process is free.
 
 A unit is a file, since its tests share fixtures; a file that takes long is taken apart into its test functions. A
-process keeps to its directory as long as there is work in it, because a server is shared by a directory's tests; then
-it takes the directory nobody has begun with the most work left, and where there is none it helps the other process.
+process keeps to its directory as long as there is work in it, because a server is shared by a directory's tests. Then
+it takes the directory with the most work left that no process is in, and where there is none it helps another process.
 Within a directory the longest unit comes first, so that what is left at the end is short.
 """
 
@@ -14,48 +14,47 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from suite.durations import Durations, function_of
+from suite.durations import Durations
 
 __all__ = ["BalancedScheduling", "Units"]
 
 #: A file that takes longer is divided into its test functions.
-LONGEST_UNIT_S = 40.0
+LONGEST_UNIT_S = 30.0
 
 
 class Units:
     """The units of a collection: of which directory each is, and how long it is expected to take."""
 
     def __init__(self, nodeids: Sequence[str], durations: Durations) -> None:
-        functions: dict[str, dict[str, None]] = {}
-        for nodeid in nodeids:
-            functions.setdefault(nodeid.partition("::")[0], {})[function_of(nodeid)] = None
         self._unit: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
-        for path, names in functions.items():
-            whole = durations.of(names) <= LONGEST_UNIT_S
-            for name in names:
-                unit = self._unit[name] = path if whole else name
-                self._seconds[unit] = self._seconds.get(unit, 0.0) + durations.of([name])
+        files: dict[str, list[str]] = {}
+        for nodeid in nodeids:
+            files.setdefault(nodeid.partition("::")[0], []).append(nodeid)
+        for path, tests in files.items():
+            whole = durations.of(tests) <= LONGEST_UNIT_S
+            for test in tests:
+                unit = self._unit[test] = path if whole else test.partition("[")[0]
+                self._seconds[unit] = self._seconds.get(unit, 0.0) + durations.of([test])
 
     def of(self, nodeid: str) -> str:
         """The unit of a test."""
-        return self._unit[function_of(nodeid)]
+        return self._unit[nodeid]
 
-    def seconds(self, units: Iterable[str]) -> float:
-        """How long they are expected to take together."""
-        return sum(self._seconds[unit] for unit in units)
+    @property
+    def total_s(self) -> float:
+        """How long all of them are expected to take, one after the other."""
+        return sum(self._seconds.values())
 
-    def next(self, waiting: Sequence[str], current: str | None, begun: Iterable[str]) -> str:
-        """The unit for a free process that was last at work in directory ``current``; ``begun`` are all processes'."""
+    def next(self, waiting: Sequence[str], current: str | None, occupied: Iterable[str]) -> str:
+        """The unit for a free process that was last at work in directory ``current``; others are in ``occupied``."""
         left: dict[str, list[str]] = {}
         for unit in waiting:
             left.setdefault(directory_of(unit), []).append(unit)
-        if current in left:
-            directory = current
-        else:
-            untouched = [name for name in left if name not in set(begun)]
-            directory = max(untouched or left, key=lambda name: self.seconds(left[name]))
-        return max(left[directory], key=lambda unit: self._seconds[unit])
+        if current is None or current not in left:
+            free = [name for name in left if name not in set(occupied)]
+            current = max(free or left, key=lambda name: sum(self._seconds[unit] for unit in left[name]))
+        return max(left[current], key=lambda unit: self._seconds[unit])
 
 
 def directory_of(unit: str) -> str:

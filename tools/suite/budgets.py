@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from suite.durations import function_of
-
 __all__ = ["Budgets"]
 
 MARKER = "budget"
@@ -40,13 +38,10 @@ class Budgets:
         self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
         self._budget[report.nodeid] = getattr(report, "suite_budget", _SPARK_S)
 
-    def by_function(self) -> dict[str, float]:
-        """Seconds of all cases of each test function."""
-        sums: dict[str, float] = {}
-        for nodeid, seconds in self._seconds.items():
-            function = function_of(nodeid)
-            sums[function] = sums.get(function, 0.0) + seconds
-        return sums
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Of each test, by id."""
+        return dict(self._seconds)
 
     def report(self) -> list[str]:
         """Lines: the slowest tests, then those over their budget."""

@@ -18,11 +18,16 @@ class Cores:
         self._began = time.monotonic()
         self._busy = _busy_seconds()
 
+    @property
+    def minutes(self) -> float:
+        """How long it has been."""
+        return (time.monotonic() - self._began) / 60
+
     def report(self) -> str:
         """One line: how long it took, and what share of the cores' time was used."""
         seconds = time.monotonic() - self._began
         now = _busy_seconds()
-        told = f"{seconds / 60:.1f} min"
+        told = f"{seconds / 60:.1f} minutes"
         if self._busy is None or now is None:
             return told
         cores = os.cpu_count() or 1

@@ -1,49 +1,42 @@
 """How long tests take, measured earlier: what the two processes are balanced by.
 
-``durations.json`` beside this file holds seconds by test function (all cases of it together), as the last complete run
-on a development machine measured them; ``scripts/test --all --record`` renews it. It decides only the order of tests:
-a wrong or missing entry costs balance, never a test.
+``durations.json`` beside this file holds seconds by test, as ``scripts/test --all --record`` measured them. It decides
+only the order of tests: a wrong or missing entry costs balance, never a test.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["FILE", "Durations", "function_of"]
+__all__ = ["FILE", "Durations"]
 
 FILE = Path(__file__).with_name("durations.json")
-#: Of a test that was never measured.
-_UNKNOWN_S = 1.0
-
-
-def function_of(nodeid: str) -> str:
-    """The test function of a test's id: without the parameters of the case."""
-    return nodeid.partition("[")[0]
+#: Shorter tests are not in the file, and are taken for this.
+_SHORT_S = 0.3
 
 
 class Durations:
-    """Seconds by test function. Shorter ones than a tenth of a second are left out of the file."""
+    """Seconds by the id of a test."""
 
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self._seconds = dict(seconds)
 
     @classmethod
     def load(cls, path: Path = FILE) -> Durations:
         """Those of the file; none if it is missing."""
-        return cls(json.loads(path.read_text()) if path.exists() else {})
+        return cls(json.loads(path.read_text("utf-8")) if path.exists() else {})
 
     def save(self, path: Path = FILE) -> None:
         """Writes them, one a line, so that a change shows as such."""
-        kept = {name: round(seconds, 1) for name, seconds in sorted(self._seconds.items()) if seconds >= 0.1}
-        path.write_text(json.dumps(kept, indent=0) + "\n")
+        kept = {name: round(seconds, 1) for name, seconds in sorted(self._seconds.items()) if seconds >= _SHORT_S}
+        path.write_text(json.dumps(kept, indent=0, ensure_ascii=False) + "\n", "utf-8")
 
-    def of(self, functions: Iterable[str]) -> float:
-        """The sum over test functions."""
-        return sum(self._seconds.get(function, _UNKNOWN_S) for function in functions)
+    def renewed(self, measured: Mapping[str, float], *, complete: bool) -> Durations:
+        """With what was measured now; only that if the run was ``complete``."""
+        return Durations(measured if complete else {**self._seconds, **measured})
 
-    @property
-    def measured(self) -> bool:
-        """Whether there are any."""
-        return bool(self._seconds)
+    def of(self, nodeids: Iterable[str]) -> float:
+        """The sum over tests."""
+        return sum(self._seconds.get(nodeid, _SHORT_S / 4) for nodeid in nodeids)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -41,7 +42,7 @@ class Kinds:
         self._wrap(subprocess.Popen, "communicate", "process")
         self._wrap(threading.Event, "wait", "thread")
         self._wrap(threading.Thread, "join", "thread")
-        modules = __import__("sys").modules
+        modules = sys.modules
         if server := getattr(modules.get("penstock.dev._local"), "LocalServer", None):
             self._wrap(server, "start", "server")
             self._wrap(server, "stop", "server")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+import os
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from suite import changed, tiers
+from suite import changed, cover, jars, runs, tiers
+from suite.balance import BalancedScheduling, Units
 from suite.budgets import Budgets
 from suite.cores import Cores
 from suite.durations import Durations
 from suite.kinds import Kinds
 
 ROOT = Path(__file__).resolve().parents[2]
+_LEFT: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """The markers; and in the process that prints, the report."""
     config.addinivalue_line("markers", f"{tiers.MARKER}(reason): only scripts/test --all runs it")
@@ -38,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.collectonly, config.option.verbose = True, -2
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Report(config), "suite-report")
-        if config.pluginmanager.hasplugin("dsession"):
+        if config.getoption("numprocesses", None):
             config.pluginmanager.register(Balance(), "suite-balance")
     if config.option.where:
         config.pluginmanager.register(Where(Path(config.option.where)), "suite-where")
@@ -47,23 +51,20 @@ def pytest_configure(config: pytest.Config) -> None:
 class Balance:
     """The scheduler, where tests run in several processes."""
 
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """Ours, unless another was asked for."""
-        from suite.balance import BalancedScheduling
-
-        return BalancedScheduling(config, log, Durations.load()) if config.getvalue("dist") == "loadscope" else None
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BalancedScheduling:
+        """Ours."""
+        return BalancedScheduling(config, log, Durations.load())
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is not asked for; as deselected, so that the count shows."""
+    """Leaves out what is not asked for."""
     run, left = tiers.select(items, config.invocation_params.args)
-    if config.option.tiers:
-        config.stash[_LEFT] = left
-        items[:] = []
-        return
     if config.option.all:
         run, left = list(items), []
+    config.stash[_LEFT] = left
+    if config.option.tiers:
+        run = []
     if config.option.changed:
         affected = changed.affected(ROOT, config.option.changed)
         run = [item for item in run if affected.includes(item.path)]
@@ -73,7 +74,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = run
 
 
-_LEFT: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Where coverage is measured, it is noted by tier."""
+    if cover.VARIABLE in os.environ:
+        import coverage
+
+        measured = coverage.Coverage.current()
+        if measured is not None:
+            measured.switch_context(tiers.MARKER if tiers.reason_of(item) else "")
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -84,29 +94,80 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """How many tests were left for ``--all`` goes to the process that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["suite_left"] = len(session.config.stash.get(_LEFT, []))
+
+
 class Report:
-    """What is printed at the end."""
+    """What is printed: at the start what will be run and how long that takes, at the end where the time went."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._cores = Cores()
         self._budgets = Budgets()
+        self._announced = False
+        self._left: int | None = None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tests in this process are about to run."""
+        if session.items and not self._config.option.collectonly:
+            self._announce([item.nodeid for item in session.items], 1)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
+        """Tests in other processes are about to run; all of them have collected the same."""
+        self._announce(ids, self._config.getoption("numprocesses"))
+
+    def _announce(self, nodeids: Sequence[str], processes: int) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if self._announced or reporter is None:
+            return
+        self._announced = True
+        reporter.ensure_newline()
+        reporter.write_line(_plan(nodeids, processes))
+        jars.fetch(nodeids, reporter.write_line)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A process has ended."""
+        self._left = getattr(node, "workeroutput", {}).get("suite_left", self._left)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Every phase of every test."""
         self._budgets.add(report)
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
-        """The slowest, those over their budget, and the cores; or the tiers, if that was asked."""
+        """The slowest, those over their budget, what was left, and the cores; or the tiers, if that was asked."""
+        left = config.stash.get(_LEFT, [])
         if config.option.tiers:
-            for line in tiers.show(config.stash.get(_LEFT, [])):
+            for line in tiers.show(left):
                 terminalreporter.line(line)
             return
         for line in self._budgets.report():
             terminalreporter.line(line)
+        count = len(left) if self._left is None else self._left
+        if count:
+            terminalreporter.line(f"{count} more tests run with --all; scripts/test --tiers says which, and why")
         terminalreporter.line(self._cores.report())
         if config.option.record:
-            Durations(self._budgets.by_function()).save()
+            self._record(terminalreporter.stats)
+
+    def _record(self, stats: dict[str, list[Any]]) -> None:
+        option = self._config.option
+        named = self._config.args_source is pytest.Config.ArgsSource.ARGS
+        complete = option.all and not (named or option.keyword or option.markexpr or option.changed)
+        Durations.load().renewed(self._budgets.seconds, complete=complete).save()
+        if complete:
+            runs.record({outcome: len(reports) for outcome, reports in stats.items()}, self._cores.minutes)
+
+
+def _plan(nodeids: Sequence[str], processes: int) -> str:
+    minutes = Units(nodeids, Durations.load()).total_s / processes / 60
+    takes = f"about {minutes:.0f} minutes" if minutes >= 1.5 else "about a minute" if minutes > 0.5 else "seconds"
+    where = f"{processes} processes" if processes > 1 else "one process"
+    return f"{len(nodeids)} tests in {where}: {takes} on a machine with two cores"
 
 
 class Where:

@@ -7,10 +7,11 @@ import uuid
 from contextlib import contextmanager
 
 import pytest
+from cassandra.concurrent import execute_concurrent_with_args
 
 from penstock.dev import open_server
-from penstock_cassandra.client import ConnectionSettings, _client, shared_client
-from penstock_cassandra.dev import CassandraDevServer
+from penstock_cassandra.client import ConnectionSettings, shared_client
+from suite.cassandra import QuickServer, close_clients
 from suite.kept import kept_for_directory
 
 
@@ -29,6 +30,12 @@ class Cassandra:
 
     def cql(self, text, *values):
         return self.client.rows(text, values)
+
+    def insert(self, table, columns, rows):
+        """Many rows, a hundred on their way at a time. ``columns`` are their names, with commas."""
+        places = ", ".join("?" for _ in columns.split(","))
+        statement = self.client.prepare(f"insert into {self.keyspace}.{table} ({columns}) values ({places})")
+        execute_concurrent_with_args(self.client.session, statement.prepared, rows, concurrency=100)
 
     def table(self, columns, options=""):
         """A new table; its name."""
@@ -53,14 +60,9 @@ def at_address():
     close_clients(ports)
 
 
-def close_clients(ports):
-    for key in [key for key in _client._shared if key[1].port in ports]:
-        _client._shared.pop(key).close()
-
-
 @contextmanager
 def running(folder):
-    with open_server(CassandraDevServer(quick_start=True), folder) as address:
+    with open_server(QuickServer(), folder) as address:
         cassandra = Cassandra(address)
         yield cassandra
         if "PENSTOCK_CASSANDRA_ADDRESS" in os.environ:

@@ -15,16 +15,18 @@ from penstock.spark._coordinator import Coordinator
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev import CassandraCluster
+from suite.cassandra import close_clients
 
 pytestmark = pytest.mark.timeout(900)
 
-ROWS = 6_000
+ROWS = 3_000
 
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
     with CassandraCluster(tmp_path_factory.mktemp("nodes")) as cluster:
         yield cluster.servers
+        close_clients({server.ports[0] for server in cluster.servers})
 
 
 class Keyspace:
@@ -91,6 +93,7 @@ def rows_of(source, splits, metrics=None):
         yield from batch.to_pylist()
 
 
+@pytest.mark.budget(20)  # three nodes start
 def test_a_split_knows_who_holds_it_and_is_asked_there(keyspace, nodes):
     one = keyspace(copies=1)
     one.fill()
@@ -109,6 +112,7 @@ def test_a_split_knows_who_holds_it_and_is_asked_there(keyspace, nodes):
 
 
 @pytest.mark.spark
+@pytest.mark.budget(60)  # the nodes take twenty seconds to believe that another one is dead
 def test_nodes_die_while_rows_are_written_and_read(spark, keyspace, nodes):
     """One of three, then another one: what is asked for is a majority while writing, and anybody while reading."""
     filled, written = keyspace(copies=3), keyspace(copies=3)

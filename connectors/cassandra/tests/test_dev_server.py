@@ -8,11 +8,26 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli import app
+from penstock.dev import free_ports
 from penstock.errors import RetriableError
 from penstock_cassandra.dev import CassandraDevServer
 
 
+def test_the_command_finds_a_node_that_is_there(cassandra, monkeypatch):
+    address = f"{cassandra.options['host']}:{cassandra.options['port']}"
+    monkeypatch.setenv("PENSTOCK_CASSANDRA_ADDRESS", address)
+    done = CliRunner().invoke(app, ["dev", "up", "cassandra", "--json"], catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert (found["address"], found["started"]) == (address, False)
+    (port,) = free_ports(1)
+    with pytest.raises(RetriableError, match=f"no server answers at 127.0.0.1:{port}"):
+        CassandraDevServer().check(f"127.0.0.1:{port}", 5)
+
+
+@pytest.mark.exhaustive("a node of its own; core's test_dev_servers, the shared node and the test above stay")
 def test_the_command_starts_finds_and_ends_a_node(tmp_path, at_address):
     environment = {k: v for k, v in os.environ.items() if k != "PENSTOCK_CASSANDRA_ADDRESS"}
     environment["PENSTOCK_DEV_HOME"] = str(tmp_path)

@@ -12,6 +12,9 @@ from penstock_cassandra.dev import cassandra_server
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
+@pytest.mark.exhaustive(
+    "a million rows in a process of their own; test_the_random_partitioner and the kit's bounded memory stay"
+)
 @pytest.mark.timeout(900)
 def test_memory_and_splits_are_what_was_asked_for(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)

@@ -1,4 +1,7 @@
-"""A server that wants a password and a certificate, over TLS: who gets in, and what is said to those who don't."""
+"""A server that wants a password and a certificate, over TLS: who gets in, and what is said to those who don't.
+
+Its partitioner is another one as well, which spares one more server.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,14 @@ from cryptography import x509
 
 from authority import Authority
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.metrics import Metrics
+from penstock.source import ReaderContext, SourceReader
+from penstock.spark._coordinator import Coordinator
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client, ConnectionSettings
-from penstock_cassandra.dev import cassandra_server
+from penstock_cassandra.dev._server import CassandraServer
+from suite.cassandra import QuickServer, close_clients
 
 PASSWORDS = {"anna": "anna-s3cr3t", "bert": "bert-s3cr3t"}
 KEY_PASSWORD = "key-s3cr3t"
@@ -71,6 +78,7 @@ def secured(tmp_path_factory):
     authority.issue(folder / "server.pem", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     authority.issue(folder / "client.pem", x509.DNSName("client"), KEY_PASSWORD)
     wanted = {
+        "partitioner": "org.apache.cassandra.dht.RandomPartitioner",
         "authenticator": "PasswordAuthenticator",
         "authorizer": "CassandraAuthorizer",
         "client_encryption_options": {
@@ -79,9 +87,10 @@ def secured(tmp_path_factory):
             **{"keystore": str(folder / "server.pem"), "truststore": str(folder / "ca.pem")},
         },
     }
-    server = cassandra_server(folder / "server", wanted, quick_start=True, heap_mb=384, connection=connection(folder))
-    with server:
+    kind = QuickServer(wanted, heap_mb=384, connection=connection(folder))
+    with CassandraServer(kind, folder / "server") as server:
         yield Secured(server, folder, authority)
+        close_clients({server.ports[0]})
 
 
 def read(options):
@@ -173,6 +182,39 @@ def test_the_server_ends_the_connection_with_or_without_a_word(secured, name):
 def test_tls_to_a_server_without_it(secured, cassandra):
     where = {name: cassandra.options[name] for name in ("host", "port")}
     refused(secured.options(**where), "options 'tls' and 'port'")
+
+
+def test_the_random_partitioner(secured):
+    administrator = settings(secured.server.address, secured.folder)
+    with Client(administrator) as client:
+        for name, kind in (("small", "text"), ("big", "blob")):
+            client.rows(f"create table {secured.keyspace}.{name} (id int primary key, v {kind})")
+        insert = {name: f"insert into {secured.keyspace}.{name} (id, v) values (?, ?)" for name in ("small", "big")}
+        for number in range(300):
+            client.rows(insert["small"], (number, "x"))
+        for number in range(400):
+            client.rows(insert["big"], (number, bytes(20_000)))
+
+    def source_of(table, **options):
+        given = secured.options(table=table, **ADMINISTRATOR, **options)
+        return CassandraConnector().create_source(CassandraConnector.source_options.parse(given, owner="source"))
+
+    source = source_of("small", splits=5)
+    schema = source.fixed_schema()
+    source.validate_schema(schema)
+
+    def ids(split):
+        batches = SourceReader(source, ReaderContext(schema, Metrics())).read([split])
+        return [number for batch in batches for number in batch["id"].to_pylist()]
+
+    each = [ids(split) for split in source.list_splits(Coordinator(parallelism=2))]
+    assert sorted(number for found in each for number in found) == list(range(300)) and all(each)
+    # Once flushed, the server has estimates: splits are as large as asked for.
+    secured.server.nodetool("flush", secured.keyspace)
+    secured.server.nodetool("refreshsizeestimates")
+    found = list(source_of("big", maxSplitSize="1mb").list_splits(Coordinator(parallelism=2)))
+    assert 4 <= len(found) <= 16, len(found)
+    assert 500_000 < found[0].size_bytes < 2_000_000
 
 
 class MetadataService(BaseHTTPRequestHandler):

@@ -20,8 +20,7 @@ from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
 from penstock_cassandra import CassandraConnector
-from penstock_cassandra.client import Client, shared_client
-from penstock_cassandra.dev import cassandra_server
+from penstock_cassandra.client import Client, _throttle, shared_client
 from penstock_cassandra.source import TableState, TokenRange, TokenSplit
 from penstock_cassandra.source._cql import parse_select, split_conditions
 from penstock_cassandra.source._ring import Ring, partitioner_of
@@ -171,11 +170,29 @@ def test_names_that_need_quotes(cassandra):
     assert read(source_of(cassandra, table=table)) == [{"Shop Number": 1, "select": "x"}]
 
 
-def test_a_rate_limit_holds(cassandra, orders):
+def test_a_rate_limit_holds(cassandra, orders, monkeypatch):
+    """By a clock that stands still but when it is moved."""
+    now = 0.0
+    monkeypatch.setattr(_throttle, "time", SimpleNamespace(monotonic=lambda: now))
     source = source_of(cassandra, table=orders, splits=1, maxRowsPerSecond=1000, pageRows=100)
-    began = time.monotonic()
-    assert keys(read(source)) == ROWS
-    assert 0.8 < time.monotonic() - began < 5
+    schema = source.fixed_schema()
+    source.validate_schema(schema)
+    reader = source.create_reader(ReaderContext(schema, Metrics()))
+    reader.handle_splits_changes(splits_of(source))
+
+    def next_page():
+        deadline = time.monotonic() + 60
+        while not (fetched := reader.fetch()).records:
+            assert time.monotonic() < deadline
+        return fetched.records[0][1].count
+
+    assert next_page() == 100
+    for _ in range(9):
+        now += 0.09
+        assert [reader.fetch().records for _ in range(2)] == [[], []], "the clock stands still"
+        now += 0.02
+        assert next_page() == 100
+    reader.close()
 
 
 # --- the ring ---------------------------------------------------------------------------------------------------------
@@ -217,28 +234,6 @@ def test_pieces_cover_the_ring_once_and_know_their_replicas(name, vnodes):
 def test_partitioners_without_numbers_are_refused():
     with pytest.raises(BadConfigurationError, match="ByteOrderedPartitioner"):
         partitioner_of("org.apache.cassandra.dht.ByteOrderedPartitioner")
-
-
-def test_a_cluster_with_the_random_partitioner(tmp_path, at_address):
-    settings = {"partitioner": "org.apache.cassandra.dht.RandomPartitioner"}
-    with cassandra_server(tmp_path, settings, quick_start=True, heap_mb=384) as server:
-        cassandra = at_address(server.address)
-        table = cassandra.table("id int primary key, v text")
-        for number in range(300):
-            cassandra.cql(f"insert into {cassandra.keyspace}.{table} (id, v) values ({number}, 'x')")
-        source = source_of(cassandra, table=table, splits=5)
-        each = [[row["id"] for row in read(source, [split])] for split in splits_of(source)]
-        assert sorted(number for ids in each for number in ids) == list(range(300)) and all(each)
-        # Once flushed, the server has estimates: splits are as large as asked for.
-        big = cassandra.table("id int primary key, v blob")
-        insert = f"insert into {cassandra.keyspace}.{big} (id, v) values (?, ?)"
-        for number in range(400):
-            cassandra.cql(insert, number, bytes(20_000))
-        server.nodetool("flush", cassandra.keyspace)
-        server.nodetool("refreshsizeestimates")
-        found = splits_of(source_of(cassandra, table=big, maxSplitSize="1mb"))
-        assert 4 <= len(found) <= 16, len(found)
-        assert 500_000 < found[0].size_bytes < 2_000_000
 
 
 # --- stored forms -----------------------------------------------------------------------------------------------------

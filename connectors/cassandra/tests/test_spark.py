@@ -78,6 +78,7 @@ def test_a_stream_reads_a_table_in_steps_and_ends(spark, cassandra, tmp_path):
     assert sum(run(availableNow=True)) == 0
 
 
+@pytest.mark.budget(40)  # it starts three times
 def test_the_server_is_killed_in_between(spark, at_address, tmp_path):
     """The tasks of a write, then of a read, are in the middle of it when the server goes away and comes back."""
     with cassandra_server(tmp_path / "server", quick_start=True, heap_mb=384) as server:
@@ -86,7 +87,7 @@ def test_the_server_is_killed_in_between(spark, at_address, tmp_path):
         options = {
             **cassandra.options,
             "table": table,
-            "maxRowsPerSecond": "8000",
+            "maxRowsPerSecond": "6000",
             "requestTimeout": "5s",
             "retryFor": "120s",
         }
@@ -108,11 +109,11 @@ def test_the_server_is_killed_in_between(spark, at_address, tmp_path):
 
         with ThreadPoolExecutor(1) as pool:
             striking = pool.submit(strike)
-            rows = spark.range(0, 60_000, 1, 2).selectExpr("id", "concat('v', id) v")
+            rows = spark.range(0, 24_000, 1, 2).selectExpr("id", "concat('v', id) v")
             rows.write.format("penstock.cassandra").options(**options).mode("append").save()
             found = spark.read.format("penstock.cassandra").options(**options, pageRows="500", splits="4").load()
             ids = found.rdd.mapPartitions(marking).collect()
             striking.result(120)
-        assert sorted(ids) == list(range(60_000))
+        assert sorted(ids) == list(range(24_000))
         counts = spark.sparkContext.__dict__["_penstock_accumulators"]["cassandra"].value
         assert counts["retries"] > 0

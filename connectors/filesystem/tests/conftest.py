@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import copy
+import functools
 import os
 import pickle
-import socket
+import re
 import subprocess
 import sys
-import time
-import urllib.request
+import threading
 import uuid
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +22,16 @@ import pytest
 from penstock.metrics import Metrics
 from penstock.sink import SinkContext, WriterContext
 from penstock.source import ReaderContext, SourceReader
+from penstock.testing._disks import without_waiting_for_disks
 from penstock_filesystem.sink import SINK_OPTIONS, FileSink
 from penstock_filesystem.source import SOURCE_OPTIONS, FileSource
 
 MINUTE = 60_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_disks(monkeypatch):
+    without_waiting_for_disks(monkeypatch)
 
 
 @dataclass
@@ -34,6 +41,7 @@ class S3Server:
     def options(self):
         return {"s3.endpoint": self.endpoint, "s3.key": "testing", "s3.secret": "testing", "s3.region": "us-east-1"}
 
+    @functools.cached_property
     def client(self):
         import boto3
 
@@ -47,38 +55,31 @@ class S3Server:
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory):
-    """moto's server as a process of its own, on a free port of 127.0.0.1."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = (tmp_path_factory.mktemp("s3") / "server.log").open("wb")
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    server = S3Server(f"http://127.0.0.1:{port}")
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                urllib.request.urlopen(f"{server.endpoint}/moto-api/", timeout=2).close()
+def s3_server():
+    """moto's server as a process of its own, on a free port of 127.0.0.1. It says which, once it listens."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if running := re.search(r"Running on (http://127\.0\.0\.1:\d+)", line):
                 break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < deadline, "the S3 server does not start"
-                time.sleep(0.1)
-        yield server
-    finally:
+        else:
+            pytest.fail(f"the S3 server does not start: {''.join(said)}")
+        # It goes on talking, and would stand still if nobody listened.
+        listening = threading.Thread(target=collections.deque, args=(process.stderr, 0), daemon=True)
+        listening.start()
+        yield S3Server(running[1])
         process.kill()
-        process.wait()
-        log.close()
+        listening.join()
 
 
 @pytest.fixture
 def s3_path(s3_server):
     """A prefix in a bucket of the test's own, as (url, bucket, client)."""
     bucket = f"b{uuid.uuid4().hex[:12]}"
-    client = s3_server.client()
-    client.create_bucket(Bucket=bucket)
-    return f"s3://{bucket}/out", bucket, client
+    s3_server.client.create_bucket(Bucket=bucket)
+    return f"s3://{bucket}/out", bucket, s3_server.client
 
 
 class SinkQuery:
@@ -272,6 +273,28 @@ class SourceContext:
         if not until():
             self.run_calls()
         return until()
+
+
+@pytest.fixture
+def calls_made():
+    """``calls_made(work)``: how many functions it calls, in Python and C, in this thread: the same anywhere."""
+
+    def count(work):
+        calls = 0
+
+        def seen(frame, event, argument):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(seen)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+        return calls
+
+    return count
 
 
 @pytest.fixture

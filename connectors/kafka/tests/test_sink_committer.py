@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import time
 import uuid
 from dataclasses import replace
@@ -10,13 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from kafka.protocol.producer import InitProducerIdRequest
 
 from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.serialization import Versioned
 from penstock.sink import CommitOutcome
 from penstock_kafka.client import open_producer
-from penstock_kafka.dev import KafkaToolbox, kafka_server
+from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import QueryPrefix, TransactionRef
@@ -59,7 +62,10 @@ class Query:
             producer.close()
 
 
-@pytest.fixture(params=["native", "python"])
+OTHER_CLIENT = pytest.mark.exhaustive("transactions of the other client, which the committer does not tell apart")
+
+
+@pytest.fixture(params=["native", pytest.param("python", marks=OTHER_CLIENT)])
 def query(kafka, request, monkeypatch):
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", request.param)
     made = Query(kafka)
@@ -149,81 +155,82 @@ def test_a_proof_that_may_have_been_forgotten_is_not_taken_for_a_loss(query, mon
         query.committer.commit([old])
 
 
-def test_transactions_that_time_out_between_decision_and_commit_are_lost_and_said_so(tmp_path):
-    properties = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
-    with kafka_server(tmp_path, properties) as server:
-        query = Query(KafkaToolbox(server.address))
-        try:
-            batch = [query.prepare(slot, timeout_ms=5000) for slot in range(2)]
-            deadline = time.monotonic() + 60
-            while query.coordinators.open_ids(query.prefix.owns) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            assert query.committer.commit(batch) == [LOST, LOST]
-            assert query.values() == []
-        finally:
-            query.close()
+@pytest.fixture
+def breaking(breakable):
+    """A query on a broker that may be killed."""
+    made = Query(KafkaToolbox(breakable.address))
+    yield made
+    made.close()
 
 
-@pytest.mark.parametrize("first", [0, 1, 3])
+def test_transactions_that_time_out_between_decision_and_commit_are_lost_and_said_so(breaking):
+    batch = [breaking.prepare(slot, timeout_ms=500) for slot in range(2)]
+    deadline = time.monotonic() + 60
+    while breaking.coordinators.open_ids(breaking.prefix.owns) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert breaking.committer.commit(batch) == [LOST, LOST]
+    assert breaking.values() == []
+
+
+OTHER_KILLS = pytest.mark.exhaustive(
+    "before the first and after the last of a batch's commits; after one is the witness"
+)
+
+
+@pytest.mark.parametrize("first", [pytest.param(0, marks=OTHER_KILLS), 1, pytest.param(3, marks=OTHER_KILLS)])
 @pytest.mark.parametrize("driver", ["lives", "dies"])
-def test_a_broker_that_is_killed_in_the_middle_of_a_commit(tmp_path, monkeypatch, first, driver):
+@pytest.mark.budget(10)
+def test_a_broker_that_is_killed_in_the_middle_of_a_commit(breakable, breaking, monkeypatch, first, driver):
     """Killed when it has taken down ``first`` of three commits, and perhaps not marked them in the topic.
 
     It often never does so: most runs see the committer write the marks itself.
     """
-    with kafka_server(tmp_path, quick_start=True) as server:
-        query = Query(KafkaToolbox(server.address))
-        try:
-            batch = [query.prepare(slot) for slot in range(3)]
-            end, answered = query.coordinators._end_all, []
+    batch = [breaking.prepare(slot) for slot in range(3)]
+    end, answered = breaking.coordinators._end_all, []
 
-            async def killed_on_the_way(refs, commit):
-                if not answered:
-                    await end(refs[:first], commit)
-                    answered.append(True)
-                    server.kill()
-                    if driver == "dies":
-                        raise SystemExit
-                    server.start()
-                return await end(refs, commit)
+    async def killed_on_the_way(refs, commit):
+        if not answered:
+            await end(refs[:first], commit)
+            answered.append(True)
+            breakable.kill()
+            if driver == "dies":
+                raise SystemExit
+            breakable.start()
+        return await end(refs, commit)
 
-            monkeypatch.setattr(query.coordinators, "_end_all", killed_on_the_way)
-            if driver == "lives":
-                assert query.committer.commit(batch) == [COMMITTED] * 3
-            else:
-                with pytest.raises(SystemExit):
-                    query.committer.commit(batch)
-                server.start()
-                query.coordinators.close()
-                assert query.committer.commit(batch) == [ALREADY] * first + [COMMITTED] * (3 - first)
-            assert len(query.values()) == 6
-        finally:
-            query.close()
+    monkeypatch.setattr(breaking.coordinators, "_end_all", killed_on_the_way)
+    if driver == "lives":
+        assert breaking.committer.commit(batch) == [COMMITTED] * 3
+    else:
+        with pytest.raises(SystemExit):
+            breaking.committer.commit(batch)
+        breakable.start()
+        breaking.coordinators.close()
+        assert breaking.committer.commit(batch) == [ALREADY] * first + [COMMITTED] * (3 - first)
+    assert len(breaking.values()) == 6
 
 
 @pytest.mark.parametrize("by", ["abort", "abort_lingering"])
-def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_it(tmp_path, monkeypatch, by):
-    with kafka_server(tmp_path, quick_start=True) as server:
-        query = Query(KafkaToolbox(server.address))
-        try:
-            batch = [query.prepare(slot) for slot in range(3)]
-            ends = {"abort": "_end_all", "abort_lingering": "_init_producer_id"}[by]
-            end, answered = getattr(query.coordinators, ends), []
+@pytest.mark.budget(10)
+def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_it(
+    breakable, breaking, monkeypatch, by
+):
+    batch = [breaking.prepare(slot) for slot in range(3)]
+    ends = {"abort": "_end_all", "abort_lingering": "_init_producer_id"}[by]
+    end, answered = getattr(breaking.coordinators, ends), []
 
-            async def killed_on_the_way(*arguments):
-                if not answered:
-                    answered.append(await end(*arguments))
-                    server.kill()
-                    server.start()
-                return await end(*arguments)
+    async def killed_on_the_way(*arguments):
+        if not answered:
+            answered.append(await end(*arguments))
+            breakable.kill()
+            breakable.start()
+        return await end(*arguments)
 
-            monkeypatch.setattr(query.coordinators, ends, killed_on_the_way)
-            query.committer.abort(batch, []) if by == "abort" else query.committer.abort_lingering()
-            later = query.prepare(3, batch_id=4)
-            assert query.committer.commit([later]) == [COMMITTED]
-            assert query.values() == [b"a", b"b"]
-        finally:
-            query.close()
+    monkeypatch.setattr(breaking.coordinators, ends, killed_on_the_way)
+    breaking.committer.abort(batch, []) if by == "abort" else breaking.committer.abort_lingering()
+    later = breaking.prepare(3, batch_id=4)
+    assert breaking.committer.commit([later]) == [COMMITTED]
+    assert breaking.values() == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("query", ["native"], indirect=True)
@@ -232,7 +239,7 @@ def test_epochs_run_out_and_the_producer_id_rolls_over(query):
     transactional_id = query.prefix.transactional_id("0123abcd", 0)
     first = query.prepare(0, batch_id=0)
     assert query.committer.commit([first]) == [COMMITTED]
-    use_up_epochs(query.coordinators, transactional_id, until=32_760)
+    use_up_epochs(query.coordinators, transactional_id, first.ref.epoch, until=32_760)
     batches = [first]
     for batch_id in range(1, 8):
         batches.append(query.prepare(0, batch_id=batch_id))
@@ -242,20 +249,29 @@ def test_epochs_run_out_and_the_producer_id_rolls_over(query):
     assert len(query.values()) == 16
 
 
-def use_up_epochs(coordinators, transactional_id, until):
-    from kafka.protocol.producer import InitProducerIdRequest
+def use_up_epochs(coordinators, transactional_id, epoch, until):
+    """Registers the id again and again, over a plain socket: what a client does for each request costs too much."""
 
-    async def init(times):
-        nodes = await coordinators._find([transactional_id])
-        fields = {"transactional_id": transactional_id, "transaction_timeout_ms": 10_000}
-        requests = [InitProducerIdRequest(**fields, producer_id=-1, producer_epoch=-1) for _ in range(times)]
-        send = coordinators._brokers.send
-        answers = [send(request, node_id=nodes[transactional_id]) for request in requests]
-        return [(await answer).producer_epoch for answer in answers]
+    async def leader():
+        return (await coordinators._find([transactional_id]))[transactional_id]
 
-    epoch = 0
-    while epoch < until:
-        epoch = coordinators._brokers.run(init, min(60, until - epoch))[-1]
+    node = coordinators._brokers.run(leader)
+    broker = coordinators._brokers.admin._manager.cluster.broker_metadata(node)
+    fields = {"transactional_id": transactional_id, "transaction_timeout_ms": 10_000}
+    request = InitProducerIdRequest(**fields, version=2)
+    request.with_header(correlation_id=1, client_id="epochs")
+    frame = request.encode(framed=True, header=True)
+    with socket.create_connection((broker.host, broker.port), timeout=60) as connection:
+        answers = connection.makefile("rb")
+        while epoch < until:
+            times = min(500, until - epoch)
+            connection.sendall(frame * times)
+            for _ in range(times):
+                (size,) = struct.unpack(">i", answers.read(4))
+                answer = answers.read(size)
+            # Flexible version 2: correlation id, tags, throttle time, error, producer id, epoch, tags.
+            _, _, _, error, _, epoch = struct.unpack_from(">ibihqh", answer)
+            assert error == 0
 
 
 def test_committables_are_stored_field_by_field():

@@ -32,7 +32,7 @@ class Crash(BaseException):
 
 
 class Fuse:
-    """Blows at the ``at``-th step; counts the steps otherwise."""
+    """Blows at the ``at``-th step, or the first of that name; counts the steps otherwise."""
 
     def __init__(self, monkeypatch):
         self.at, self.steps = None, []
@@ -59,7 +59,7 @@ class Fuse:
 
     def _step(self, what):
         self.steps.append(what)
-        if self.at is not None and len(self.steps) == self.at + 1:
+        if self.at in (what, len(self.steps) - 1):
             self.at = None
             raise Crash(what)
 
@@ -114,24 +114,37 @@ def committed(kafka, topic):
     return Counter(record.value.decode() for record in kafka.read(topic))
 
 
-def test_a_crash_at_every_step_loses_and_doubles_nothing(kafka, tmp_path, fuse):
+def crash_and_go_on(kafka, folder, fuse, at):
     """Spark runs the batch again that it has not noted as done; all others are not run again."""
-    whole = Query(kafka, tmp_path / "whole", kafka.create_topic(), uuid.uuid4().hex)
-    run_all(whole, [])
-    steps = list(fuse.steps)
-    assert len(steps) > 40
-    for at in range(len(steps)):
-        topic, query_id, done = kafka.create_topic(partitions=2), uuid.uuid4().hex, []
-        fuse.at, fuse.steps = at, []
-        with pytest.raises(Crash):
-            run_all(Query(kafka, tmp_path / f"{at}", topic, query_id), done)
-        query = Query(kafka, tmp_path / f"{at}", topic, query_id)
-        run_all(query, done)
-        assert committed(kafka, topic) == EVERYTHING, f"after a crash {steps[at]} ({at})"
-        assert not query.sink.create_committer(query.context).abort_lingering()
+    topic, query_id, done = kafka.create_topic(partitions=2), uuid.uuid4().hex, []
+    fuse.at, fuse.steps = at, []
+    with pytest.raises(Crash) as crash:
+        run_all(Query(kafka, folder, topic, query_id), done)
+    query = Query(kafka, folder, topic, query_id)
+    run_all(query, done)
+    assert committed(kafka, topic) == EVERYTHING, f"after a crash {crash.value} ({at})"
+    assert not query.sink.create_committer(query.context).abort_lingering()
 
 
-@pytest.mark.parametrize("client", ["native", "python"])
+@pytest.mark.parametrize("step", ["after prepare_commit", "after append", "after end", "before mark_done"])
+def test_a_crash_loses_and_doubles_nothing(kafka, tmp_path, fuse, step):
+    """Written and not decided; decided and not ended; ended and perhaps not marked; everything done and not noted."""
+    crash_and_go_on(kafka, tmp_path, fuse, step)
+
+
+@pytest.mark.exhaustive("every step; test_a_crash_loses_and_doubles_nothing has one for each state that is left behind")
+def test_a_crash_at_every_step_loses_and_doubles_nothing(kafka, tmp_path, fuse):
+    run_all(Query(kafka, tmp_path / "whole", kafka.create_topic(), uuid.uuid4().hex), [])
+    steps = len(fuse.steps)
+    assert steps > 40
+    for at in range(steps):
+        crash_and_go_on(kafka, tmp_path / f"{at}", fuse, at)
+
+
+OTHER_CLIENT = pytest.mark.exhaustive("a new broker for the other client, whose library waits for coordinators")
+
+
+@pytest.mark.parametrize("client", ["native", pytest.param("python", marks=OTHER_CLIENT)])
 def test_the_first_query_on_a_new_broker(new_broker, tmp_path, monkeypatch, client):
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", client)
     with new_broker() as server:
@@ -141,14 +154,11 @@ def test_the_first_query_on_a_new_broker(new_broker, tmp_path, monkeypatch, clie
         assert committed(kafka, topic) == EVERYTHING
 
 
-def test_brokers_that_can_have_no_coordinators_of_groups_are_said_so(new_broker, tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock_kafka.client._brokers._TRIES_FOR_S", 3.0)
-    settings = {"offsets.topic.replication.factor": "3"}
-    with new_broker(settings) as server:
-        kafka = KafkaToolbox(server.address)
-        topic = kafka.create_topic()
-        with pytest.raises(RetriableError, match=r"offsets\.topic\.replication"):
-            Query(kafka, tmp_path, topic, uuid.uuid4().hex)
+def test_brokers_that_can_have_no_coordinators_of_groups_are_said_so(groupless, tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock_kafka.client._brokers._TRIES_FOR_S", 0.5)
+    topic = groupless.create_topic()
+    with pytest.raises(RetriableError, match=r"offsets\.topic\.replication"):
+        Query(groupless, tmp_path, topic, uuid.uuid4().hex)
 
 
 def test_a_zombie_is_fenced_and_never_seen(kafka, tmp_path):

@@ -16,6 +16,7 @@ from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
 from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from penstock_pravega.options import SOURCE_OPTIONS
+from penstock_pravega.protocol import _segment_stores
 from penstock_pravega.source import PravegaSource
 from suite.kept import kept_for_directory
 
@@ -33,6 +34,12 @@ def pravega(pravega_address):
     toolbox = PravegaToolbox(pravega_address, f"tests-{uuid.uuid4().hex[:8]}")
     yield toolbox
     toolbox.close()
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    """What a segment store refuses is tried again almost at once: for tests in which nothing has to pass meanwhile."""
+    monkeypatch.setattr(_segment_stores, "_PAUSE_S", 0.001)
 
 
 class SourceHarness:

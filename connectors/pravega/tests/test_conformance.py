@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +14,9 @@ from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, S
 from penstock_pravega import PravegaConnector
 from penstock_pravega.protocol import Controller, TransactionState
 from penstock_pravega.source._schema import event_schema
+from suite.kit import by_default
+
+WITHOUT_SPARK = "on Spark what the suite without Spark shows"
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +37,18 @@ class TestSink(SinkSuite):
     golden = Path(__file__).parent / "golden"
     schema = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
     many = 100_000  # read back one by one
+
+    def _crash_points(self, steps):
+        """One of each kind, in the midst of the run: each takes a stream and a dozen transactions."""
+        kinds = {}
+        for at, step in enumerate(steps):
+            kinds.setdefault(re.sub(r"\d+", "", step), []).append(at)
+        return [every[len(every) // 2] for every in kinds.values()]
+
+    @pytest.mark.exhaustive("a crash at all steps of a run; test_a_crash_at_every_step has one of each kind")
+    def test_a_crash_at_every_step_of_each_kind(self, new_target, tmp_path, monkeypatch):
+        monkeypatch.setattr(self, "_crash_points", functools.partial(SinkSuite._crash_points, self))
+        self.test_a_crash_at_every_step(new_target, tmp_path)
 
     def batch(self, ids):
         return self.with_texts(ids, [f"row {i}" for i in ids])
@@ -74,6 +91,16 @@ class TestSink(SinkSuite):
 class TestSinkOnSpark(SparkSinkSuite):
     connector, golden, schema, new_target = PravegaConnector, TestSink.golden, TestSink.schema, TestSink.new_target
     batch, with_texts, id_of = TestSink.batch, TestSink.with_texts, TestSink.id_of
+    test_a_process_is_killed = by_default(
+        SparkSinkSuite.test_a_process_is_killed,
+        "after prepare_commit",  # a task
+        "half way through commit",  # the driver
+        otherwise="a kill at every other step; two kills and TestSink's crashes stay",
+    )
+    test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
+    test_a_huge_row_is_written_or_refused = by_default(
+        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
+    )
 
 
 def is_open(pravega, transaction):
@@ -104,3 +131,8 @@ class TestSource(SourceSuite):
 
 class TestSourceOnSpark(SparkSourceSuite):
     connector, schema, origin, id_of = PravegaConnector, TestSource.schema, TestSource.origin, TestSource.id_of
+    test_a_reader_is_killed = by_default(
+        SparkSourceSuite.test_a_reader_is_killed,
+        "after fetch",
+        otherwise="a kill at the other step; the one after a fetch stays",
+    )

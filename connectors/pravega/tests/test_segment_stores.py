@@ -61,7 +61,7 @@ def homes(pravega, name):
 
 
 @pytest.fixture
-def misled(pravega, stream, monkeypatch):
+def misled(pravega, stream, monkeypatch, no_pauses):
     """Whoever looks for a segment is first sent to the one that does not have it; the refusals that come."""
     honest, recover = SegmentStores.address, SegmentStores.recover
     both, refusals = homes(pravega, stream), []

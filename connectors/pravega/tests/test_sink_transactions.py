@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -19,9 +20,10 @@ from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, CommitOutcome, SinkContext, WriterContext
 from penstock.storage import LocalStorage
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
-from penstock_pravega.protocol import PingAnswer, TransactionState
-from penstock_pravega.sink import create_sink
-from penstock_pravega.sink._leases import LeaseKeeper
+from penstock_pravega.protocol import Controller, PingAnswer, TransactionState
+from penstock_pravega.sink import _leases, create_sink
+from penstock_pravega.sink._committable import TransactionRef
+from penstock_pravega.sink._leases import LeaseKeeper, lease_keeper
 from penstock_pravega.sink._notes import TransactionNotes
 
 SCHEMA = pa.schema([("routing_key", pa.string()), ("value", pa.binary())])
@@ -75,8 +77,16 @@ def new_query(pravega, tmp_path):
     return lambda **options: Query(pravega, tmp_path, **options)
 
 
-def state(pravega, committable):
-    return pravega.controller.transaction_state(*committable.ref.scope_and_stream, committable.ref.id)
+def state(pravega, transaction):
+    ref = getattr(transaction, "ref", transaction)
+    return pravega.controller.transaction_state(*ref.scope_and_stream, ref.id)
+
+
+def await_state(pravega, transaction, wanted):
+    deadline = time.monotonic() + 60
+    while state(pravega, transaction) is not wanted:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def in_order(found):
@@ -163,16 +173,15 @@ def test_what_was_committed_stays_committed_if_another_is_lost(pravega, new_quer
 def test_a_lease_that_ran_out_between_decision_and_commit(pravega, new_query):
     """Nobody keeps it: the processes of task and driver are gone. It is lost, and says so, and can be written again."""
     stream = pravega.create_stream(segments=2)
-    query = new_query(stream=stream, transactionLease="10s")
+    query = new_query(stream=stream, transactionLease="20s")
     (committable,) = query.write(rows(0, 10))
-    from penstock_pravega.sink._leases import lease_keeper
-
+    assert committable.lease_ms == 20_000
     lease_keeper().forget(committable.ref)
     lease_keeper()._watched.clear()
-    deadline = time.monotonic() + 60
-    while state(pravega, committable) is not TransactionState.ABORTED:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    # As if most of it were over: the last renewal says for how long.
+    renewed = pravega.controller.ping_transaction(*committable.ref.scope_and_stream, committable.ref.id, 100)
+    assert renewed is PingAnswer.OK
+    await_state(pravega, committable, TransactionState.ABORTED)
     assert query.committer().commit([committable]) == [CommitOutcome.LOST]
     assert query.committer().commit(query.write(rows(0, 10))) == [CommitOutcome.COMMITTED]
     assert Counter(pravega.values(stream)) == Counter(values(0, 10))
@@ -241,21 +250,48 @@ def test_a_scaling_while_a_transaction_is_open(pravega, new_query):
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_lease_is_renewed_until_the_transaction_is_over(pravega):
-    stream = pravega.create_stream()
-    keeper = LeaseKeeper()
-    number, _ = pravega.controller.begin_transaction(pravega.scope, stream, 10_000)
-    from penstock_pravega.sink._committable import TransactionRef
+def test_a_lease_is_renewed_until_the_transaction_is_over(pravega, monkeypatch):
+    """Much more often than needed, so that none ends here, however slow the machine is."""
+    assert _leases._interval(10_000) == 2.5
+    monkeypatch.setattr(_leases, "_interval", lambda lease_ms: 0.02)
+    stream, keeper, answers, ping = (
+        pravega.create_stream(),
+        LeaseKeeper(),
+        queue.SimpleQueue(),
+        Controller.ping_transaction,
+    )
 
-    ref = TransactionRef(f"{pravega.scope}/{stream}", number)
-    keeper.keep(pravega.settings, ref, 10_000)
-    time.sleep(13)
-    assert pravega.controller.transaction_state(pravega.scope, stream, number) is TransactionState.OPEN
+    def pinged(self, scope, name, *rest):
+        answer = ping(self, scope, name, *rest)
+        if name == stream:
+            answers.put(answer)
+        return answer
+
+    monkeypatch.setattr(Controller, "ping_transaction", pinged)
+    number, _ = pravega.controller.begin_transaction(pravega.scope, stream, 20_000)
+    keeper.keep(pravega.settings, TransactionRef(f"{pravega.scope}/{stream}", number), 20_000)
+    renewing = keeper._thread
+    assert [answers.get(timeout=60) for _ in range(3)] == [PingAnswer.OK] * 3
     pravega.controller.abort_transaction(pravega.scope, stream, number)
-    deadline = time.monotonic() + 60
-    while keeper._due:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    renewing.join(60)
+    assert not renewing.is_alive() and not keeper._due
+
+
+@pytest.mark.exhaustive("a lease's end is waited for; that leases are renewed is shown by the test above")
+def test_a_lease_that_is_renewed_does_not_end(pravega):
+    stream, keeper = pravega.create_stream(), LeaseKeeper()
+    kept, left = [
+        TransactionRef(
+            f"{pravega.scope}/{stream}", pravega.controller.begin_transaction(pravega.scope, stream, 10_000)[0]
+        )
+        for _ in range(2)
+    ]
+    keeper.keep(pravega.settings, kept, 10_000)
+    await_state(pravega, left, TransactionState.ABORTED)
+    assert state(pravega, kept) is TransactionState.OPEN
+    pravega.controller.abort_transaction(pravega.scope, stream, kept.id)
+    keeper._thread.join(60)
+    assert not keeper._due
 
 
 def test_a_lease_that_the_server_refuses(pravega, new_query):
@@ -282,7 +318,7 @@ def test_plain_delivery(pravega, new_query, delivery):
 
 
 @pytest.mark.parametrize("connections", ["hold", "break"])
-def test_plain_delivery_over_scalings(pravega, new_query, connections):
+def test_plain_delivery_over_scalings(pravega, new_query, no_pauses, connections):
     stream = pravega.create_stream(segments=2)
     query = new_query(stream=stream, delivery="at-least-once")
     writer = query.writer()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -72,6 +73,11 @@ class Coordinator:
             except queue.Empty:
                 return
             handler()
+
+    def await_result(self, timeout_s: float) -> None:
+        """Handles the next result, once it is there; returns without one after ``timeout_s``. Coordinator thread."""
+        with contextlib.suppress(queue.Empty):
+            self._handlers.get(timeout=timeout_s)()
 
     def await_handlers(self, until: Callable[[], bool], timeout_ms: int) -> bool:
         """See the contract."""

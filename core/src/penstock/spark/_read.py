@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -158,6 +159,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._available_now:
             self._enumerator.prepare_for_available_now()
         return self._enumerator
+
+    def await_news(self, timeout_s: float) -> None:
+        """Waits until a background call of the enumerator has a result, at most so long. Spark comes by by itself."""
+        if self._coordinator is None:
+            time.sleep(timeout_s)
+        else:
+            self._coordinator.await_result(timeout_s)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The splits that ``end`` holds: the same for every replay."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.plugins import Capability
+if TYPE_CHECKING:  # pytest's plugin needs this module, and nothing of what else that one imports
+    from penstock.plugins import Capability
 
 __all__ = ["THE_SIDE", "capability_of", "proves", "refuses"]
 

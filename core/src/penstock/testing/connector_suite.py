@@ -16,6 +16,7 @@ from penstock.errors import BadConfigurationError, FatalError, PenstockError
 from penstock.options import OptionSet, OptionValues
 from penstock.plugins import Capability, Connector
 from penstock.serialization import SimpleVersionedSerializer, Versioned
+from penstock.testing._disks import without_waiting_for_disks
 from penstock.testing.capabilities import THE_SIDE, capability_of, proves
 from penstock.testing.spark_source import data_source
 
@@ -43,6 +44,10 @@ class ConnectorSuite:
     connector: ClassVar[type[Connector]]
     golden: ClassVar[Path | None] = None
     side: ClassVar[Capability]
+
+    @pytest.fixture(autouse=True)
+    def _disks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        without_waiting_for_disks(monkeypatch)
 
     @pytest.fixture(autouse=True)
     def _declared(self, request: pytest.FixtureRequest) -> None:

@@ -7,9 +7,9 @@ case that catches each.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ from penstock.testing.lines_source import (
     LinesSplit,
 )
 
-__all__ = ["SOURCE_FLAWS", "SourceFlaw", "hostile_source_connector"]
+__all__ = ["RELEASED", "SOURCE_FLAWS", "SourceFlaw", "hostile_source_connector"]
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,26 @@ class SourceFlaw:
     make_source: Callable[[str, int | None], LinesSource]
 
 
-def _with_enumerator(kind: type[LinesEnumerator]) -> type[LinesSource]:
-    class Hostile(LinesSource):
-        def create_enumerator(self, context: EnumeratorContext, checkpoint: int | None) -> LinesEnumerator:
-            return kind(self.path, checkpoint or 0)
+@dataclass(frozen=True)
+class _Hostile(LinesSource):
+    """With another enumerator, or another reader. A class of the module, or it could not be pickled either."""
 
-    return Hostile
+    enumerator: type[LinesEnumerator] = LinesEnumerator
+    reader: type[LinesReader] = LinesReader
+
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: int | None) -> LinesEnumerator:
+        return self.enumerator(self.path, checkpoint or 0)
+
+    def create_reader(self, context: ReaderContext) -> SplitReader[bytes, LinesSplit]:
+        return self.reader(self.path)
 
 
-def _with_reader(kind: type[LinesReader]) -> type[LinesSource]:
-    class Hostile(LinesSource):
-        def create_reader(self, context: ReaderContext) -> SplitReader[bytes, LinesSplit]:
-            return kind(self.path)
+def _with_enumerator(kind: type[LinesEnumerator]) -> Callable[[str, int | None], LinesSource]:
+    return partial(_Hostile, enumerator=kind)
 
-    return Hostile
+
+def _with_reader(kind: type[LinesReader]) -> Callable[[str, int | None], LinesSource]:
+    return partial(_Hostile, reader=kind)
 
 
 class _GoesBack(LinesEnumerator):
@@ -116,11 +122,21 @@ class _ReadsOneSplit(LinesReader):
         return fetched
 
 
+#: Ends the waiting of the reader that can't be woken: for the test that is done with it.
+RELEASED = threading.Event()
+
+
 class _CanNotBeWoken(LinesReader):
-    """Waits before it reads, and does not listen."""
+    """Waits for something between two fetches, and does not listen."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._begun = False
 
     def fetch(self) -> RecordsBySplits[bytes]:
-        time.sleep(11)
+        if self._begun:
+            RELEASED.wait(60)
+        self._begun = True
         return super().fetch()
 
 

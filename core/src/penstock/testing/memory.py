@@ -9,12 +9,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["peak_growth_bytes"]
+__all__ = ["peak_growth_bytes", "resident_bytes"]
 
 _STATM = Path("/proc/self/statm")
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     """What this process has in memory now; where the system does not tell, the most it ever had."""
     if _STATM.exists():
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -23,13 +23,13 @@ def _resident_bytes() -> int:
 
 def peak_growth_bytes(work: Callable[[], object]) -> int:
     """By how much this process was larger at its largest, while ``work`` ran, than before. Looks every 10 ms."""
-    before = most = _resident_bytes()
+    before = most = resident_bytes()
     done = threading.Event()
 
     def watch() -> None:
         nonlocal most
         while not done.wait(0.01):
-            most = max(most, _resident_bytes())
+            most = max(most, resident_bytes())
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -38,4 +38,4 @@ def peak_growth_bytes(work: Callable[[], object]) -> int:
     finally:
         done.set()
         watcher.join()
-    return max(most, _resident_bytes()) - before
+    return max(most, resident_bytes()) - before

@@ -23,7 +23,7 @@ from __future__ import annotations
 import errno
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,7 +35,7 @@ from penstock.plugins import EXACTLY_ONCE, STREAM_WRITE
 from penstock.sink import IdempotentSink
 from penstock.testing.capabilities import proves
 from penstock.testing.faults import Crash
-from penstock.testing.memory import peak_growth_bytes
+from penstock.testing.memory import peak_growth_bytes, resident_bytes
 from penstock.testing.rows import SPARK_TYPES
 from penstock.testing.sink_cases import SinkCases
 from penstock.testing.sink_engine import Shares, SinkQuery
@@ -112,7 +112,10 @@ class SinkSuite(SinkCases):
         text = "x" * 200
 
         def share() -> Iterator[pa.RecordBatch]:
+            before = resident_bytes()
             for first in range(0, self.many, 5_000):
+                grown = resident_bytes() - before  # told as soon as it is known, with memory left
+                assert grown < self.most_memory_bytes, f"the task grew by {grown >> 20} MiB in {first} rows"
                 ids = range(first, min(first + 5_000, self.many))
                 yield self.with_texts(ids, [text] * len(ids)) or self.batch(ids)
 
@@ -288,7 +291,9 @@ class SinkSuite(SinkCases):
         target, query = fresh("dry")
         query.run_all(batches)
         assert self._seen(target) == self._ids()
-        for at, step in enumerate(query.fuse.steps):
+        steps = query.fuse.steps
+        for at in self._crash_points(steps):
+            step = steps[at]
             target, query = fresh(at)
             with query.crashing_at(at):
                 query.run_all(batches)
@@ -299,6 +304,10 @@ class SinkSuite(SinkCases):
             assert not lost, f"lost after a crash {step} ({at}): {sorted(lost)}"
             if EXACTLY_ONCE in self.connector.capabilities:
                 assert not doubled, f"doubled after a crash {step} ({at}): {sorted(doubled)}"
+
+    def _crash_points(self, steps: Sequence[str]) -> Iterable[int]:
+        """At which of these steps :meth:`test_a_crash_at_every_step` ends the driver, by index."""
+        return range(len(steps))
 
     @proves(EXACTLY_ONCE)
     def test_a_zombie_never_becomes_visible(self, query: SinkQuery, target: SinkTarget) -> None:

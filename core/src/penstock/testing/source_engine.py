@@ -65,6 +65,10 @@ class SourceQuery:
         self.offsets.append(end)
         return len(self.offsets) - 1
 
+    def wait(self, seconds: float) -> None:
+        """Until a background call of the enumerator has a result, or for so long if there is none."""
+        self.reader.await_news(seconds)
+
     def _offset(self, number: int) -> dict[str, Any]:
         """Where batch ``number`` starts."""
         value: dict[str, Any] = json.loads(self.offsets[number - 1]) if number else self.reader.initialOffset()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
+from penstock.errors import FatalError
+from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev._server import CassandraDevServer, CassandraServer
 
 __all__ = ["CassandraCluster"]
+
+_TOKENS_EACH = 4
+_POLL_SECONDS = 0.05
 
 
 class CassandraCluster:
@@ -22,20 +28,41 @@ class CassandraCluster:
         self.servers: list[CassandraServer] = []
         for number in range(nodes):
             seed = f"127.0.0.1:{self.servers[0].ports[1]}" if self.servers else None
-            node = CassandraDevServer(heap_mb=320, quick_start=True, seed=seed)
+            # Nodes that know their tokens, and have no data to fetch, need not join one by one.
+            settings = {"initial_token": _tokens(number, nodes), "num_tokens": _TOKENS_EACH, "auto_bootstrap": False}
+            node = CassandraDevServer(settings, heap_mb=320, quick_start=True, seed=seed)
             self.servers.append(CassandraServer(node, Path(folder) / str(number)))
         self._running = ExitStack()
 
     def __enter__(self) -> CassandraCluster:
-        """Starts one after the other, since they join one by one (15 to 40 s each)."""
+        """Starts all at once; returns when each knows of the others."""
         with ExitStack() as started:
             for server in self.servers:
                 started.callback(server.kill)
-                server.start()
+                server.launch()
+            for server in self.servers:
+                server.await_ready()
+            for server in self.servers:
+                self._await_others(server)
             self._running = started.pop_all()
         return self
+
+    def _await_others(self, server: CassandraServer) -> None:
+        host, _, port = server.address.rpartition(":")
+        deadline = time.monotonic() + server.server.start_seconds
+        with Client(ConnectionSettings(hosts=(host,), port=int(port))) as client:
+            while len(client.rows("select peer from system.peers_v2")) < len(self.servers) - 1:
+                if time.monotonic() > deadline:
+                    raise FatalError(f"the node at {server.address} does not hear of the others")
+                time.sleep(_POLL_SECONDS)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running.close()
+
+
+def _tokens(number: int, nodes: int) -> str:
+    """Those of one node: its share of tokens that lie equally far apart, by turns with the other nodes."""
+    count = nodes * _TOKENS_EACH
+    return ",".join(str(-(2**63) + 1 + 2**64 // count * turn) for turn in range(number, count, nodes))

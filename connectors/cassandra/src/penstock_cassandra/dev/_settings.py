@@ -35,9 +35,14 @@ JAVA_OPTIONS = (
     "-Dcassandra.size_recorder_interval=5",
     "-Dcassandra.superuser_setup_delay_ms=0",
 )
-#: A lone node waits for nobody; one that joins others on the same machine, for a moment.
+#: A lone node waits for nobody.
 ALONE = ("-Dcassandra.ring_delay_ms=100", "-Dcassandra.skip_wait_for_gossip_to_settle=0")
-JOINING = ("-Dcassandra.ring_delay_ms=5000", "-Dcassandra.skip_wait_for_gossip_to_settle=2")
+#: One that joins others on the same machine waits until the first of them is there, and for a moment after that.
+JOINING = (
+    "-Dcassandra.ring_delay_ms=90000",
+    "-Dcassandra.gossip_settle_min_wait_ms=500",
+    "-Dcassandra.skip_wait_for_gossip_to_settle=1",
+)
 
 
 #: Settings with which a node that is killed has what it acknowledged (``None`` leaves one out). With the default,

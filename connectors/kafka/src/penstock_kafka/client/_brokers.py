@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
@@ -106,12 +107,15 @@ class _Causes(logging.Handler):
         self.seen += [one for one in arguments if isinstance(one, BaseException)]
 
 
-def connect(arguments: Mapping[str, Any], timeout_ms: int = _CONNECT_MS) -> Any:
-    """A ``KafkaAdminClient`` that has found its brokers.
+def connect(arguments: Mapping[str, Any], timeout_ms: float = math.inf) -> Any:
+    """A ``KafkaAdminClient`` that has found its brokers, within 5 s at most.
 
     Raises what kept it from that, which kafka-python itself only logs.
     """
-    own = {"max_in_flight_requests_per_connection": IN_FLIGHT, "bootstrap_timeout_ms": timeout_ms}
+    own = {
+        "max_in_flight_requests_per_connection": IN_FLIGHT,
+        "bootstrap_timeout_ms": int(min(timeout_ms, _CONNECT_MS)),
+    }
     causes = _Causes()
     logger = logging.getLogger("kafka.net.manager")
     logger.addHandler(causes)

@@ -55,9 +55,7 @@ class Connections:
         """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
         with self._connecting:
             if self._admin is None:
-                self._admin = _until(
-                    deadline, lambda left_ms: connect({**_QUICK, **self.arguments()}, int(min(left_ms, 5_000)))
-                )
+                self._admin = _until(deadline, lambda left_ms: connect({**_QUICK, **self.arguments()}, left_ms))
 
     def arguments(self) -> dict[str, Any]:
         """See :meth:`penstock_kafka.config.ClientSettings.kafka_python`: they hold what belongs to a process."""

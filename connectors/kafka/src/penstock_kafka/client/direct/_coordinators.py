@@ -25,7 +25,7 @@ from kafka.protocol.producer import (
 from penstock_kafka.client._brokers import find_coordinators
 from penstock_kafka.client._contracts import ProducerIdentity
 from penstock_kafka.client.direct._connections import Connections
-from penstock_kafka.client.direct._errors import ProblemError, problem_of
+from penstock_kafka.client.direct._errors import NO_TOPIC, ProblemError, problem_of, problem_of_code
 from penstock_kafka.client.direct._settings import DirectSettings
 
 __all__ = ["NO_IDENTITY", "TransactionRequests", "new_identity"]
@@ -75,6 +75,7 @@ class TransactionRequests:
         self._connections = connections
         self._id = settings.transactional_id
         self._timeout_ms = settings.transaction_timeout_ms
+        self._missing_s = settings.missing_s
         self._coordinator: Any = None
         self.identity = NO_IDENTITY
 
@@ -124,7 +125,11 @@ class TransactionRequests:
         await _persist(self._connections, deadline, attempt)
 
     def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, deadline: float) -> None:
-        """Commits one offset of a group as a part of the transaction."""
+        """Commits one offset of a group as a part of the transaction.
+
+        A missing topic is waited for no longer than records wait for it.
+        """
+        missing_at = time.monotonic() + self._missing_s
 
         async def add(timeout_ms: float) -> None:
             request = AddOffsetsToTxnRequest(
@@ -157,6 +162,8 @@ class TransactionRequests:
             answer = await self._connections.send(request, nodes[group], timeout_ms)
             for of_topic in answer.topics:
                 for one in of_topic.partitions:
+                    if one.error_code == NO_TOPIC and time.monotonic() > missing_at:
+                        raise ProblemError(problem_of_code(NO_TOPIC, topic=topic, partition=partition))
                     _raise(one.error_code, f"while committing an offset of group '{group}'")
 
         self._connections.run(_persist, self._connections, deadline, add)

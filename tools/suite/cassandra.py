@@ -1,0 +1,36 @@
+"""What tests with a Cassandra server share, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from penstock.dev import Place
+from penstock_cassandra.client import _client
+from penstock_cassandra.dev import CassandraDevServer
+
+__all__ = ["QuickServer", "close_clients"]
+
+
+class QuickServer(CassandraDevServer):
+    """A server that nobody kills and starts again: it does not write its schema to disk with every change.
+
+    That takes half a second for each table where disks are busy; a server that is killed would lose its tables.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(settings, quick_start=True, **options)
+
+    def command(self, place: Place) -> list[str]:
+        """As the base class's, with one more property."""
+        java, *arguments = super().command(place)
+        return [java, "-Dcassandra.test.flush_local_schema_changes=false", *arguments]
+
+
+def close_clients(ports: Collection[int]) -> None:
+    """Closes what tests have opened to servers that are ending: the driver would look for them for ever.
+
+    Those that a bundle leads to are closed as well: where that is, their settings do not say.
+    """
+    for key in [key for key in _client._shared if key[1].port in ports or key[1].bundle]:
+        _client._shared.pop(key).close()

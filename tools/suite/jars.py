@@ -1,0 +1,37 @@
+"""What the servers of the selected tests are made of: fetched before the first test runs, with progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from penstock.dev import fetch_jars
+from penstock.dev._ways import choose_way
+from penstock.errors import PenstockError
+from penstock.plugins import find_connector
+
+__all__ = ["fetch"]
+
+#: The connectors whose servers the tests of a directory start.
+_SERVERS = {
+    "connectors/kafka/": ("kafka",),
+    "connectors/cassandra/": ("cassandra",),
+    "connectors/pravega/": ("pravega",),
+    "integration-tests/": ("kafka", "cassandra", "pravega"),
+}
+
+
+def fetch(nodeids: Iterable[str], say: Callable[[str], None]) -> None:
+    """Fetches what is missing for these tests; ``say`` gets a line for each jar.
+
+    What can't be fetched is left to the tests, whose errors name what to do.
+    """
+    directories = {place for nodeid in nodeids for place in _SERVERS if nodeid.startswith(place)}
+    for name in sorted({name for place in directories for name in _SERVERS[place]}):
+        server = find_connector(name).load().dev_server()
+        if server is None or server.jars is None or server.jars.folder.is_dir():
+            continue
+        if choose_way(server) == "process":
+            try:
+                fetch_jars(server.jars, lambda line, title=server.title: say(f"{title}: {line}"))  # type: ignore[misc]
+            except PenstockError as error:
+                say(str(error))

@@ -1,0 +1,46 @@
+"""The conformance kit's cases in two tiers: a suite of ours runs some of them, or some of their parameters, by default.
+
+The kit itself knows no tiers: it is for authors, whose suites are their own. A suite of ours takes a copy of a case::
+
+    class TestSinkOnSpark(SparkSinkSuite):
+        test_a_process_is_killed = by_default(
+            SparkSinkSuite.test_a_process_is_killed, "before commit", otherwise="every other step of a batch"
+        )
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from suite.tiers import MARKER
+
+__all__ = ["by_default"]
+
+
+def by_default(case: Callable[..., None], *values: object, otherwise: str) -> Callable[..., None]:
+    """A copy of a case: with these ``values`` of its one parameter in the first tier, with the others in the second.
+
+    Without ``values`` all of it is in the second. ``otherwise`` is the marker's reason.
+    """
+
+    @functools.wraps(case)
+    def copy(*args: Any, **kwargs: Any) -> None:
+        case(*args, **kwargs)
+
+    second_tier = getattr(pytest.mark, MARKER)(otherwise)
+    marks = list(getattr(case, "pytestmark", []))
+    if not values:
+        marks.append(second_tier.mark)
+    else:
+        (given,) = [mark for mark in marks if mark.name == "parametrize"]
+        name, cases = given.args
+        unknown = set(values) - set(cases)
+        assert not unknown, f"{case.__name__} has no case {unknown}"
+        tiers = [value if value in values else pytest.param(value, marks=second_tier) for value in cases]
+        marks[marks.index(given)] = pytest.mark.parametrize(name, tiers).mark
+    copy.pytestmark = marks  # type: ignore[attr-defined]
+    return copy

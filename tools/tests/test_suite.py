@@ -1,0 +1,231 @@
+"""How the suite itself is run: tiers, balance, what a change can break, the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite import runs
+from suite.balance import LONGEST_UNIT_S, Units
+from suite.changed import Affected, Graph, changed_files
+from suite.durations import Durations
+
+ROOT = Path(__file__).parents[2]
+
+TESTS = """
+import pytest
+
+def test_plain():
+    pass
+
+@pytest.mark.exhaustive("every number; test_plain is the witness")
+@pytest.mark.parametrize("number", [1, 2])
+def test_numbers(number):
+    pass
+
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.exhaustive("large"))])
+def test_sizes(size):
+    pass
+"""
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Runs pytest with our plugin in a directory of its own; gives the exit status and what was printed."""
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["suite.plugin"]\n')
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT / 'tools'}\naddopts = --strict-markers\n")
+
+    def run(*arguments, **files):
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=os.environ)
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def test_the_second_tier_runs_only_with_all(suite):
+    status, text = suite(test_one=TESTS)
+    assert status == 0 and "2 passed, 3 deselected" in text
+    assert "3 more tests run with --all" in text
+    status, text = suite("--all")
+    assert status == 0 and "5 passed" in text and "deselected" not in text and "more tests" not in text
+
+
+def test_a_test_that_is_named_runs(suite):
+    status, text = suite("test_one.py::test_numbers", test_one=TESTS)
+    assert status == 0 and "2 passed" in text
+
+
+def test_the_tiers_are_shown_with_their_reasons(suite):
+    _, text = suite("--tiers", test_one=TESTS)
+    lines = text.splitlines()
+    at = lines.index("test_one.py")
+    assert lines[at : at + 5] == [
+        "test_one.py",
+        "  every number; test_plain is the witness",
+        "    test_numbers (2 cases)",
+        "  large",
+        "    test_sizes",
+    ]
+    assert "passed" not in text
+
+
+@pytest.mark.parametrize("marker", ["exhaustive", "exhaustive()", "exhaustive(reason='x')", "exhaustive(3)"])
+def test_a_marker_without_a_reason_is_an_error(suite, marker):
+    status, text = suite(test_one=f"import pytest\n\n@pytest.mark.{marker}\ndef test_it():\n    pass\n")
+    assert status != 0 and "test_it: the marker 'exhaustive' takes the reason as its only argument" in text
+
+
+def test_two_processes_run_every_test_once(suite, tmp_path):
+    body = "import pytest\n\n@pytest.mark.parametrize('n', range(30))\ndef test_{0}(n):\n"
+    body += "    with open('ran', 'a') as file:\n        file.write('{0}%d\\n' % n)\n"
+    files = {f"test_{letter}": body.format(letter) for letter in "abcdefg"}
+    status, text = suite("-n", "2", "--dist", "loadscope", **files)
+    assert status == 0 and "210 passed" in text and "210 tests in 2 processes: seconds" in text
+    assert sorted((tmp_path / "ran").read_text().split()) == sorted(f"{x}{n}" for x in "abcdefg" for n in range(30))
+
+
+def test_two_processes_say_what_was_left(suite):
+    _, text = suite("-n", "2", "--dist", "loadscope", test_one=TESTS)
+    assert "3 more tests run with --all" in text
+
+
+def test_the_report_names_the_slowest_and_those_over_their_budget(suite):
+    slow = "import pytest, threading\n\n@pytest.mark.budget(0.01)\ndef test_slow():\n    threading.Event().wait(0.05)\n"
+    _, text = suite("--where", "where.jsonl", test_one=slow)
+    assert "slowest tests    0.1 s  test_one.py::test_slow" in text
+    assert "over budget      0.1 s  test_one.py::test_slow (budget 0 s)" in text
+    assert "cores were busy" in text or not Path("/proc/stat").exists()
+
+
+def test_where_the_time_went(suite, tmp_path):
+    sleeper = "import time, subprocess, sys\n\ndef test_it():\n    time.sleep(0.2)\n"
+    sleeper += "    subprocess.run([sys.executable, '-c', 'import time; time.sleep(0.1)'])\n"
+    suite("--where", "where.jsonl", test_one=sleeper)
+    (line,) = (tmp_path / "where.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    assert found["id"] == "test_one.py::test_it"
+    assert found["seconds"]["sleep"] >= 0.2 and found["seconds"]["process"] >= 0.1
+
+
+def test_a_long_file_is_taken_apart_and_a_short_one_is_not():
+    long, short = LONGEST_UNIT_S, 1.0
+    made = Units(
+        ["a/test_x.py::test_1[p]", "a/test_x.py::test_1[q]", "a/test_x.py::test_2", "a/test_y.py::test_1"],
+        Durations({"a/test_x.py::test_1[p]": long, "a/test_x.py::test_2": long, "a/test_y.py::test_1": short}),
+    )
+    assert made.of("a/test_x.py::test_1[p]") == made.of("a/test_x.py::test_1[q]") == "a/test_x.py::test_1"
+    assert made.of("a/test_x.py::test_2") == "a/test_x.py::test_2"
+    assert made.of("a/test_y.py::test_1") == "a/test_y.py"
+
+
+def test_a_process_stays_in_its_directory_and_then_takes_the_longest_free_one():
+    made = Units(
+        [f"{name}/test_{number}.py::t" for name in "abc" for number in (1, 2)],
+        Durations({"a/test_1.py::t": 2, "a/test_2.py::t": 3, "b/test_1.py::t": 9, "b/test_2.py::t": 1}),
+    )
+    waiting = [f"{name}/test_{number}.py" for name in "abc" for number in (1, 2)]
+    assert made.next(waiting, None, []) == "b/test_1.py"
+    assert made.next(waiting, "a", ["a", "b"]) == "a/test_2.py"
+    assert made.next(waiting, None, ["b"]) == "a/test_2.py"
+    left = [unit for unit in waiting if not unit.startswith("c")]
+    assert made.next(left, "c", ["c", "b"]) == "a/test_2.py"
+    assert made.next(["b/test_2.py"], "c", ["c", "b"]) == "b/test_2.py"  # nothing else is left: help
+
+
+def test_durations_come_back(tmp_path):
+    path = tmp_path / "durations.json"
+    Durations({"b": 2.04, "a": 1, "short": 0.01}).save(path)
+    assert json.loads(path.read_text()) == {"a": 1, "b": 2.0}
+    part = Durations.load(path).renewed({"a": 5.0}, complete=False)
+    assert part.of(["a", "b"]) == 7.0
+    assert part.renewed({"a": 5.0}, complete=True).of(["a", "b"]) < 6
+    assert Durations.load(tmp_path / "none").of(["a"]) > 0
+
+
+def test_a_complete_run_is_recorded(tmp_path):
+    runs.record({"passed": 5, "skipped": 1}, 61.26, tmp_path / "run.json")
+    found = json.loads((tmp_path / "run.json").read_text())
+    assert (found["passed"], found["failed"], found["skipped"], found["minutes"]) == (5, 0, 1, 61.3)
+    assert found["date"].startswith("20") and found["pyspark"][0].isdigit()
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return Graph(ROOT)
+
+
+KAFKA, CASSANDRA = "connectors/kafka/tests", "connectors/cassandra/tests"
+#: A changed file, a test file that it can break, and one that it can't.
+CHANGES = [
+    (
+        "connectors/kafka/src/penstock_kafka/sink/_writers.py",
+        f"{KAFKA}/test_sink_rows.py",
+        "core/tests/test_storage.py",
+    ),
+    (
+        "connectors/kafka/src/penstock_kafka/client/native/decoder.c",
+        f"{KAFKA}/test_client_fetching.py",
+        f"{CASSANDRA}/test_keys.py",
+    ),
+    (
+        "connectors/pravega/src/penstock_pravega/options/_source.py",
+        "connectors/pravega/tests/test_conformance.py",
+        f"{KAFKA}/test_options_ddl.py",
+    ),
+    ("core/src/penstock/sink/two_phase.py", "connectors/filesystem/tests/test_sink_exactly_once.py", ""),
+    (
+        "integration-tests/jobs/copy_kafka.py",
+        "integration-tests/test_kafka_killed.py",
+        "integration-tests/test_driver_killed.py",
+    ),
+    ("integration-tests/conftest.py", "integration-tests/test_s3.py", "core/tests/test_options.py"),
+    (f"{CASSANDRA}/test_keys.py", f"{CASSANDRA}/test_keys.py", f"{CASSANDRA}/test_types.py"),
+    ("docs/authors/write-a-sink.md", "integration-tests/test_author_pages.py", f"{CASSANDRA}/test_types.py"),
+    (
+        "examples/penstock-sqlite/src/penstock_sqlite/_upsert.py",
+        "integration-tests/test_third_party.py",
+        "core/tests/test_options.py",
+    ),
+    ("scripts/setup", "core/tests/test_options.py", ""),
+    ("pyproject.toml", f"{CASSANDRA}/test_types.py", ""),
+]
+
+
+@pytest.mark.parametrize(("file", "broken", "whole"), CHANGES, ids=[file for file, *_ in CHANGES])
+def test_what_a_change_can_break(graph, file, broken, whole):
+    assert (ROOT / file).exists(), "the example is out of date"
+    affected = Affected(graph, [file])
+    assert affected.includes(ROOT / broken)
+    assert not (ROOT / whole).is_file() or not affected.includes(ROOT / whole)
+
+
+def test_no_change_breaks_nothing(graph):
+    assert not Affected(graph, []).includes(ROOT / "core/tests/test_import_direction.py")
+
+
+def test_files_that_differ_are_found(tmp_path):
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-b", "main")
+    for name in ("kept", "edited", "committed"):
+        (tmp_path / name).write_text("1")
+    git("add", ".")
+    git("commit", "-m", "one")
+    git("checkout", "-b", "change")
+    (tmp_path / "committed").write_text("2")
+    git("commit", "-am", "two")
+    (tmp_path / "edited").write_text("2")
+    (tmp_path / "new").write_text("1")
+    assert changed_files(tmp_path, "main") == ["committed", "edited", "new"]
+    with pytest.raises(pytest.UsageError, match="merge-base"):
+        changed_files(tmp_path, "nowhere")
