@@ -33,8 +33,8 @@ def kafka(request, tmp_path_factory):
     return KafkaToolbox(address)
 
 
-#: Transactions that time out are ended at once, and a broker that was killed comes back at once: it waits for the end of
-#: its old session, and asks for it at intervals that double.
+#: Transactions that time out are ended at once, and a broker that was killed comes back at once: it waits for the end
+#: of its old session, and asks for it at intervals that double.
 BREAKABLE = {
     "transaction.max.timeout.ms": "600000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
