@@ -30,8 +30,14 @@ from suite.kept import kept_for_directory
 HERE = Path(__file__).parent
 
 
-#: Batches here have few rows, for which compiling code takes longer than interpreting the plan.
-WITHOUT_COMPILING = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+def jvm_options() -> str:
+    """For ``SPARK_SUBMIT_OPTS``: how to start quickly, for executors too.
+
+    Batches here have few rows, for which compiling code takes longer than interpreting the plan.
+    """
+    given = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    without_compiling = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+    return f'{given} {without_compiling} "-Dspark.executor.extraJavaOptions={given}"'
 
 
 class Driver:
@@ -59,7 +65,7 @@ class Driver:
         environment = dict(
             os.environ,
             SPARK_LOCAL_IP="127.0.0.1",
-            SPARK_SUBMIT_OPTS=f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {WITHOUT_COMPILING}",
+            SPARK_SUBMIT_OPTS=jvm_options(),
             PYSPARK_PYTHON=sys.executable,
             PYSPARK_DRIVER_PYTHON=sys.executable,
             PYTHONPATH=str(HERE / "faults"),
@@ -68,6 +74,7 @@ class Driver:
             FAULT_SCOPE=scope,
             FAULT_ACTION=action,
         )
+        environment.pop("SUITE_COVER", None)  # measuring coverage in each of its processes takes as long as they do
         command = [sys.executable, str(HERE / "jobs" / f"{job}.py"), *(f"{k}={v}" for k, v in arguments.items())]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(

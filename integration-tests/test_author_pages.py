@@ -17,6 +17,9 @@ from environments import Environment
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "authors"
 FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: What a page's ``pytest`` leaves out here: the slowest case, and Spark, for which one page is enough.
+BRIEFLY = "-m 'not spark' -k 'not bounded_memory'"
+WITH_SPARK = "-k 'not bounded_memory and (not OnSpark or test_rows_arrive or test_a_restart)'"
 NOT_RUN = {("publish-it.md", "twine upload")}
 
 
@@ -34,11 +37,11 @@ def blocks_of(page: Path) -> list[Block]:
 class Reader:
     """Does what a page says, in ``home``."""
 
-    def __init__(self, environment: Environment, home: Path, wheels: Path, more: dict[str, str]) -> None:
+    def __init__(self, environment: Environment, home: Path, wheels: Path, cases: str) -> None:
         self._environment = environment
         self._place = home
         self._wheels = wheels
-        self._more = more
+        self._cases = cases
         self._printed = ""
 
     def follow(self, block: Block) -> None:
@@ -53,7 +56,8 @@ class Reader:
 
     def _run(self, commands: str, *, fails: bool) -> None:
         # Offline: Penstock comes from its wheel, what builds packages is there, and the rest is linked.
-        variables = {"PIP_FIND_LINKS": str(self._wheels), "PIP_NO_BUILD_ISOLATION": "0", "COLUMNS": "120", **self._more}
+        variables = {"PIP_FIND_LINKS": str(self._wheels), "PIP_NO_BUILD_ISOLATION": "0", "COLUMNS": "120"}
+        variables["PYTEST_ADDOPTS"] = self._cases
         script = f"set -e\n{commands}\npwd > '{self._place}/.place'\n"
         done = self._environment.run(
             "bash", "-c", script, cwd=self._place, status=1 if fails else 0, timeout=900, **variables
@@ -73,20 +77,35 @@ class Reader:
 
 
 @pytest.fixture
-def reader(wheels, tmp_path, page):
+def reader(wheels, tmp_path, cases):
     core = wheels.wheel(ROOT / "core")
     environment = Environment(tmp_path / "environment", [core], ["penstock[testing]", "pip", "poetry-core"])
     environment.uninstall("penstock")  # what it needs stays; it is got as the page says
     assert not (environment.bin / "penstock").exists()
     home = tmp_path / "home"
     home.mkdir()
-    # One page's suites are run on Spark as well, for all: it takes minutes.
-    more = {} if page == "publish-it" else {"PYTEST_ADDOPTS": "-m 'not spark'"}
-    return Reader(environment, home, core.parent, more)
+    return Reader(environment, home, core.parent, cases)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["write-a-source", "write-a-sink", "prove-it", "publish-it"])
+@pytest.mark.budget(40)
+@pytest.mark.parametrize(
+    ("page", "cases"),
+    [
+        pytest.param("write-a-source", BRIEFLY, id="write-a-source"),
+        pytest.param("write-a-sink", BRIEFLY, id="write-a-sink"),
+        pytest.param("prove-it", BRIEFLY, id="prove-it"),
+        pytest.param("publish-it", WITH_SPARK, id="publish-it"),
+        pytest.param(
+            "publish-it",
+            "",
+            id="publish-it, all cases",
+            marks=pytest.mark.exhaustive(
+                "all cases of the kit on Spark; core/tests/test_kit.py has them for the connector that is copied there"
+            ),
+        ),
+    ],
+)
 def test_a_page_can_be_followed(page, reader):
     for block in blocks_of(PAGES / f"{page}.md"):
         reader.follow(block)

@@ -116,13 +116,14 @@ def test_idle_stream_publishes_by_inactivity(spark, csv_files, tmp_path, exactly
     """No batch runs any more, the query lives on, and its open part appears; and so does what comes later."""
     rows = spark.readStream.format("penstock.filesystem").schema("id long, at timestamp, note string")
     rows = rows.option("format", "csv").option("header", True).option("maxFilesPerTrigger", 2).load(f"{tmp_path}/in")
-    writer = (
-        rows.writeStream.format("penstock.filesystem").option("format", "parquet").option("path", f"{tmp_path}/out")
-    )
-    writer = writer.option("bucketAssigner", "basePath").option("inactivityInterval", "1 second")
+    sink = {"format": "parquet", "path": f"{tmp_path}/out", "bucketAssigner": "basePath", "inactivityInterval": "200ms"}
+    writer = rows.writeStream.format("penstock.filesystem").options(**sink)
     writer = writer.option("checkpointLocation", f"{tmp_path}/ck")
     expected = csv_files(2, 50)
-    query = writer.trigger(processingTime="200 milliseconds").start()
+    often = "spark.sql.streaming.noDataProgressEventInterval"
+    before = spark.conf.get(often)
+    spark.conf.set(often, "200")
+    query = writer.trigger(processingTime="100 milliseconds").start()
     try:
         for parts in (1, 2):
             deadline = time.monotonic() + 90
@@ -131,9 +132,10 @@ def test_idle_stream_publishes_by_inactivity(spark, csv_files, tmp_path, exactly
                 time.sleep(0.05)
             exactly_once(tmp_path / "out", expected)
             if parts == 1:
-                expected = csv_files(2, 50, first=len(expected))
+                expected = csv_files(1, 50, first=len(expected))
     finally:
         query.stop()
+        spark.conf.set(often, before)
     writer.trigger(availableNow=True).start().awaitTermination()
     exactly_once(tmp_path / "out", expected)
     kinds = [json.loads(p.read_text())["kind"] for p in (tmp_path / "ck/penstock/decisions").glob("*.json")]

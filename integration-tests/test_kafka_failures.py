@@ -82,7 +82,7 @@ def test_a_broker_restarts_in_the_middle_of_writes_and_commits(spark, broker, fe
     kafka = KafkaToolbox(broker.address)
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
     reader, records = watch(kafka.address, target, 2), feed(source, to=kafka)
-    records.add(2000 * restarts)
+    records.add(1000 + 1000 * restarts)
     query = copying(spark, tmp_path, kafka.address, source, target, per_trigger=200)
     for pause in (0, 1.3, 0.7)[:restarts]:
         reader.wait_for(reader.seen.total() + 1)
@@ -153,10 +153,10 @@ def query_of(folder: Path) -> QueryPrefix:
 
 
 def test_ids_stay_few(spark, kafka, feed, watch, tmp_path):
-    """Twenty batches of three transactions each; every batch is there before the next one."""
+    """Ten batches of three transactions each; every batch is there before the next one."""
     source, target = kafka.create_topic(partitions=1), kafka.create_topic(partitions=2)
     reader, records = watch(kafka.address, target, 2), feed(source)
-    records.add(2000)
+    records.add(1000)
     query = copying(spark, tmp_path, kafka.address, source, target, per_trigger=100, partitions=3)
     query.awaitTermination()
     reader.check(records.expected, order=False)
@@ -173,7 +173,7 @@ def test_ids_stay_few(spark, kafka, feed, watch, tmp_path):
     finally:
         asked.close()
     ids = [one for one in known if query_of(tmp_path).owns(one)]
-    assert 3 <= len(ids) <= 16, f"{len(ids)} transactional ids after 20 batches of 3 transactions"
+    assert 3 <= len(ids) <= 16, f"{len(ids)} transactional ids after 10 batches of 3 transactions"
 
 
 @pytest.mark.exhaustive(

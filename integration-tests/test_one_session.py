@@ -132,15 +132,15 @@ def test_rows_of_another_source_are_published_soon_after_the_end(spark, tmp_path
 
 
 def test_many_small_batches_make_few_files(spark, tmp_path, rows_of):
-    """Twenty micro-batches of two tasks each: one file."""
+    """Ten micro-batches of two tasks each: one file."""
     (tmp_path / "in").mkdir()
-    for i in range(20):
+    for i in range(10):
         (tmp_path / "in" / f"{i:02d}.csv").write_text(f"{2 * i}\n{2 * i + 1}\n")
     stream = spark.readStream.format("penstock.filesystem").option("format", "csv").schema("id long")
     stream = stream.option("maxFilesPerTrigger", 1).load(f"{tmp_path}/in").repartition(2)
     writer = stream.writeStream.format("penstock.filesystem").option("path", f"{tmp_path}/out")
     writer = writer.option("checkpointLocation", f"{tmp_path}/ck").option("bucketAssigner", "basePath")
     writer.trigger(availableNow=True).start().awaitTermination()
-    assert len(list((tmp_path / "ck" / "commits").glob("[0-9]*"))) == 20
+    assert len(list((tmp_path / "ck" / "commits").glob("[0-9]*"))) == 10
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 1
-    assert rows_of(tmp_path / "out") == dict.fromkeys(range(40), 1)
+    assert rows_of(tmp_path / "out") == dict.fromkeys(range(20), 1)

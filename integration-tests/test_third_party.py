@@ -60,10 +60,22 @@ def test_the_plugin_is_found_through_its_entry_point(environment):
     assert "rowsPerSplit" in environment.penstock("describe", "sqlite")
 
 
-def test_its_own_tests_pass_there(environment, tmp_path):
+@pytest.mark.budget(20)
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "not spark",
+        pytest.param(
+            "spark",
+            marks=pytest.mark.exhaustive("the kit on Spark; test_a_spark_job_with_it is the witness"),
+        ),
+    ],
+)
+def test_its_own_tests_pass_there(environment, tmp_path, chosen):
     tests = shutil.copytree(PLUGIN / "tests", tmp_path / "tests")
-    text = environment.run("pytest", "-q", "-p", "no:cacheprovider", tests).stdout
-    assert "exactly-once: declared and proven" in text and "failed" not in text
+    text = environment.run("pytest", "-q", "-p", "no:cacheprovider", "-m", chosen, tests).stdout
+    proven = "exactly-once" if chosen == "not spark" else "stream-write"
+    assert f"{proven}: declared and proven" in text and "failed" not in text
 
 
 @pytest.mark.spark
@@ -78,6 +90,9 @@ def test_a_spark_job_with_it(environment, shop, tmp_path):
     assert min(stamps) > 1_600_000_000_000_000
 
 
+@pytest.mark.exhaustive(
+    "beside another connector; test_author_pages.py::test_a_page_can_be_followed[publish-it] does the same alone"
+)
 def test_a_new_connector_is_installed_and_passes_at_once(environment, wheels, tmp_path):
     """As its README says: pip install -e . && pytest."""
     environment.penstock("new", "connector", "notes", "--directory", str(tmp_path))

@@ -22,7 +22,15 @@ from packaging.utils import canonicalize_name
 __all__ = ["Environment", "WheelHouse", "run"]
 
 #: Would lead back to the environment that runs the tests, or to the network.
-_OURS = ("PYTHONPATH", "PYTHONHOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV", "SPARK_HOME")
+_OURS = (
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYSPARK_PYTHON",
+    "PYSPARK_DRIVER_PYTHON",
+    "VIRTUAL_ENV",
+    "SPARK_HOME",
+    "SUITE_COVER",
+)
 _OFFLINE = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "SPARK_LOCAL_IP": "127.0.0.1"}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +33,7 @@ from penstock.source.log.discovery import Discovery, discover
 from penstock.source.log.enumerator import LogEnumerator
 from penstock.spark._coordinator import Coordinator
 from penstock.storage import LocalStorage, Storage
+from penstock.testing._disks import without_waiting_for_disks
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -219,6 +220,13 @@ class Query:
         return sorted(os.listdir(folder)) if folder.exists() else []
 
 
+@pytest.fixture(scope="session", autouse=True)
+def disks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        without_waiting_for_disks(patch)
+        yield
+
+
 @pytest.fixture
 def new_query(tmp_path: Path) -> Callable[..., Query]:
     return lambda *args, **kwargs: Query(tmp_path, *args, **kwargs)
@@ -248,7 +256,8 @@ class MemoryLog(LogClient):
         self.broken: Exception | None = None
         self.broken_commit: Exception | None = None
         self.fail_next = self.asked_latest = 0
-        self.slow_commit_s = 0.0
+        self.may_commit = threading.Event()
+        self.may_commit.set()
         self.on_latest: Callable[[], None] = lambda: None
         self.context = Coordinator()
 
@@ -316,7 +325,7 @@ class MemoryLog(LogClient):
         return {p: self.groups.get(group, {}).get(p) for p in partitions}
 
     def commit(self, group: str, positions: dict[LogPartition, int]) -> None:
-        time.sleep(self.slow_commit_s)
+        assert self.may_commit.wait(60)
         if self.broken_commit is not None:
             raise self.broken_commit
         self.groups.setdefault(group, {}).update(positions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import Future
 from typing import ClassVar
 
 import pyarrow as pa
@@ -43,15 +44,15 @@ def enrich():
 class Service:
     """Counts how many calls are under way."""
 
-    def __init__(self, seconds=0.0):
-        self.seconds, self.now, self.most, self.calls = seconds, 0, 0, []
+    def __init__(self):
+        self.now, self.most, self.calls = 0, 0, []
 
     async def __call__(self, row):
         assert list(row) == ["n"]
         self.calls.append(row["n"])
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(self.seconds)
+        await asyncio.sleep(0)
         self.now -= 1
         return {"square": row["n"] ** 2}
 
@@ -63,7 +64,7 @@ def squares(numbers):
 @pytest.mark.parametrize("ordered", [True, False])
 def test_every_row_gets_its_result(enrich, ordered):
     batches = [list(range(n * 100, n * 100 + 100)) for n in range(10)]
-    service = Service(0.001)
+    service = Service()
     found = enrich(service, batches, ordered=ordered, capacity=17)
     key = (lambda row: 0) if ordered else (lambda row: row["n"])
     assert sorted(found, key=key) == squares(range(1000))
@@ -72,29 +73,40 @@ def test_every_row_gets_its_result(enrich, ordered):
 
 def test_a_slow_batch_holds_up_only_ordered_results(enrich):
     batches, called, seen = [[0], [1], [2], [3]], [], []
+    all_are_called, three_are_seen = threading.Event(), threading.Event()
 
-    def slow_until(condition):
+    def slow_until(event):
         async def slow(row):
             called.append(row["n"])
-            while row["n"] == 0 and not condition():
-                await asyncio.sleep(0.01)
+            if len(called) == 4:
+                all_are_called.set()
+            if row["n"] == 0:
+                assert await asyncio.to_thread(event.wait, 60)
             return {"square": row["n"] ** 2}
 
         return slow
 
-    three_are_seen = slow_until(lambda: len(seen) == 3)
-    assert [row["n"] for row in enrich(three_are_seen, batches, ordered=False, see=seen.append)][-1] == 0
+    def see(row):
+        seen.append(row)
+        if len(seen) == 3:
+            three_are_seen.set()
+
+    assert [row["n"] for row in enrich(slow_until(three_are_seen), batches, ordered=False, see=see)][-1] == 0
     called.clear()
-    all_are_called = slow_until(lambda: len(called) == 4)
-    assert [row["n"] for row in enrich(all_are_called, batches)] == [0, 1, 2, 3]
+    all_are_called.clear()
+    assert [row["n"] for row in enrich(slow_until(all_are_called), batches)] == [0, 1, 2, 3]
 
 
-def test_memory_is_bounded_while_nothing_answers():
-    blocked = threading.Event()
+def test_memory_is_bounded_while_nothing_answers(monkeypatch):
+    answered, waits = asyncio.Event(), threading.Event()
+    result = Future.result
+
+    def watched(future, timeout=None):
+        waits.set()
+        return result(future, timeout)
 
     async def stuck(row):
-        while not blocked.is_set():
-            await asyncio.sleep(0.01)
+        await answered.wait()
 
     spec = AsyncSpec("stuck", as_function(stuck, 10), ("n",), RETURNS, CallSettings(capacity=10))
     enricher, given = Enricher(spec), []
@@ -105,11 +117,11 @@ def test_memory_is_bounded_while_nothing_answers():
             list(enricher.put(pa.record_batch({"n": pa.array([number] * 50, pa.int64())})))
 
     feeding = threading.Thread(target=feed, daemon=True)
+    monkeypatch.setattr(Future, "result", watched)
     feeding.start()
-    time.sleep(0.5)
-    assert len(given) == PENDING_BATCHES
-    blocked.set()
-    feeding.join(20)
+    assert waits.wait(60) and len(given) == PENDING_BATCHES
+    _worker.worker().loop.call_soon_threadsafe(answered.set)
+    feeding.join(60)
     assert len(given) == 20 and len(list(enricher.finish())) + 20 >= 20
 
 
@@ -117,7 +129,7 @@ def test_blocking_functions_run_in_threads(enrich):
     names, together = set(), threading.Barrier(4)
 
     def blocking(row):
-        together.wait(10)
+        together.wait(60)
         names.add(threading.current_thread().name)
         return {"square": row["n"] ** 2}
 
@@ -171,7 +183,7 @@ def test_what_a_failure_becomes(enrich, failures):
         return {"square": row["n"] ** 2}
 
     def run():
-        return enrich(odd, [range(4)], failures=failures, failure_column="why", timeout_s=0.1)
+        return enrich(odd, [range(4)], failures=failures, failure_column="why", timeout_s=0.01)
 
     if failures == "fail":
         with pytest.raises(FatalError, match="no ones"):
@@ -184,29 +196,26 @@ def test_what_a_failure_becomes(enrich, failures):
 
 
 def test_one_failure_ends_the_calls_that_are_under_way(enrich):
-    ended = []
+    ended, all_have_ended = [], threading.Event()
 
     async def call(row):
         if row["n"] == 3:
             raise ValueError("three")
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             ended.append(row["n"])
+            if len(ended) == 5:
+                all_have_ended.set()
             raise
 
-    started = time.monotonic()
     with pytest.raises(FatalError, match="three"):
         enrich(call, [range(6)])
-    assert time.monotonic() - started < 50
-    deadline = time.monotonic() + 60
-    while len(ended) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert sorted(ended) == [0, 1, 2, 4, 5]
+    assert all_have_ended.wait(60) and sorted(ended) == [0, 1, 2, 4, 5]
 
 
 def test_the_cache_asks_once_and_forgets(enrich):
-    service = Service(0.01)
+    service = Service()
     assert enrich(service, [[1, 2, 1, 1], [2, 3]], cache_rows=10, token="cached") == squares([1, 2, 1, 1, 2, 3])
     assert sorted(service.calls) == [1, 2, 3]  # two batches call at a time: either may be the first
     enrich(service, [[3, 1]], cache_rows=10, token="cached")
@@ -216,9 +225,8 @@ def test_the_cache_asks_once_and_forgets(enrich):
     enrich(service, [[1], [2], [1], [3], [1], [2]], cache_rows=2, capacity=1)
     assert service.calls == [1, 2, 3, 2] or service.calls == [1, 2, 3]
     service = Service()
-    enrich(service, [[1]], cache_rows=2, cache_for_s=0.01, token="short")
-    time.sleep(0.05)
-    enrich(service, [[1]], cache_rows=2, cache_for_s=0.01, token="short")
+    for _ in range(2):
+        enrich(service, [[1]], cache_rows=2, cache_for_s=1e-9, token="short")
     assert service.calls == [1, 1]
     tries = []
 
@@ -235,6 +243,7 @@ def test_the_cache_asks_once_and_forgets(enrich):
 
 class Client(AsyncFunction):
     events: ClassVar[list[str]] = []
+    closed: ClassVar[threading.Event] = threading.Event()
 
     async def open(self):
         self.events.append("open")
@@ -244,18 +253,19 @@ class Client(AsyncFunction):
 
     async def close(self):
         self.events.append("close")
+        self.closed.set()
 
 
 def test_clients_are_opened_once_for_a_worker_and_closed_when_idle(enrich, monkeypatch):
-    monkeypatch.setattr(_worker, "IDLE_S", 0.05)
     Client.events.clear()
+    Client.closed.clear()
     for _ in range(3):
         enrich(Client(), [range(10), range(5)], token="client")
     assert Client.events == ["open"]
-    deadline = time.monotonic() + 60
-    while Client.events != ["open", "close"] and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert Client.events == ["open", "close"]
+    with monkeypatch.context() as patch:
+        patch.setattr(_worker, "IDLE_S", 0.0)
+        enrich(Client(), [range(3)], token="client")
+        assert Client.closed.wait(60) and Client.events == ["open", "close"]
     enrich(Client(), [range(3)], token="client")
     assert Client.events == ["open", "close", "open"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import threading
-import time
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -112,27 +111,19 @@ def test_the_command(tmp_path):
     assert isinstance(runner.invoke(app, ["dashboard", str(tmp_path / "none")]).exception, BadConfigurationError)
 
 
-def test_a_run_that_goes_on_is_watched_to_its_end(tmp_path):
+def test_a_run_that_goes_on_is_watched_to_its_end(tmp_path, monkeypatch):
     source, target = tmp_path / "run.jsonl", tmp_path / "page.html"
     source.write_text("")
-    watching = threading.Thread(
-        target=write_dashboard, args=(source, target), kwargs={"watch": True, "interval_s": 0.05}
-    )
-    watching.start()
-    try:
-        await_text(target, "No batch has ended yet", "http-equiv")
-        with source.open("a") as file:
-            file.write(line(1) + "\n")
-        await_text(target, "Throughput", "http-equiv")
-    finally:
-        with source.open("a") as file:
-            file.write(END + "\n")
-        watching.join(20)
-    assert not watching.is_alive() and "http-equiv" not in target.read_text("utf-8")
+    shown = []
 
+    def goes_on(seconds):
+        assert seconds == 3
+        shown.append(target.read_text("utf-8"))
+        with source.open("a") as file:
+            file.write((line(1) if len(shown) == 1 else END) + "\n")
 
-def await_text(path, *texts):
-    deadline = time.monotonic() + 60
-    while not (path.exists() and all(text in path.read_text("utf-8") for text in texts)):
-        assert time.monotonic() < deadline, texts
-        time.sleep(0.02)
+    monkeypatch.setattr("penstock.cli._dashboard.time", SimpleNamespace(sleep=goes_on))
+    write_dashboard(source, target, watch=True, interval_s=3)
+    assert len(shown) == 2 and all("http-equiv" in page for page in shown)
+    assert "No batch has ended yet" in shown[0] and "Throughput" in shown[1]
+    assert "Throughput" in target.read_text("utf-8") and "http-equiv" not in target.read_text("utf-8")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from penstock import BadConfigurationError
 from penstock.cli import app
 from penstock.cli._new import new_connector
+from penstock.source import SimpleSource
 from penstock.testing import SinkSuite, SourceSuite
 
 pytest_plugins = ["pytester"]
@@ -38,6 +39,7 @@ def new_project(tmp_path):
 def test_a_new_package_passes_the_kit(new_project, pytester, monkeypatch, kind):
     for suite in (SinkSuite, SourceSuite):
         monkeypatch.setattr(suite, "many", 10_000)
+    monkeypatch.setattr(SimpleSource, "discovery_interval_ms", 10)
     project = new_project(kind)
     pytester.syspathinsert(project / "src")
     done = pytester.runpytest_inprocess(*PYTEST, str(project))

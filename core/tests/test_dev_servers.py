@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -46,7 +48,7 @@ class HelloServer(DevServer):
     name = "hello"
     title = "Hello 1.0"
     environment_variable = "PENSTOCK_HELLO_ADDRESS"
-    start_seconds = 10
+    start_seconds = 60
     stop_seconds = 0.3
 
     def __init__(self, *, broken=False, stubborn=False, mute=False):
@@ -128,7 +130,20 @@ def test_killed_behind_our_back_is_noticed_and_taken_up_again(home):
     assert second.address == first.address and starts(home) == 2
 
 
-def test_a_process_that_got_the_same_id_is_left_alone():
+@pytest.fixture
+def signals(monkeypatch):
+    """What was sent to which process, in order."""
+    sent = {}
+
+    def kill(pid, number):
+        sent.setdefault(pid, []).append(number)
+        os.kill(pid, number)
+
+    monkeypatch.setattr("penstock.dev._process.os", SimpleNamespace(kill=kill, environ=os.environ))
+    return sent
+
+
+def test_a_process_that_got_the_same_id_is_left_alone(signals):
     up(HelloServer(), way="process")
     state = StateFolder("hello")
     record = state.load()
@@ -139,18 +154,16 @@ def test_a_process_that_got_the_same_id_is_left_alone():
             state.store(replace(record, process=earlier))
             assert not status()[0].running and status()[0].memory_bytes is None
             assert not down("hello").running
-            time.sleep(0.1)
-            assert innocent.poll() is None
+            assert innocent.pid not in signals and innocent.poll() is None
         finally:
             innocent.kill()
             os.kill(record.process.pid, signal.SIGKILL)
 
 
-def test_one_that_does_not_listen_to_sigterm_is_killed():
+def test_one_that_does_not_listen_to_sigterm_is_killed(signals):
     pid = up(HelloServer(stubborn=True), way="process").record.process.pid
-    began = time.monotonic()
     assert down("hello").running
-    assert identify(pid) is None and HelloServer.stop_seconds <= time.monotonic() - began < 30
+    assert identify(pid) is None and signals[pid] == [signal.SIGTERM, signal.SIGKILL]
 
 
 def test_data_can_be_kept(home):
@@ -177,9 +190,18 @@ def test_one_that_ends_at_once_is_an_error_with_its_last_words():
 
 
 def test_one_that_never_answers_is_ended(monkeypatch, tmp_path):
-    monkeypatch.setattr(HelloServer, "start_seconds", 0.5)
+    check, clock = HelloServer.check, SimpleNamespace(now=0.0, monotonic=lambda: clock.now, sleep=time.sleep)
+
+    def check_and_let_time_pass(server, address, timeout_s):
+        with contextlib.suppress(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout_s).close()
+            clock.now += server.start_seconds + 1
+        check(server, address, timeout_s)
+
+    monkeypatch.setattr(HelloServer, "check", check_and_let_time_pass)
+    monkeypatch.setattr("penstock.dev._local.time", clock)
     local = LocalServer(HelloServer(mute=True), tmp_path)
-    with pytest.raises(FatalError, match=r"does not answer at 127\.0\.0\.1:\d+ in 0 s: .* says b''"):
+    with pytest.raises(FatalError, match=r"does not answer at 127\.0\.0\.1:\d+ in 60 s: .* says b''"):
         local.start()
     assert not local.running and identify(local.pid) is None
 

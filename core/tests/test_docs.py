@@ -10,6 +10,9 @@ import uuid
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -87,8 +90,7 @@ def test_there_are_blocks_to_run():
 def test_options_on_the_page_are_those_declared(connector):
     """To renew them: REWRITE_DOCS=1 scripts/test core/tests/test_docs.py"""
     page = CONNECTOR_PAGES[connector]
-    command = [sys.executable, "-m", "penstock.cli", "describe", connector, "--markdown"]
-    described = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    described = CliRunner().invoke(app, ["describe", connector, "--markdown"], catch_exceptions=False).stdout
     wanted = described[described.index("## Options of the source") :].strip() + "\n"
     text = page.read_text()
     if os.environ.get("REWRITE_DOCS"):

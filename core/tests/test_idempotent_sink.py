@@ -166,7 +166,7 @@ def test_failures_that_may_pass_are_tried_again_with_the_same_timestamp(tmp_path
 
 
 def test_failures_that_do_not_pass_fail_the_task(tmp_path):
-    query = Query(tmp_path, retry_for_s=0.2, faults=[RetriableError("busy")] * 100)
+    query = Query(tmp_path, retry_for_s=0.02, faults=[RetriableError("busy")] * 100)
     with pytest.raises(RetriableError, match="busy"):
         query.run(0, [(1, "a")])
     query = Query(tmp_path, faults=[BadDataError("row 1 is too large")])

@@ -27,6 +27,7 @@ from penstock.sink import (
     Upserter,
     WriteAheadSink,
 )
+from penstock.source import SimpleSource
 from penstock.testing import (
     SinkSuite,
     SinkTarget,
@@ -37,8 +38,8 @@ from penstock.testing import (
     SparkSourceSuite,
 )
 from penstock.testing.file_sink import FileSinkConnector
-from penstock.testing.hostile import FLAWS
-from penstock.testing.hostile_source import RELEASED, SOURCE_FLAWS
+from penstock.testing.hostile import FLAWS, hostile_connector
+from penstock.testing.hostile_source import RELEASED, SOURCE_FLAWS, hostile_source_connector
 from penstock.testing.lines_source import LinesConnector
 from penstock.testing.minimal import MinimalConnector, MinimalSink
 
@@ -117,7 +118,8 @@ class TestMinimalSource(SourceSuite):
     connector = MinimalConnector
 
     @pytest.fixture
-    def origin(self, tmp_path):
+    def origin(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(SimpleSource, "discovery_interval_ms", 10)
         folder = tmp_path / "in"
         folder.mkdir()
 
@@ -359,53 +361,56 @@ class HostileSourceSuite(SourceSuite):
         RELEASED.clear()
 
 
-HOSTILE = """
-from test_kit import FileSinkConnector, HostileSourceSuite, HostileSuite, LinesConnector
-from penstock.testing.hostile import FLAWS, hostile_connector
-from penstock.testing.hostile_source import SOURCE_FLAWS, hostile_source_connector
-
-class TestSound({suite}):
-    """The same without a flaw fails nowhere."""
-
-    connector, flaw = {sound}, None
-    case = {{flaw.caught_by for flaw in {flaws}.values()}} - {{"test_many_rows_in_bounded_memory"}}  # TestFileSink has it
-
-for number, flaw in enumerate({flaws}):
-    members = {{"connector": {connector}(flaw), "flaw": flaw, "case": {{{flaws}[flaw].caught_by}}}}
-    globals()[f"TestHostile{{number}}"] = type(f"TestHostile{{number}}", ({suite},), members)
-"""
+def hostile_suites(base, sound, connector_of, flaws):
+    """A suite for each flaw, whose ``cases`` are the one that is to catch it; and one without, that passes all."""
+    suites = {
+        f"TestHostile{number}": {"connector": connector_of(flaw), "flaw": flaw, "cases": {flaws[flaw].caught_by}}
+        for number, flaw in enumerate(flaws)
+    }
+    cases = {flaw.caught_by for flaw in flaws.values()} - {"test_many_rows_in_bounded_memory"}  # see TestFileSink
+    suites["TestSound"] = {"connector": sound, "flaw": None, "cases": cases}
+    return {name: type(name, (base,), members) for name, members in suites.items()}
 
 
-class EachOnItsCase:
-    """A plugin: of each suite only the case that is to catch its flaw. ``failed`` are the flaws that were caught."""
+def hostile_sinks():
+    return hostile_suites(HostileSuite, FileSinkConnector, hostile_connector, FLAWS)
+
+
+def hostile_sources():
+    return hostile_suites(HostileSourceSuite, LinesConnector, hostile_source_connector, SOURCE_FLAWS)
+
+
+class EachOnItsCases:
+    """A plugin: runs only the ``cases`` of each suite. ``failed`` are the flaws of those that failed."""
 
     def __init__(self):
         self.failed = set()
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
-        items[:] = [item for item in items if item.originalname in item.cls.case]
+        items[:] = [item for item in items if item.originalname in item.cls.cases]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item):
         report = yield
-        if report.when == "call" and report.failed:
+        if report.failed:
+            # A suite that can't even be set up has caught nothing.
+            assert report.when == "call", report.longreprtext
             self.failed.add(item.cls.flaw)
         return report
 
 
-def let_pass(pytester, flaws, **names):
+def let_pass(pytester, suites, flaws):
     """The flaws that the kit does not catch, with the cases that should."""
-    pytester.makepyfile(HOSTILE.format(**names))
-    each = EachOnItsCase()
+    pytester.makepyfile(f"from test_kit import {suites}\n\nglobals().update({suites}())")
+    each = EachOnItsCases()
     pytester.inline_run("-q", "-p", "no:cacheprovider", plugins=[each])
     assert None not in each.failed, "a connector without a flaw fails"
     return {flaw: flaws[flaw].caught_by for flaw in flaws if flaw not in each.failed}
 
 
 def test_every_flaw_is_caught_by_name(pytester):
-    names = {"suite": "HostileSuite", "connector": "hostile_connector", "sound": "FileSinkConnector", "flaws": "FLAWS"}
-    assert let_pass(pytester, FLAWS, **names) == {}
+    assert let_pass(pytester, "hostile_sinks", FLAWS) == {}
 
 
 def test_every_flaw_of_a_source_is_caught_by_name(pytester, monkeypatch):
@@ -413,8 +418,7 @@ def test_every_flaw_of_a_source_is_caught_by_name(pytester, monkeypatch):
     monkeypatch.setattr("penstock.testing.source_suite.time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(SourceQuery, "wait", lambda query, seconds: None)
     monkeypatch.setattr("penstock.source._reader._JOIN_SECONDS", 0.05)
-    names = {"suite": "HostileSourceSuite", "connector": "hostile_source_connector", "sound": "LinesConnector"}
-    assert let_pass(pytester, SOURCE_FLAWS, flaws="SOURCE_FLAWS", **names) == {}
+    assert let_pass(pytester, "hostile_sources", SOURCE_FLAWS) == {}
 
 
 def test_rows_of_the_kit_fit_its_schema():
@@ -442,10 +446,12 @@ class TestOwn(SinkSuite):
 """
 
 
-def outcome(pytester, case, connector="FileSinkConnector"):
-    pytester.makepyfile(SKIPPING.format(connector=connector, case=case))
-    # In a process of its own, as an author runs it: the plugin is loaded by its entry point.
-    return pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", "-k", "rows_arrive or commit_twice or pickled")
+THREE_CASES = ("-q", "-p", "no:cacheprovider", "-k", "rows_arrive or commit_twice or pickled")
+
+
+def outcome(pytester, case):
+    pytester.makepyfile(SKIPPING.format(connector="FileSinkConnector", case=case))
+    return pytester.runpytest_inprocess(*THREE_CASES)
 
 
 def test_a_case_that_an_author_skips_fails(pytester):
@@ -460,7 +466,9 @@ def test_an_expected_failure_that_passes_fails(pytester):
 
 
 def test_the_report_prints_declared_against_proven(pytester):
-    found = outcome(pytester, "", "Plain")
+    pytester.makepyfile(SKIPPING.format(connector="Plain", case=""))
+    # In a process of its own, as an author runs it: the plugin is loaded by its entry point.
+    found = pytester.runpytest_subprocess(*THREE_CASES)
     found.stdout.fnmatch_lines(
         [
             "*penstock conformance: TestOwn (Plain)*",

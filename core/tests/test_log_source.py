@@ -22,6 +22,7 @@ from penstock.source.log import (
     Timestamp,
     TimestampsByPartition,
 )
+from penstock.source.log.group_commits import GroupCommits
 
 A0, A1, A2, B0 = (LogPartition(*p) for p in (("a", 0), ("a", 1), ("a", 2), ("b", 0)))
 ALL = ReadLimits()
@@ -460,9 +461,16 @@ def test_finished_batches_are_committed_to_the_group_in_order(log):
     assert sorted(log.commits, key=lambda commit: commit[A0]) == log.commits
 
 
-def test_last_commit_of_a_run_is_there_when_the_run_ends(log):
+def test_last_commit_of_a_run_is_there_when_the_run_ends(log, monkeypatch):
     log.make("a", 10)
-    log.slow_commit_s = 0.2
+    log.may_commit.clear()
+    finish = GroupCommits.finish
+
+    def finish_at_last(commits):
+        log.may_commit.set()
+        finish(commits)
+
+    monkeypatch.setattr(GroupCommits, "finish", finish_at_last)
     enumerator = log.enumerate(start=Earliest(), commit_group="g")
     enumerator.prepare_for_available_now()
     first = enumerator.take_batch(ReadLimits(max_records=4))

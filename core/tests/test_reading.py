@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from itertools import chain
 
@@ -91,7 +90,8 @@ class CountingReader(SplitReader):
 
     def fetch(self):
         if self.source.blocks:
-            self.woken.wait(30)
+            self.source.waits.set()
+            assert self.woken.wait(60)
             return RecordsBySplits()
         split = self.splits.pop(0)
         if self.source.fails_at is not None and split.first >= self.source.fails_at:
@@ -114,6 +114,7 @@ class CountingSource(Source):
     def __init__(self, available=100, limits=None, blocks=False, fails_at=None):
         self.available, self.limits, self.blocks, self.fails_at = available, limits or ReadLimits(), blocks, fails_at
         self.closed = []
+        self.waits = threading.Event()
 
     split_serializer = JsonSerializer(1, lambda s: [s.first, s.last], lambda _, v: Range(*v))
     enumerator_serializer = JsonSerializer(1, lambda s: s, lambda _, v: v)
@@ -156,11 +157,15 @@ def test_killed_task_wakes_the_reader_up():
     source = CountingSource(blocks=True)
     reader = SourceReader(source, ReaderContext(SCHEMA, Metrics()))
     iterator = reader.read([Range(0, 3)])
-    threading.Timer(0.2, lambda: reader._fetched.put(KeyboardInterrupt())).start()
-    started = time.monotonic()
+
+    def kill():
+        assert source.waits.wait(60)
+        reader._fetched.put(KeyboardInterrupt())
+
+    threading.Thread(target=kill).start()
     with pytest.raises(KeyboardInterrupt):
         next(iterator)
-    assert time.monotonic() - started < 60 and len(source.closed) == 1
+    assert len(source.closed) == 1
 
 
 def test_leaving_early_closes():
@@ -322,20 +327,27 @@ def test_coordinator_runs_handlers_in_the_callers_thread():
     coordinator, seen = Coordinator(), []
     coordinator.call_async(lambda: 1 / 0, lambda value, error: seen.append(type(error)))
     coordinator.call_async(lambda: 42, lambda value, error: seen.append((value, threading.current_thread().name)))
-    assert coordinator.await_handlers(lambda: len(seen) == 2, 5000)
+    assert coordinator.await_handlers(lambda: len(seen) == 2, 60_000)
     assert ZeroDivisionError in seen and (42, threading.current_thread().name) in seen
     assert not coordinator.await_handlers(lambda: False, 10)
     coordinator.close()
 
 
 def test_coordinator_repeats_until_closed():
-    coordinator, seen = Coordinator(), []
-    coordinator.call_async(lambda: None, lambda value, error: seen.append(1), interval_ms=5)
-    assert coordinator.await_handlers(lambda: len(seen) >= 3, 5000)
+    coordinator, threads = Coordinator(), []
+    coordinator.call_async(threading.current_thread, lambda thread, error: threads.append(thread), interval_ms=1)
+    assert coordinator.await_handlers(lambda: len(threads) >= 3, 60_000)
+    assert threads[0].is_alive()
     coordinator.close()
-    time.sleep(0.05)
-    coordinator.run_handlers()
-    count = len(seen)
-    time.sleep(0.05)
-    coordinator.run_handlers()
-    assert len(seen) == count
+    threads[0].join(60)
+    assert not threads[0].is_alive() and set(threads) == {threads[0]}
+
+
+def test_coordinator_waits_for_the_next_result():
+    coordinator, seen, go = Coordinator(), [], threading.Event()
+    coordinator.await_result(0)
+    coordinator.call_async(go.wait, lambda value, error: seen.append(value))
+    go.set()
+    coordinator.await_result(60)
+    assert seen == [True]
+    coordinator.close()

@@ -148,16 +148,24 @@ _JSON = st.recursive(
 )
 
 
-@given(
-    st.lists(
-        st.dictionaries(st.sampled_from([field.name for field in ALL]), _JSON),
-        min_size=1,
-        max_size=8,
-    )
-)
-@settings(max_examples=150, deadline=None)
+_OBJECTS = st.lists(st.dictionaries(st.sampled_from([field.name for field in ALL]), _JSON), min_size=1, max_size=8)
+
+
+@given(_OBJECTS)
+@settings(max_examples=40, deadline=None)
 def test_batches_and_single_rows_are_read_alike(objects):
     """A good row means the same whether Arrow reads it with its batch or Python reads it after a bad neighbour."""
+    are_read_alike(objects)
+
+
+@pytest.mark.exhaustive("a thousand batches; test_batches_and_single_rows_are_read_alike has forty")
+@given(_OBJECTS)
+@settings(max_examples=1000, deadline=None)
+def test_many_batches_and_single_rows_are_read_alike(objects):
+    are_read_alike(objects)
+
+
+def are_read_alike(objects):
     decoder = create_decoder("json", {}, ALL)
     rows = [json.dumps(o).encode() for o in objects]
     together = decoder.decode(binary([*rows, b"bad"]))

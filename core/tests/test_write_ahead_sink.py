@@ -38,7 +38,9 @@ class Mailbox:
         self.lock = threading.Lock()
         self.fuse = None
         self.broken: list[BaseException] = []
-        self.slow = threading.Event()
+        #: Called for the first segment of each sender, in its thread: before it may fail, and while it is sent.
+        self.before_first = self.during_first = lambda: None
+        self.one_has_closed = threading.Event()
 
     def step(self, what):
         if self.fuse is not None:
@@ -69,19 +71,24 @@ class MailSender(Sender):
     def send(self, batches, segment):
         mailbox = self.mailbox
         mailbox.step(f"before send {segment.number}")
+        if segment.number == 0:
+            mailbox.before_first()
         with mailbox.lock:
             if mailbox.broken:
                 raise mailbox.broken.pop(0)
             mailbox.sending += 1
             mailbox.most_at_once = max(mailbox.most_at_once, mailbox.sending)
-        if mailbox.slow.is_set():
-            threading.Event().wait(0.05)
+        if segment.number == 0:
+            mailbox.during_first()
         for batch in batches:
             with mailbox.lock:
                 mailbox.got += batch.column(0).to_pylist()
         with mailbox.lock:
             mailbox.sending -= 1
         mailbox.step(f"after send {segment.number}")
+
+    def close(self):
+        self.mailbox.one_has_closed.set()
 
 
 class FusedRecorder(CheckpointCommitter):
@@ -155,7 +162,8 @@ def test_nothing_is_sent_before_the_decision_and_everything_in_order_after_it(tm
 
 def test_writers_are_sent_in_parallel_and_each_in_order(tmp_path):
     query = Query(tmp_path, parallel_senders=3)
-    query.mailbox.slow.set()
+    together = threading.Barrier(3)
+    query.mailbox.during_first = lambda: together.wait(60)
     query.run(0, [ids(writer * 100, 50) for writer in range(6)])
     assert query.mailbox.most_at_once == 3
     assert sorted(query.mailbox.got) == sorted(i for writer in range(6) for i in range(writer * 100, writer * 100 + 50))
@@ -189,10 +197,13 @@ def test_a_failure_that_may_pass_is_finished_by_a_restart(tmp_path):
 def test_the_error_of_one_writer_stops_the_others(tmp_path):
     query = Query(tmp_path, parallel_senders=2)
     query.mailbox.broken = [RetriableError("busy")]
-    query.mailbox.slow.set()
+    both_have_begun = threading.Barrier(2)
+    query.mailbox.before_first = lambda: both_have_begun.wait(60)
+    query.mailbox.during_first = lambda: query.mailbox.one_has_closed.wait(60)  # the other one, which has failed
     with pytest.raises(RetriableError):
         query.run(0, [ids(writer * 100, 100) for writer in range(2)])
-    assert len(query.mailbox.got) < 100
+    assert len(query.mailbox.got) == 12, "a segment: 12 rows of 8 bytes in 100"
+    query.mailbox.before_first = lambda: None
     Query(tmp_path).protocol.recover()
     assert sorted(query.mailbox.got) == [*range(200)]
 

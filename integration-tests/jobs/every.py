@@ -4,8 +4,8 @@ The spec is a list of ``{"name", "source": {"format", "options", "schema", "colu
 "distinct": true | false, "straggler": true | false, "sink": {"format", "options", "columns"}}``; a source's columns are
 selections, one after the other. Between source and sink a row has ``id long, at timestamp, note string``; with windows
 it is one for each minute, whose number of rows is in ``note``; if they are to be distinct, every row goes through a
-state store; with a straggler the first attempt of a task in each batch sleeps, so that Spark starts another, and
-attempts are noted in ``attempts-NAME``. Arguments ``spark.…`` are settings.
+state store; with a straggler the first attempt of a task in the first batch sleeps, so that Spark starts another,
+and attempts of this batch are noted in ``attempts-NAME``. Arguments ``spark.…`` are settings.
 
 A query that fails leaves the others alone: it is named at the end, and the exit status is 1.
 """
@@ -32,7 +32,8 @@ def straggling(rows, name):
         from pyspark import TaskContext
 
         task = TaskContext.get()
-        if not getattr(task, "seen", False):  # the first row of a task
+        is_first_batch = task.getLocalProperty("streaming.sql.batchId") == "0"
+        if is_first_batch and not getattr(task, "seen", False):  # the first row of a task
             task.seen = True
             with open(attempts, "a") as file:
                 file.write(f"{task.stageId()} {task.partitionId()} {task.attemptNumber()}\n")

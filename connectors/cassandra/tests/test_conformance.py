@@ -15,7 +15,7 @@ WITHOUT_SPARK = "on Spark what the suite without Spark shows"
 class CassandraSinkSuite(SinkSuite):
     connector = CassandraConnector
     delivery = "exactly-once"
-    many, most_memory_bytes = 100_000, 64 << 20  # the server takes some 20,000 rows a second here
+    many = 100_000  # the server takes some 20,000 rows a second here
 
     @pytest.fixture
     def new_target(self, cassandra):

@@ -12,6 +12,7 @@ from penstock_kafka.client import (
     OffsetOutOfRangeError,
     PartitionRange,
     TransientClientError,
+    _range_consumer,
     native_problem,
     open_consumer,
 )
@@ -33,7 +34,7 @@ def consumer(kafka, implementation):
     opened.close()
 
 
-def poll_until(consumer, error, seconds=20):
+def poll_until(consumer, error, seconds=60):
     def poll():
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -86,7 +87,10 @@ def test_a_topic_deleted_while_reading_is_lost_data(kafka, consumer):
     poll_until(consumer, DataLostError)
 
 
-def test_unreachable_brokers_are_reported_again_and_again(implementation):
+def test_unreachable_brokers_are_reported_again_and_again(implementation, monkeypatch):
+    monkeypatch.setattr(_range_consumer, "BROKERS_DOWN_GRACE_SECONDS", 0.1)
+    if not native_problem():
+        monkeypatch.setattr("penstock_kafka.client.direct._fetcher._CONNECT_S", 0.2)
     consumer = open_consumer({"bootstrap.servers": "127.0.0.1:1"}, implementation)
     try:
         consumer.assign([PartitionRange("t", 0, 0, 1)], headers=False)

@@ -18,6 +18,12 @@ from penstock_pravega.sink._event_appender import EventAppender
 WIDTH = 8
 STEPS = st.lists(st.one_of(st.integers(1, 12), st.sampled_from(["scale", "half a scale", "flush"])), max_size=12)
 
+#: By how many there are. Each choice that is drawn costs more than what is done with it: all keys are one choice.
+KEYS = {
+    count: st.integers(0, 5**count - 1).map(lambda one, count=count: [f"k{one // 5**at % 5}" for at in range(count)])
+    for count in range(1, 13)
+}
+
 
 class Stream:
     """Segments as their stores have them; ``draw`` decides what is noticed when."""
@@ -100,7 +106,7 @@ def test_order_within_keys_over_scalings(data, steps):
             elif step == "half a scale":
                 stream.scale([data.draw(st.sampled_from(sorted(stream.ranges)))])
             else:
-                keys = [f"k{data.draw(st.integers(0, 4))}" for _ in range(step)]
+                keys = data.draw(KEYS[step])
                 values = [f"{key}:{count + at:05d}".encode() for at, key in enumerate(keys)]
                 count += step
                 for key, value in zip(keys, values, strict=True):

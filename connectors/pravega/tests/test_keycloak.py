@@ -1,4 +1,8 @@
-"""Tokens of a real Keycloak: fetched, renewed, refused, and what a controller gets to see of them."""
+"""Tokens of Keycloak: fetched, renewed, refused, and what a controller gets to see of them.
+
+Everything runs against what a real Keycloak answered, recorded, and with --all against a real one. With
+``RECORD_EXCHANGES=1`` that records it anew.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,16 @@ import os
 import pickle
 import shutil
 import subprocess
+import threading
 import time
 import urllib.request
 import zipfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.error import HTTPError
 
 import grpc
 import pytest
@@ -29,6 +38,7 @@ VERSION = "24.0.5"
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 SECRET = "s3cr3t-of-the-job"
 LIFESPAN_S = 60
+RECORDED = Path(__file__).parent / "recorded" / "keycloak.json"
 
 
 def realm():
@@ -73,10 +83,9 @@ def distribution() -> Path:
     return archive
 
 
-@pytest.fixture(scope="module")
-def keycloak(tmp_path_factory):
+@contextmanager
+def real_keycloak(folder):
     """The address of a Keycloak with the realm."""
-    folder = tmp_path_factory.mktemp("keycloak")
     with zipfile.ZipFile(distribution()) as archive:
         archive.extractall(folder)
     home = folder / f"keycloak-{VERSION}"
@@ -95,12 +104,93 @@ def keycloak(tmp_path_factory):
         address = f"http://127.0.0.1:{port}"
         while not answers(f"{address}/realms/plant"):
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-5000:]
-            time.sleep(0.5)
+            time.sleep(0.2)
         yield address
     finally:
         process.kill()  # the script has become the server
         process.wait()
         shutil.rmtree(home)
+
+
+@contextmanager
+def serving(answer):
+    """The address of a server that answers so: ``answer(path, form, authorization)`` gives status and body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            status, body = answer(self.path, form, self.headers["Authorization"])
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *what):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+@contextmanager
+def replaying():
+    """Each question has its recorded answers, in turn and again from the first: a new token is another one."""
+    recorded, asked, wrong = {}, Counter(), []
+    for *question, status, body in json.loads(RECORDED.read_text()):
+        recorded.setdefault(tuple(question), []).append((status, body))
+
+    def answer(*question):
+        if question not in recorded:
+            wrong.append(question)
+            return 418, ""
+        asked[question] += 1
+        return recorded[question][(asked[question] - 1) % len(recorded[question])]
+
+    with serving(answer) as address:
+        yield address
+    assert wrong == []
+
+
+@contextmanager
+def recording(keycloak):
+    """What comes is passed on to a real one; the exchanges are written down."""
+    exchanges = []
+
+    def answer(path, form, authorization):
+        headers = {"Authorization": authorization} if authorization else {}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(keycloak + path, form.encode(), headers)) as response:
+                status, body = response.status, response.read().decode()
+        except HTTPError as error:
+            status, body = error.code, error.read().decode()
+        exchanges.append([path, form, authorization, status, body])
+        return status, body
+
+    with serving(answer) as address:
+        yield address
+    RECORDED.write_text(json.dumps(exchanges, indent=1) + "\n")
+
+
+@pytest.fixture(
+    scope="module",
+    params=["recorded", pytest.param("real", marks=pytest.mark.exhaustive("a real Keycloak instead of its answers"))],
+)
+def keycloak(request, tmp_path_factory):
+    """The address of a Keycloak with the realm, or of what stands in for one."""
+    if request.param == "recorded":
+        with replaying() as address:
+            yield address
+        return
+    with real_keycloak(tmp_path_factory.mktemp("keycloak")) as address:
+        if "RECORD_EXCHANGES" not in os.environ:
+            yield address
+            return
+        with recording(address) as relay:
+            yield relay
 
 
 def answers(url):

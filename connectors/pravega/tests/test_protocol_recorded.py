@@ -270,6 +270,13 @@ def frames(connection):
             yield head + file.read(struct.unpack(">ii", head)[1])
 
 
+def hang_up(connection):
+    """At once, though another thread is reading from it: the socket would be closed behind that one."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
 @contextlib.contextmanager
 def recording(controller_address, store_address, into):
     """Addresses of relays to a real server; what goes over them is put into ``into``."""
@@ -296,13 +303,14 @@ def recording(controller_address, store_address, into):
             for frame in frames(far):
                 came.append([len(sent), frame.hex()])
                 near.sendall(frame)
-            near.close()
+            hang_up(near)
 
         threading.Thread(target=back, daemon=True).start()
         for frame in frames(near):
             sent.append(frame.hex())
-            far.sendall(frame)
-        far.close()
+            with contextlib.suppress(OSError):
+                far.sendall(frame)
+        hang_up(far)
 
     with serving(call) as controller, listening(relay) as store, channel:
         yield controller, store

@@ -1,15 +1,27 @@
-"""A server that wants to know who one is: the controller by a password, segment stores by its tokens."""
+"""A server that wants to know who one is, the controller by a password and segment stores by its tokens; in the clear,
+and over TLS, both protocols, behind what terminates TLS for it, as in front of many.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import os
+import socket
+import ssl
+import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from cryptography import x509
 
+from authority import Authority
 from penstock.dev import LocalServer
 from penstock.errors import BadConfigurationError
+from penstock.testing import SinkQuery, SourceQuery
+from penstock_pravega import PravegaConnector
 from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from penstock_pravega.options import SOURCE_OPTIONS, SourceOptions
 from penstock_pravega.protocol import (
@@ -21,8 +33,12 @@ from penstock_pravega.protocol import (
     segment_name,
     stream_name,
 )
+from penstock_pravega.protocol._connection import Connection
 
 USER, PASSWORD = "anna", "1111_aaaa"
+HANDSHAKE = b"\x16"
+LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+EVENTS = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
 
 
 def accounts(folder: Path) -> None:
@@ -36,7 +52,7 @@ def accounts(folder: Path) -> None:
 class SecuredServer(PravegaDevServer):
     """Is asked whether it is there by someone it knows."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, properties: dict[str, str]) -> None:
         prefix = "singlenode.security"
         super().__init__(
             {
@@ -44,7 +60,9 @@ class SecuredServer(PravegaDevServer):
                 f"{prefix}.auth.credentials.username": USER,
                 f"{prefix}.auth.credentials.pwd": PASSWORD,
                 f"{prefix}.auth.pwdAuthHandler.accountsDb.location": str(folder / "passwd"),
-            }
+                **properties,
+            },
+            quick_start=True,
         )
 
     def check(self, address, timeout_s):
@@ -59,25 +77,105 @@ class SecuredServer(PravegaDevServer):
 
 
 def settings(address, password=PASSWORD, **more):
-    return ControllerSettings(address, Credentials.basic(USER, password), **{"tries": 2, "timeout_s": 10, **more})
+    return ControllerSettings(address, Credentials.basic(USER, password), **{"tries": 2, "timeout_s": 30, **more})
+
+
+def certified(folder, name):
+    """What a server shows that claims to be ``name``, and the file of the authority that says so."""
+    authority = Authority("test authority")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue(folder / "server.pem", name))
+    context.set_alpn_protocols(["h2"])
+    return context, str(authority.write(folder / "ca.pem"))
+
+
+class Terminator:
+    """Passes what comes by TLS on in the clear to ``target``; what comes in the clear, too (the controller's own).
+
+    ``context`` says who it claims to be, to whom connects from now on. ``secure`` counts connections by TLS.
+    """
+
+    def __init__(self, context):
+        self.target, self.secure, self.context = None, 0, context
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        try:
+            if client.recv(1, socket.MSG_PEEK)[:1] == HANDSHAKE:
+                client = self.context.wrap_socket(client, server_side=True)
+                self.secure += 1
+            server = socket.create_connection(("127.0.0.1", self.target))
+        except OSError:
+            # Nobody is there yet: whoever has connected waits for an answer until this end is closed.
+            client.close()
+            return
+        threading.Thread(target=self._pump, args=(server, client), daemon=True).start()
+        self._pump(client, server)
+
+    @staticmethod
+    def _pump(source, sink):
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        for one in (source, sink):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self._listener.close()
+
+
+class Secured:
+    """A server, what is in front of its two ports, and what a user is told."""
+
+    def __init__(self, folder, stack):
+        context, self.ca = certified(folder, LOOPBACK)
+        self.controller, self.store = Terminator(context), Terminator(context)
+        stack.callback(self.controller.close)
+        stack.callback(self.store.close)
+        accounts(folder)
+        properties = {"pravegaservice.service.published.port": str(self.store.port)}
+        server = LocalServer(SecuredServer(folder, properties), folder / "server")
+        self.controller.target, self.store.target = server.ports[0], server.ports[1]
+        stack.enter_context(server)
+        self.in_the_clear = server.address
+        self.address = f"tls://127.0.0.1:{self.controller.port}"
+
+    def settings(self, **changes):
+        """Of a client over TLS."""
+        return settings(self.address, **{"ca_file": self.ca, **changes})
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("secured")
-    accounts(folder)
-    with LocalServer(SecuredServer(folder), folder / "server") as server:
-        yield server.address
+    with ExitStack() as stack:
+        yield Secured(tmp_path_factory.mktemp("secured"), stack)
 
 
 @pytest.fixture(scope="module")
-def toolbox(secured):
-    toolbox = PravegaToolbox(secured, settings=settings(secured))
+def address(secured):
+    return secured.in_the_clear
+
+
+@pytest.fixture(scope="module")
+def toolbox(address):
+    toolbox = PravegaToolbox(address, settings=settings(address))
     yield toolbox
     toolbox.close()
 
 
-def test_read_and_written(toolbox, secured):
+# --- in the clear -----------------------------------------------------------------------------------------------------
+
+
+def test_read_and_written(toolbox):
     stream = toolbox.create_stream(segments=2)
     toolbox.write(stream, [(f"k{n}", b"%d" % n) for n in range(100)])
     assert sorted(toolbox.values(stream)) == sorted(b"%d" % n for n in range(100))
@@ -89,8 +187,8 @@ def test_a_transaction(toolbox):
     assert toolbox.controller.commit_transaction(toolbox.scope, stream, number)
 
 
-def test_options_lead_there(toolbox, secured):
-    given = {"controller": secured, "scope": toolbox.scope, "stream": "s"}
+def test_options_lead_there(toolbox, address):
+    given = {"controller": address, "scope": toolbox.scope, "stream": "s"}
     given |= {"credentials.username": USER, "credentials.password": PASSWORD}
     options = SourceOptions.from_values(SOURCE_OPTIONS.parse(given, owner="test"))
     controller = Controller(options.connection)
@@ -99,15 +197,15 @@ def test_options_lead_there(toolbox, secured):
     assert PASSWORD not in repr(options) and options.connection.credentials.token not in repr(options)
 
 
-def test_a_wrong_password_is_refused(secured):
-    controller = Controller(settings(secured, password="wrong"))
+def test_a_wrong_password_is_refused(address):
+    controller = Controller(settings(address, password="wrong"))
     with pytest.raises(BadConfigurationError, match="refuses"):
         controller.create_scope("nobody")
     controller.close()
 
 
-def test_nobody_is_refused(secured):
-    controller = Controller(ControllerSettings(secured, None, tries=2))
+def test_nobody_is_refused(address):
+    controller = Controller(ControllerSettings(address, None, tries=2))
     with pytest.raises(BadConfigurationError, match="refuses"):
         controller.create_scope("nobody")
     controller.close()
@@ -125,3 +223,53 @@ def test_appends_with_a_wrong_token_are_refused(toolbox):
     assert toolbox.values(stream) == [b"a"]
     assert stores.token(full) not in ("", "nonsense")
     stores.close()
+
+
+# --- over TLS ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def over_tls(secured):
+    toolbox = PravegaToolbox(secured.address, settings=secured.settings())
+    yield toolbox
+    toolbox.close()
+
+
+def test_written_exactly_once_and_read(secured, over_tls, tmp_path):
+    stream, before = over_tls.create_stream(segments=2), secured.store.secure
+    options = {"controller": secured.address, "scope": over_tls.scope, "stream": stream, "tls.ca.location": secured.ca}
+    options |= {"credentials.username": USER, "credentials.password": PASSWORD}
+    connector = PravegaConnector()
+    sink_options = connector.sink_options.parse({**options, "delivery": "exactly-once"}, owner="sink")
+    rows = pa.record_batch([[f"k{n % 5}" for n in range(300)], [str(n) for n in range(300)]], schema=EVENTS)
+    SinkQuery(connector.create_sink(sink_options, EVENTS), EVENTS, tmp_path / "ck").run(0, [[rows]])
+    assert secured.store.secure > before
+    source = connector.create_source(connector.source_options.parse(options, owner="source"))
+    found = SourceQuery(source, source.fixed_schema()).read_all_now()
+    assert sorted(int(row["value"]) for row in found) == list(range(300))
+
+
+def test_an_authority_that_is_not_known_is_refused(secured, over_tls, tmp_path):
+    other = str(Authority("another authority").write(tmp_path / "other.pem"))
+    for settings in (secured.settings(ca_file=other), secured.settings(ca_file=None)):
+        with pytest.raises(BadConfigurationError, match=r"certificate.*tls\.ca\.location"):
+            PravegaToolbox(secured.address, over_tls.scope, settings)
+        with pytest.raises(BadConfigurationError, match=r"segment store.*tls\.ca\.location"):
+            Connection("127.0.0.1", secured.store.port, 20, settings.tls_context())
+
+
+def test_a_certificate_for_another_name(secured, tmp_path, monkeypatch):
+    context, ca = certified(tmp_path, x509.DNSName("pravega.example"))
+    monkeypatch.setattr(secured.controller, "context", context)
+    monkeypatch.setattr(secured.store, "context", context)
+    with pytest.raises(BadConfigurationError, match=r"certificate.*tls\.validateHost"):
+        PravegaToolbox(secured.address, settings=secured.settings(ca_file=ca))
+    before = secured.store.secure
+    toolbox = PravegaToolbox(secured.address, settings=secured.settings(ca_file=ca, validate_host=False))
+    try:
+        stream = toolbox.create_stream()
+        toolbox.write(stream, [b"a", b"b"])
+        assert toolbox.values(stream) == [b"a", b"b"]
+    finally:
+        toolbox.close()
+    assert secured.store.secure > before

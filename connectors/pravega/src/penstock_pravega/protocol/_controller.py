@@ -140,6 +140,8 @@ class Controller:
 
     @staticmethod
     def _made(status: int, existed: int, what: str) -> bool:
+        if status == 1:
+            raise RetriableError(f"the controller could not make {what} now")
         if status not in (0, existed):
             raise BadConfigurationError(f"the controller refuses to make {what} (status {status}): check its name")
         return status == 0

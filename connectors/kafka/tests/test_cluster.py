@@ -1,0 +1,114 @@
+"""Leaders that move, because the broker that led is killed: producer, consumer and source follow them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+
+import pyarrow as pa
+import pytest
+
+from penstock.source import ReaderContext, ReadLimits, SourceReader
+from penstock_kafka.client import PartitionRange, TransientClientError, native_problem, open_consumer, open_producer
+from penstock_kafka.dev import KafkaCluster, KafkaToolbox
+
+#: A leader that is killed has a successor when its session has ended.
+SESSION = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "250"}
+
+direct = pytest.mark.skipif(bool(native_problem()) and not shutil.which("cc"), reason="no compiler")
+
+
+@pytest.fixture(scope="module")
+def _cluster(tmp_path_factory):
+    with KafkaCluster(tmp_path_factory.mktemp("cluster"), SESSION) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(_cluster):
+    """Three brokers, of which a test may leave one dead: all run when a test begins."""
+    for server in _cluster.servers.values():
+        if not server.running:
+            server.start()
+    return _cluster
+
+
+@pytest.fixture
+def toolbox(cluster):
+    return KafkaToolbox(cluster.address)
+
+
+@direct
+@pytest.mark.budget(20)
+def test_the_producer_follows(cluster, toolbox):
+    topic = toolbox.create_topic(partitions=6)
+    producer = open_producer({"bootstrap.servers": cluster.address, "batch.size": "20000"}, "native")
+    count = 0
+
+    def write(batches):
+        nonlocal count
+        for _ in range(batches):
+            some = range(count, count + 600)
+            columns = {"partition": pa.array([i % 6 for i in some], pa.int32())}
+            producer.produce(pa.record_batch({"value": [b"%d" % i for i in some], "topic": [topic] * 600, **columns}))
+            count += 600
+
+    write(50)
+    cluster.servers[toolbox.leaders(topic)[0]].kill()
+    write(50)
+    producer.flush()
+    producer.close()
+    found = toolbox.read(topic)
+    assert len(found) == count
+    for partition in range(6):
+        numbers = [int(record.value) for record in found if record.partition == partition]
+        assert numbers == list(range(partition, count, 6))
+
+
+@direct
+@pytest.mark.budget(20)
+def test_the_consumer_follows(cluster, toolbox):
+    topic = toolbox.create_topic(partitions=6)
+    records = [{"value": b"%d" % i, "partition": i % 6} for i in range(12_000)]
+    toolbox.produce(topic, records, enable_idempotence=True)
+    consumer = open_consumer({"bootstrap.servers": cluster.address, "fetch.message.max.bytes": "2000"}, "native")
+    consumer.assign([PartitionRange(topic, partition, 0, 2_000) for partition in range(6)], headers=False)
+    found, finished = {partition: [] for partition in range(6)}, 0
+    killed = False
+    deadline = time.monotonic() + 120
+    while finished < 6:
+        assert time.monotonic() < deadline, {partition: len(rows) for partition, rows in found.items()}
+        with contextlib.suppress(TransientClientError):
+            for one in consumer.poll(1_000, max_rows=300):
+                found[one.range_index] += [int(value) for value in one.records["value"].to_pylist()]
+                finished += one.finished
+        if not killed and sum(map(len, found.values())) > 2_400:
+            cluster.servers[toolbox.leaders(topic)[0]].kill()
+            killed = True
+    assert killed
+    consumer.close()
+    for partition in range(6):
+        assert found[partition] == list(range(partition, 12_000, 6))
+
+
+@pytest.mark.budget(20)
+def test_the_source_follows_and_so_does_the_toolbox(cluster, toolbox, kafka_source):
+    topic = toolbox.create_topic()
+    toolbox.produce(topic, [b"x" * 1000] * 10_000)
+    small = {"kafka_queued_max_messages_kbytes": 200, "kafka_max_partition_fetch_bytes": 100_000}
+    source = kafka_source(cluster.address, subscribe=topic, startingOffsets="earliest", **small)
+    source.source.validate_schema(source.schema())
+    with source.enumerator() as enumerator:
+        splits = enumerator.take_batch(ReadLimits())
+        batches = SourceReader(source.source, ReaderContext(source.schema(), source.metrics)).read(splits)
+        offsets = next(batches)["offset"].to_pylist()
+        leader = toolbox.leaders(topic)[0]
+        cluster.servers[leader].kill()
+        offsets += [offset for batch in batches for offset in batch["offset"].to_pylist()]
+        assert offsets == list(range(10_000))
+        toolbox.produce(topic, [b"after"])
+        assert toolbox.leaders(topic)[0] not in (leader, -1)
+        (last,) = enumerator.take_batch(ReadLimits())
+    assert [row["value"] for row in source.read([last])] == [b"after"]
+    assert [record.value for record in toolbox.read(topic)] == [b"x" * 1000] * 10_000 + [b"after"]
