@@ -37,12 +37,23 @@ def processes(arguments: Sequence[str]) -> list[str]:
     return ["-n", "2", "--dist", "loadscope"]
 
 
+def joined(arguments: Sequence[str]) -> list[str]:
+    """``--where FILE`` as one word: pytest takes a file that exists for a test, before it knows the option."""
+    words: list[str] = []
+    for argument in arguments:
+        if words and words[-1] == "--where":
+            words[-1] = f"--where={argument}"
+        else:
+            words.append(argument)
+    return words
+
+
 def main(arguments: Sequence[str]) -> int:
     """Runs pytest; its exit status."""
     os.chdir(ROOT)
-    given = [argument for argument in arguments if argument != "--cover"]
+    given = [argument for argument in joined(arguments) if argument != "--cover"]
     command = [sys.executable, "-m", "pytest", *processes(given), *given]
-    if len(given) == len(arguments):
+    if "--cover" not in arguments:
         os.execve(sys.executable, command, environment())
     status = subprocess.run(command, env=environment() | cover.prepare(), check=False).returncode
     print(cover.report())

@@ -229,3 +229,13 @@ def test_files_that_differ_are_found(tmp_path):
     assert changed_files(tmp_path, "main") == ["committed", "edited", "new"]
     with pytest.raises(pytest.UsageError, match="merge-base"):
         changed_files(tmp_path, "nowhere")
+
+
+def test_a_file_to_write_to_is_no_test(tmp_path):
+    """pytest would take one that exists for a test, and our options for unknown."""
+    where = tmp_path / "where.jsonl"
+    for lines in (1, 2):
+        command = [ROOT / "scripts" / "test", "--where", where, "-q", f"{__file__}::test_durations_come_back"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert len(where.read_text().splitlines()) == lines
