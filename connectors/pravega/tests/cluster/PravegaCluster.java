@@ -9,7 +9,7 @@ public class PravegaCluster {
         }
         InProcPravegaCluster cluster = InProcPravegaCluster.builder()
             .isInProcController(true).controllerCount(1).restServerPort(0).enableRestServer(false)
-            .isInProcSegmentStore(true).segmentStoreCount(stores.length).containerCount(stores.length)
+            .isInProcSegmentStore(true).segmentStoreCount(stores.length).containerCount(4)
             .isInProcZK(true).zkHost("127.0.0.1").zkPort(Integer.parseInt(arguments[1]))
             .isInMemStorage(true).enableMetrics(false).enableAuth(false).enableTls(false)
             .build();
