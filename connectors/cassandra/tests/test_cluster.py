@@ -36,6 +36,8 @@ class Keyspace:
         hosts = tuple(node.address for node in nodes)
         host, _, port = hosts[0].rpartition(":")
         self.client = Client(ConnectionSettings(hosts=(host,), port=int(port), request_timeout_s=60))
+        # All nodes are to know the table before rows are written: on a busy machine that takes longer than 10 s.
+        self.client.session.cluster.max_schema_agreement_wait = 120
         self.name = f"k{copies}_{time.time_ns()}"
         replication = f"{{'class': 'NetworkTopologyStrategy', 'datacenter1': {copies}}}"
         self.client.rows(f"create keyspace {self.name} with replication = {replication}")
