@@ -1,89 +1,51 @@
-"""The docs: code blocks run, options are those that are declared, links lead somewhere."""
+"""The docs: code blocks run, options are those that are declared, links lead somewhere.
+
+Blocks that need a server are run where there is one: in the tests of its connector.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-import uuid
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
+from suite.pages import ROOT, as_a_reader, blocks, in_the_session
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-RUN = re.compile(r"<!-- run: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
-OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
 OPTIONS = re.compile(r"<!-- options -->\n(.*?)<!-- /options -->", re.DOTALL)
-BLOCKS = [(page, name, code) for page in PAGES for name, code in RUN.findall(page.read_text())]
 CONNECTOR_PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("cassandra", "filesystem", "kafka", "pravega")}
-KAFKA_VARIABLE = "PENSTOCK_KAFKA_ADDRESS"
-PRAVEGA_VARIABLE = "PENSTOCK_PRAVEGA_ADDRESS"
+BLOCKS = {block.name: block for block in blocks()}
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory):
-    from penstock.dev import open_server
-    from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
-
-    with open_server(KafkaDevServer(quick_start=True), tmp_path_factory.mktemp("kafka")) as address:
-        yield KafkaToolbox(address)
-
-
-@pytest.fixture(scope="module")
-def pravega(tmp_path_factory):
-    from penstock.dev import open_server
-    from penstock_pravega.dev import PravegaDevServer
-
-    with open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega")) as address:
-        yield address
-
-
-def on_topics_of_its_own(code, kafka):
-    """The broker may be anybody's: ``in``, with two records, and ``out`` get other names."""
-    records = [
-        {"key": "a", "value": '{"id": 1, "at": "2026-01-01T10:00:00Z", "note": "one"}'},
-        {"key": "b", "value": '{"id": 2, "at": "2026-01-01T10:00:05Z"}'},
-    ]
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic()
-    kafka.produce(source, records)
-    return code.replace('"in"', f'"{source}"').replace('"out"', f'"{target}"')
+#: What a reader meets first has a driver of its own.
+FIRST = "files"
+OTHERS = [name for name in BLOCKS if name != FIRST]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("page", "name", "code"), BLOCKS, ids=[name for _, name, _ in BLOCKS])
-def test_code_runs_and_prints_what_it_says(page, name, code, tmp_path, request):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")}
-    environment.update(SPARK_LOCAL_IP="127.0.0.1", TZ="UTC")
-    # As for whoever has not activated the environment whose Python they run.
-    beside = str(Path(sys.executable).parent)
-    environment["PATH"] = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if p != beside)
-    if KAFKA_VARIABLE in code:
-        kafka = request.getfixturevalue("kafka")
-        environment[KAFKA_VARIABLE] = kafka.address
-        code = on_topics_of_its_own(code, kafka)
-    if PRAVEGA_VARIABLE in code:
-        environment[PRAVEGA_VARIABLE] = request.getfixturevalue("pravega")
-        code = code.replace("plant/", f"docs-{uuid.uuid4().hex}/")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "notes.csv").write_text(
-        "id,at,note\n1,2026-01-01T10:00:00,first\n2,2026-01-01T10:05:00,\n", "utf-8"
-    )
-    (tmp_path / "job.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "job.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    for expected in (text for found, text in OUTPUT.findall(page.read_text()) if found == name):
-        assert expected in done.stdout
+@pytest.mark.parametrize("name", OTHERS)
+def test_code_runs_and_prints_what_it_says(name, tmp_path, spark, monkeypatch):
+    in_the_session(BLOCKS[name], tmp_path, monkeypatch.setenv)
+
+
+@pytest.mark.spark
+def test_the_first_code_runs_for_a_reader(tmp_path):
+    as_a_reader(BLOCKS[FIRST], tmp_path)
+
+
+@pytest.mark.exhaustive("a driver for each block; test_the_first_code_runs_for_a_reader has one by default")
+@pytest.mark.spark
+@pytest.mark.parametrize("name", OTHERS)
+def test_code_runs_for_a_reader(name, tmp_path):
+    as_a_reader(BLOCKS[name], tmp_path)
 
 
 def test_there_are_blocks_to_run():
-    assert {"files", "source", "kafka", "decoding", "pravega"} <= {name for _, name, _ in BLOCKS}
+    assert {FIRST, "source", "enrich", "monitoring"} <= set(BLOCKS)
+    assert {"kafka", "decoding"} <= {block.name for block in blocks("kafka")}
+    assert [block.name for block in blocks("pravega")] == ["pravega"]
 
 
 @pytest.mark.parametrize("connector", sorted(CONNECTOR_PAGES))

@@ -26,13 +26,13 @@ def consumer(kafka, implementation):
     opened.close()
 
 
-def read(consumer, ranges, *, headers=False, seconds=15, max_rows=50_000):
+def read(consumer, ranges, *, headers=False, seconds=60, max_rows=50_000):
     """Rows by range as lists of dicts, once every range is finished."""
     consumer.assign(ranges, headers=headers)
     return collect(consumer, ranges, seconds=seconds, max_rows=max_rows)
 
 
-def collect(consumer, ranges, *, seconds=15, max_rows=50_000):
+def collect(consumer, ranges, *, seconds=60, max_rows=50_000):
     rows = [[] for _ in ranges]
     finished = set()
     deadline = time.monotonic() + seconds
@@ -102,7 +102,7 @@ def test_the_schema_has_headers_only_if_asked_for(kafka, consumer):
     kafka.produce(topic, [{"value": "v", "headers": [("h", b"1")]}])
     for headers in (False, True):
         consumer.assign([PartitionRange(topic, 0, 0, 1)], headers=headers)
-        (fetched,) = consumer.poll(15_000)
+        (fetched,) = consumer.poll(60_000)
         names = RECORD_SCHEMA.names if headers else RECORD_SCHEMA.names[:-1]
         assert fetched.records.schema == pa.schema([RECORD_SCHEMA.field(name) for name in names])
 
@@ -163,13 +163,13 @@ def test_assigning_anew_leaves_nothing_of_before(kafka, consumer):
     topics = [kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)]
     for topic in topics:
         for partition in range(2):
-            kafka.produce(topic, numbered(5_000, partition, f"{topic}/{partition}/"))
+            kafka.produce(topic, numbered(2_000, partition, f"{topic}/{partition}/"))
     for turn in range(12):
         topic, start = topics[turn % 3 > 0], 100 * turn
         wanted = [PartitionRange(topic, partition, start, start + 900) for partition in range(2)]
         if turn % 2:
             # Left in the middle, with much in the client's queue.
-            consumer.assign([PartitionRange(topic, p, 0, 5_000) for p in range(2)], headers=False)
+            consumer.assign([PartitionRange(topic, p, 0, 2_000) for p in range(2)], headers=False)
             consumer.poll(5_000, 10)
         rows = read(consumer, wanted)
         for one, found in zip(wanted, rows, strict=True):
@@ -188,54 +188,54 @@ def test_reading_again_soon_after_does_not_stall(kafka, consumer):
         started = time.monotonic()
         read(consumer, [PartitionRange(topic, 0, turn, turn + 10)])
         took.append(time.monotonic() - started)
-        time.sleep(0.05)
-    assert sorted(took)[len(took) // 2] < 0.8, took  # a stall takes a second
+    assert min(took) < 0.8, took  # a stall takes a second, and comes every time
 
 
 def test_a_range_waits_for_records_that_are_not_there_yet(kafka, consumer):
     topic = kafka.create_topic()
     kafka.produce(topic, numbered(3))
     consumer.assign([PartitionRange(topic, 0, 0, 5)], headers=False)
-    first = [fetched for _ in range(4) for fetched in consumer.poll(300)]
-    assert [fetched.finished for fetched in first] == [False]
+    (first,) = consumer.poll(60_000)
+    assert (first.finished, first.records["offset"].to_pylist()) == (False, [0, 1, 2])
+    assert consumer.poll(100) == []
     kafka.produce(topic, numbered(2))
-    (fetched,) = consumer.poll(10_000)
+    (fetched,) = consumer.poll(60_000)
     assert (fetched.finished, fetched.records["offset"].to_pylist()) in [(False, [3]), (True, [3, 4])]
 
 
 def test_wake_up_ends_a_poll_from_another_thread(kafka, consumer):
     topic = kafka.create_topic()
     consumer.assign([PartitionRange(topic, 0, 0, 1)], headers=False)
-    for delay in (0.5, 0.0):
+    for delay in (0.1, 0.0):
         waker = threading.Timer(delay, consumer.wake_up)
         waker.start()
         if delay == 0:
             waker.join()
         started = time.monotonic()
-        assert consumer.poll(20_000) == []
-        assert time.monotonic() - started < 5
+        assert consumer.poll(120_000) == []
+        assert time.monotonic() - started < 119
     kafka.produce(topic, [b"v"])
     assert offsets(collect(consumer, [0])[0]) == [0]
 
 
 def test_large_records_and_batches_cut_by_bytes(kafka, implementation):
     topic = kafka.create_topic(max_message_bytes=8_000_000)
-    values = [bytes([i]) * (3 << 20) for i in range(6)]
+    values = [bytes([i]) * (3 << 20) for i in range(3)]
     kafka.produce(topic, values, message_max_bytes=8_000_000)
-    kafka.produce(topic, [b"y" * 100_000] * 150)
+    kafka.produce(topic, [b"y" * 100_000] * 60)
     consumer = open_consumer({"bootstrap.servers": kafka.address}, implementation)
-    wanted = [PartitionRange(topic, 0, 0, 156)]
+    wanted = [PartitionRange(topic, 0, 0, 63)]
     consumer.assign(wanted, headers=False)
     sizes, found, finished = [], [], False
     while not finished:
-        for fetched in consumer.poll(15_000):
+        for fetched in consumer.poll(60_000):
             sizes.append(sum(map(len, fetched.records["value"].to_pylist())))
             found += fetched.records["value"].to_pylist()
             finished = fetched.finished
     consumer.close()
-    assert found == values + [b"y" * 100_000] * 150
+    assert found == values + [b"y" * 100_000] * 60
     # 1.75 MiB and the record that went over it (or, in Python, the few that were taken together with it).
-    assert max(sizes) <= (20 << 20) and len(sizes) >= 2
+    assert max(sizes) <= (12 << 20) and len(sizes) >= 2
 
 
 def test_batches_are_cut_by_rows(kafka, consumer):
@@ -255,7 +255,13 @@ def test_memory_stays_when_polling_again_and_again(kafka, consumer):
             return int(statm.read().split()[1]) * 4096 / 1e6
 
     for turn in range(40):
-        assert len(read(consumer, [PartitionRange(topic, 0, 0, 2_000)], headers=turn % 2 == 0)[0]) == 2_000
+        consumer.assign([PartitionRange(topic, 0, 0, 2_000)], headers=turn % 2 == 0)
+        count, finished = 0, False
+        while not finished:
+            for fetched in consumer.poll(60_000):
+                count += fetched.records.num_rows
+                finished = fetched.finished
+        assert count == 2_000
         if turn == 10:
             before = resident_mb()
     # Each turn hands over 4 MB: what is kept would show as 120.
@@ -267,7 +273,7 @@ def test_batches_outlive_their_consumer(kafka, implementation):
     kafka.produce(topic, numbered(100))
     consumer = open_consumer({"bootstrap.servers": kafka.address}, implementation)
     consumer.assign([PartitionRange(topic, 0, 0, 100)], headers=False)
-    (fetched,) = consumer.poll(15_000)
+    (fetched,) = consumer.poll(60_000)
     column = fetched.records.column(1)
     del fetched
     consumer.assign([], headers=False)

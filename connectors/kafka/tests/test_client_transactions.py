@@ -134,6 +134,14 @@ time.sleep(60)
 """
 
 
+@pytest.mark.parametrize(
+    "implementation",
+    [
+        "native",
+        pytest.param("python", marks=pytest.mark.exhaustive("the other client, killed")),
+    ],
+    indirect=True,
+)
 def test_a_killed_writers_transaction_is_ended_by_another_process(kafka, implementation, transactional_id):
     topic, group = kafka.create_topic(), f"group-{transactional_id}"
     child = subprocess.Popen(

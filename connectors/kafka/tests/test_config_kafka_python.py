@@ -135,7 +135,7 @@ def tokens():
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Endpoint)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     Endpoint.url = f"http://127.0.0.1:{server.server_port}/token"
     yield Endpoint

@@ -14,12 +14,21 @@ from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, S
 from penstock_kafka import KafkaConnector
 from penstock_kafka.source.schema import record_schema
 from penstock_kafka.transactions.coordinators import Coordinators
+from suite.kit import by_default
+
+WITHOUT_SPARK = "on Spark what the suite without Spark shows"
 
 
 class TestSink(SinkSuite):
     connector = KafkaConnector
+    many, most_memory_bytes = 200_000, 32 << 20  # of 40 MB, through a queue of 4
     golden = Path(__file__).parent / "golden"
     schema = pa.schema([("key", pa.string()), ("value", pa.string())])
+
+    test_a_crash_at_every_step = by_default(
+        SinkSuite.test_a_crash_at_every_step,
+        otherwise="every step; test_a_crash_loses_and_doubles_nothing has one for each state that is left behind",
+    )
 
     def batch(self, ids):
         return self.with_texts(ids, [f"row {i}" for i in ids])
@@ -51,7 +60,12 @@ class TestSink(SinkSuite):
                     for transactional_id in hidden():
                         coordinators.fence(transactional_id)
 
-            options = {"kafka.bootstrap.servers": kafka.address, "topic": topic, "delivery": "exactly-once"}
+            options = {
+                "kafka.bootstrap.servers": kafka.address,
+                "topic": topic,
+                "delivery": "exactly-once",
+                "kafka.queue.buffering.max.kbytes": "4096",
+            }
             return SinkTarget(options, read, hidden, lose)
 
         yield make
@@ -62,6 +76,16 @@ class TestSink(SinkSuite):
 class TestSinkOnSpark(SparkSinkSuite):
     connector, golden, schema, new_target = KafkaConnector, TestSink.golden, TestSink.schema, TestSink.new_target
     batch, with_texts, id_of, text_of = TestSink.batch, TestSink.with_texts, TestSink.id_of, TestSink.text_of
+    test_a_process_is_killed = by_default(
+        SparkSinkSuite.test_a_process_is_killed,
+        "after prepare_commit",  # a task
+        "half way through commit",  # the driver
+        otherwise="a kill at every other step; two kills and TestSink's crashes stay",
+    )
+    test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
+    test_a_huge_row_is_written_or_refused = by_default(
+        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
+    )
 
 
 class TestSource(SourceSuite):
@@ -82,3 +106,8 @@ class TestSource(SourceSuite):
 
 class TestSourceOnSpark(SparkSourceSuite):
     connector, schema, origin, id_of = KafkaConnector, TestSource.schema, TestSource.origin, TestSource.id_of
+    test_a_reader_is_killed = by_default(
+        SparkSourceSuite.test_a_reader_is_killed,
+        "after fetch",
+        otherwise="a kill at the other step; the one after a fetch stays",
+    )

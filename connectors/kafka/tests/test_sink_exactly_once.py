@@ -218,7 +218,8 @@ def test_a_part_committed_and_the_rest_lost(kafka, tmp_path, deterministic):
     assert committed(kafka, topic) == Counter(value for values in BATCHES[0] for value in values)
 
 
-def test_a_record_that_is_refused_leaves_nothing_of_its_batch(kafka, tmp_path):
+def test_a_record_that_is_refused_leaves_nothing_of_its_batch(kafka, tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.sink.two_phase._STRAGGLERS_S", 0.0)  # no other task is being told to stop
     topic = kafka.create_topic(max_message_bytes=1000)
     query = Query(kafka, tmp_path, topic, uuid.uuid4().hex)
     plan = query.protocol.plan()

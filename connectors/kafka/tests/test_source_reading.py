@@ -114,6 +114,7 @@ def test_range_dropped_before_it_was_read(kafka, kafka_source, client):
 def test_log_that_was_cut_off_ends(kafka, kafka_source, client, monkeypatch):
     """The topic was made anew, shorter: part of the range, or all of it, is behind its end."""
     monkeypatch.setattr("penstock_kafka.source.split_reader._LOOK_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("penstock_kafka.source.split_reader._POLL_MS", 50)
     topic = kafka.create_topic()
     kafka.produce(topic, [str(n).encode() for n in range(5)])
     strict = kafka_source(subscribe=topic, client=client)
@@ -149,7 +150,7 @@ def test_range_that_is_not_readable_yet_gives_up_after_the_time_set(kafka, kafka
     producer.begin_transaction()
     producer.produce(topic, b"open")
     producer.flush()
-    source = kafka_source(subscribe=topic, client=client, **{"kafkaConsumer_pollTimeoutMs": 700})
+    source = kafka_source(subscribe=topic, client=client, **{"kafkaConsumer_pollTimeoutMs": 100})
     message = rf"pollTimeoutMs\) of {topic}-0 from offset 0 to 0 \(the brokers hold 0 to 0\)"
     with pytest.raises(RetriableError, match=message):
         source.read([LogSplit(topic, 0, 0, 1)])

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.dev import LocalServer
-from penstock.errors import RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, CommitOutcome, SinkContext, WriterContext
 from penstock.storage import LocalStorage
@@ -38,18 +37,6 @@ class Cluster(PravegaDevServer):
         source = Path(__file__).parent / "cluster" / "PravegaCluster.java"
         return [*command[:main], str(source), *map(str, (controller, zookeeper, first_store, second_store))]
 
-    def warm_up(self, address):
-        """Until both serve some of the segments: at first the one that comes first has all of them."""
-        super().warm_up(address)
-        toolbox = PravegaToolbox(address, "_penstock")
-        try:
-            name = toolbox.create_stream("spread", segments=16)
-            if len(homes(toolbox, name, 16)) < 2:
-                raise RetriableError("one segment store has all segments")
-            toolbox.tail(name)
-        finally:
-            toolbox.close()
-
 
 @pytest.fixture(scope="module")
 def pravega(tmp_path_factory):
@@ -69,8 +56,8 @@ def stream(pravega):
     raise AssertionError("every segment is on the same one")
 
 
-def homes(pravega, name, segments=SEGMENTS):
-    return {pravega.controller.locate(pravega.scope, name, segment) for segment in range(segments)}
+def homes(pravega, name):
+    return {pravega.controller.locate(pravega.scope, name, segment) for segment in range(SEGMENTS)}
 
 
 @pytest.fixture

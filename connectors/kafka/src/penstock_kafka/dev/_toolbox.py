@@ -19,6 +19,8 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 _SECONDS = 30.0
 _QUIET = {"log_level": 2}
+#: Registering a transactional id is a chain of requests, each tried first before its connection is there.
+_AT_ONCE = {"retry.backoff.ms": 1, "reconnect.backoff.ms": 1}
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,9 @@ class KafkaToolbox:
         self, topic: str, records: Iterable[Mapping[str, Any] | bytes], commit: bool = True, **settings: Any
     ) -> None:
         """Writes the records in a transaction of their own and ends it. As :meth:`produce` otherwise."""
-        producer = self._producer({"transactional.id": f"toolbox-{uuid.uuid4().hex}", **settings})
+        producer = self._producer({"transactional.id": f"toolbox-{uuid.uuid4().hex}", **_AT_ONCE, **settings})
+        # Brings the connection up first: registering finds it missing otherwise and waits half a second.
+        producer.list_topics(topic, timeout=_SECONDS)
         producer.init_transactions(_SECONDS)
         producer.begin_transaction()
         _send(producer, topic, records)

@@ -1,0 +1,94 @@
+"""The code on the documentation's pages, to be run: in the session that tests share, or as a reader runs it.
+
+A block that is run has ``<!-- run: name -->`` above it; a block of what it prints, ``<!-- output: name -->``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["PAGES", "Block", "as_a_reader", "blocks", "in_the_session"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_RUN = re.compile(r"<!-- run: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+_OUTPUT = re.compile(r"<!-- output: (\w+) -->\n```\n(.*?)```", re.DOTALL)
+_SERVER = re.compile(r"PENSTOCK_(\w+)_ADDRESS")
+#: Spark resolves paths in its JVM, whose working directory is not the test's.
+_RELATIVE = re.compile(r'"((?:in|out|ck)\w*/)')
+
+
+@dataclass(frozen=True)
+class Block:
+    """Code with a name, and texts that it must print. ``server`` is what it needs running: ``kafka``."""
+
+    name: str
+    code: str
+    outputs: tuple[str, ...]
+    server: str | None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def blocks(server: str | None = None) -> list[Block]:
+    """Those of all pages that need ``server``, or none."""
+    found = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        outputs = _OUTPUT.findall(text)
+        for name, code in _RUN.findall(text):
+            needs = _SERVER.search(code)
+            needed = needs.group(1).lower() if needs else None
+            if needed == server:
+                found.append(Block(name, code, tuple(out for of, out in outputs if of == name), needed))
+    return found
+
+
+def _prepare(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "notes.csv").write_text(
+        "id,at,note\n1,2026-01-01T10:00:00,first\n2,2026-01-01T10:05:00,\n", "utf-8"
+    )
+
+
+def in_the_session(block: Block, folder: Path, set_variable: Callable[[str, str], None], address: str = "") -> None:
+    """Runs the block here, where a session is there already: ``getOrCreate`` finds it."""
+    _prepare(folder)
+    if block.server:
+        set_variable(f"PENSTOCK_{block.server.upper()}_ADDRESS", address)
+    code = _RELATIVE.sub(lambda path: f'"{folder}/{path.group(1)}', block.code)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        # As a job's: what it defines is pickled by value.
+        exec(compile(code, f"{block.name}.py", "exec"), {"__name__": "__main__"})
+    _check(block, printed.getvalue())
+
+
+def as_a_reader(block: Block, folder: Path, variables: Mapping[str, str] | None = None) -> None:
+    """Runs the block as a job of its own, by whoever has not activated the environment whose Python they run."""
+    _prepare(folder)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")}
+    beside = str(Path(sys.executable).parent)
+    environment["PATH"] = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if p != beside)
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "TZ": "UTC", **(variables or {})}
+    (folder / "job.py").write_text(block.code, "utf-8")
+    command = [sys.executable, "job.py"]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    _check(block, done.stdout)
+
+
+def _check(block: Block, printed: str) -> None:
+    for expected in block.outputs:
+        assert expected in printed, printed
