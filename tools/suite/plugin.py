@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """The markers; and in the process that prints, the report."""
+    # To rewrite the assertions of a test file takes longer than all else before its first test: what was rewritten is
+    # kept, whatever PYTHONDONTWRITEBYTECODE says to other processes.
+    sys.dont_write_bytecode = False
     config.addinivalue_line("markers", f"{tiers.MARKER}(reason): only scripts/test --all runs it")
     config.addinivalue_line("markers", "budget(seconds): how long the test may take before the report names it")
     if config.option.tiers:
