@@ -26,6 +26,7 @@ import pytest
 
 from environments import WheelHouse
 from suite.kept import kept_for_directory
+from suite.s3 import S3Server
 
 HERE = Path(__file__).parent
 
@@ -215,26 +216,6 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> WheelHouse:
     return WheelHouse(tmp_path_factory.mktemp("wheels"))
 
 
-@contextlib.contextmanager
-def running_s3(folder: Path) -> Iterator[str]:
-    """A real S3 server process; its endpoint."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with open(folder / "s3.log", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + 60
-        while socket.socket().connect_ex(("127.0.0.1", port)):
-            assert process.poll() is None and time.monotonic() < deadline, (folder / "s3.log").read_text()
-            time.sleep(0.02)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-
-
 class S3:
     """A bucket of its own."""
 
@@ -268,17 +249,11 @@ class S3:
         return [u["Key"] for u in self.client.list_multipart_uploads(Bucket=self.bucket).get("Uploads", [])]
 
 
-@pytest.fixture(scope="module")
-def s3_endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("s3")
-    return kept_for_directory(request, "s3", lambda: running_s3(folder))
-
-
 @pytest.fixture
-def s3(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> S3:
+def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3:
     for name, value in {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "REGION": "us-east-1"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    return S3(s3_endpoint)
+    return S3(s3_server.endpoint)
 
 
 class Cluster:
@@ -448,10 +423,11 @@ class Cassandra:
 @contextlib.contextmanager
 def running_cassandra(folder: Path) -> Iterator[Cassandra]:
     from penstock.dev import open_server
-    from penstock_cassandra.dev import CassandraDevServer
+    from suite.cassandra import QuickServer, close_clients
 
-    with open_server(CassandraDevServer(quick_start=True), folder) as address:
+    with open_server(QuickServer(), folder) as address:
         yield Cassandra(address)
+        close_clients({int(address.rpartition(":")[2])})
 
 
 @pytest.fixture(scope="module")

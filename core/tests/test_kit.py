@@ -39,7 +39,7 @@ from penstock.testing import (
 )
 from penstock.testing.file_sink import FileSinkConnector
 from penstock.testing.hostile import FLAWS, hostile_connector
-from penstock.testing.hostile_source import RELEASED, SOURCE_FLAWS, hostile_source_connector
+from penstock.testing.hostile_source import _RELEASED, SOURCE_FLAWS, hostile_source_connector
 from penstock.testing.lines_source import LinesConnector
 from penstock.testing.minimal import MinimalConnector, MinimalSink
 from suite.kit import by_default
@@ -373,11 +373,11 @@ class HostileSourceSuite(SourceSuite):
                 file.writelines(f"{i:020}\n" for i in ids)
 
         yield SourceOrigin({"path": str(path)}, put, unreachable=lambda: away(path))
-        RELEASED.set()
+        _RELEASED.set()
         for thread in threading.enumerate():
             if thread.name == "penstock-fetcher":
                 thread.join(60)
-        RELEASED.clear()
+        _RELEASED.clear()
 
 
 def hostile_suites(base, sound, connector_of, flaws):

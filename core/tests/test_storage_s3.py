@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import socket
-import subprocess
-import sys
 import threading
-import time
 
 import pytest
 
@@ -17,30 +13,9 @@ from penstock.storage import S3Storage, open_storage
 SETTINGS = {"key": "test", "secret": "hunter2", "region": "us-east-1"}
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("s3") / "log"
-    with log.open("wb") as output:
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-    deadline = time.monotonic() + 60
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)
-    yield f"http://127.0.0.1:{port}"
-    process.kill()
-    process.wait()
-
-
 @pytest.fixture
-def storage(endpoint):
-    storage, _ = open_storage("s3a://log", {**SETTINGS, "endpoint": endpoint})
+def storage(s3_server):
+    storage, _ = open_storage("s3a://log", {**SETTINGS, "endpoint": s3_server.endpoint})
     assert isinstance(storage, S3Storage)
     storage.client.create_bucket(Bucket="log")
     yield storage

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import collections
 import copy
-import functools
 import os
 import pickle
-import re
-import subprocess
 import sys
-import threading
 import uuid
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -32,46 +26,6 @@ MINUTE = 60_000_000_000
 @pytest.fixture(autouse=True)
 def _no_waiting_for_disks(monkeypatch):
     without_waiting_for_disks(monkeypatch)
-
-
-@dataclass
-class S3Server:
-    endpoint: str
-
-    def options(self):
-        return {"s3.endpoint": self.endpoint, "s3.key": "testing", "s3.secret": "testing", "s3.region": "us-east-1"}
-
-    @functools.cached_property
-    def client(self):
-        import boto3
-
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-            region_name="us-east-1",
-        )
-
-
-@pytest.fixture(scope="session")
-def s3_server():
-    """moto's server as a process of its own, on a free port of 127.0.0.1. It says which, once it listens."""
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        said = []
-        for line in process.stderr:
-            said.append(line)
-            if running := re.search(r"Running on (http://127\.0\.0\.1:\d+)", line):
-                break
-        else:
-            pytest.fail(f"the S3 server does not start: {''.join(said)}")
-        # It goes on talking, and would stand still if nobody listened.
-        listening = threading.Thread(target=collections.deque, args=(process.stderr, 0), daemon=True)
-        listening.start()
-        yield S3Server(running[1])
-        process.kill()
-        listening.join()
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from penstock.testing.lines_source import (
     LinesSplit,
 )
 
-__all__ = ["RELEASED", "SOURCE_FLAWS", "SourceFlaw", "hostile_source_connector"]
+__all__ = ["SOURCE_FLAWS", "SourceFlaw", "hostile_source_connector"]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class _ReadsOneSplit(LinesReader):
 
 
 #: Ends the waiting of the reader that can't be woken: for the test that is done with it.
-RELEASED = threading.Event()
+_RELEASED = threading.Event()
 
 
 class _CanNotBeWoken(LinesReader):
@@ -135,7 +135,7 @@ class _CanNotBeWoken(LinesReader):
 
     def fetch(self) -> RecordsBySplits[bytes]:
         if self._begun:
-            RELEASED.wait(60)
+            _RELEASED.wait(60)
         self._begun = True
         return super().fetch()
 

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import resource
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
-__all__ = ["peak_growth_bytes", "resident_bytes"]
+from penstock.testing._resident import resident_bytes
 
-_STATM = Path("/proc/self/statm")
-
-
-def resident_bytes() -> int:
-    """What this process has in memory now; where the system does not tell, the most it ever had."""
-    if _STATM.exists():
-        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+__all__ = ["peak_growth_bytes"]
 
 
 def peak_growth_bytes(work: Callable[[], object]) -> int:

@@ -33,9 +33,10 @@ import pytest
 from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError
 from penstock.plugins import EXACTLY_ONCE, STREAM_WRITE
 from penstock.sink import IdempotentSink
+from penstock.testing._resident import resident_bytes
 from penstock.testing.capabilities import proves
 from penstock.testing.faults import Crash
-from penstock.testing.memory import peak_growth_bytes, resident_bytes
+from penstock.testing.memory import peak_growth_bytes
 from penstock.testing.rows import SPARK_TYPES
 from penstock.testing.sink_cases import SinkCases
 from penstock.testing.sink_engine import Shares, SinkQuery
