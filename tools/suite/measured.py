@@ -41,10 +41,16 @@ class _Measurement:
 
 
 class _SavingLoader(importlib.abc.Loader):
-    """Loads one of Spark's worker modules, whose ``main`` is called for each task."""
+    """Loads one of Spark's worker modules, whose ``main`` is called for each task.
+
+    A worker that is started by ``python -m`` asks for the code alone, which is the inner loader's: it ends after a task.
+    """
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._inner.create_module(spec)
