@@ -43,7 +43,7 @@ class _Measurement:
 class _SavingLoader(importlib.abc.Loader):
     """Loads one of Spark's worker modules, whose ``main`` is called for each task.
 
-    A worker that is started by ``python -m`` asks for the code alone, which is the inner loader's: it ends after a task.
+    A worker that is started by ``python -m`` asks for the code alone, the inner loader's: it ends after a task.
     """
 
     def __init__(self, inner: Any) -> None:
