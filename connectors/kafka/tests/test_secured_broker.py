@@ -25,8 +25,9 @@ from penstock_kafka.client.direct._fetcher import Fetcher
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 
 PASSWORDS = {"alice": "alice-s3cr3t", "bob": "bob-s3cr3t"}
-#: At the third listener. Kafka's default is never; brokers end connections that have not proved anew who they are.
-REAUTHENTICATE_MS = 1_000
+#: At the third listener. Kafka's default is never; brokers end connections that have not proved anew who they are, and
+#: refuse those that do so within a second of the last time. librdkafka does it early.
+REAUTHENTICATE_MS = 2_000
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
 
 Op, Kind, Pattern = ACLOperation, ResourceType, ACLResourcePatternType
