@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.serialization.formats import create_decoder, create_encoder
+from penstock.serialization.formats._time import IsoTimes
 
 UTC = timezone.utc
 ALL = pa.struct(
@@ -265,3 +266,11 @@ def test_a_value_without_a_text_is_named_by_its_row():
     column = pa.array([{"at": 0}, {"at": 2**62}], type_)
     with pytest.raises(BadDataError, match="row 1 of the batch"):
         create_encoder("json", {}, type_).encode(column)
+
+
+def test_a_time_that_is_none_is_named():
+    times = IsoTimes("UTC")
+    with pytest.raises(ValueError, match="'yesterday' is not a date"):
+        times.date("yesterday")
+    with pytest.raises(ValueError, match="'yesterday' is not a timestamp"):
+        times.timestamp("yesterday", pa.timestamp("us"))
