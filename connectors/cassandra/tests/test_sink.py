@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from penstock.metrics import Metrics
 from penstock.sink import SinkContext, WriterContext
 from penstock.sink.idempotent import Upserter
 from penstock_cassandra import CassandraConnector
+from penstock_cassandra.client import shared_client
 from penstock_cassandra.native import tokens_of
 from penstock_cassandra.sink._rows import Grouping
 
@@ -46,6 +48,14 @@ def table(cassandra):
 
 def seen(cassandra, table, columns="k, c, v"):
     return sorted(cassandra.rows(table, columns), key=str)
+
+
+def test_requests_of_several_packets_do_not_wait_for_acknowledgements(cassandra):
+    """Nagle's algorithm and a server that acknowledges late took 40 ms for each."""
+    opened = shared_client(cassandra.settings).session.cluster.get_connection_holders()
+    connections = [one for holder in opened for one in holder.get_connections()]
+    assert connections
+    assert all(one._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in connections)
 
 
 def test_a_zombie_never_overwrites_a_later_batch(cassandra, table):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import struct
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock_pravega.protocol import (
     BrokenEvents,
+    Controller,
     ControllerSettings,
     Credentials,
     KeyRange,
@@ -38,6 +41,24 @@ JAVA_TEXT = "H4sIAAAAAAAA/wXBgQkAIAwDwYUebGzQ0nUcofuDd9Hz1rRJNmohgmi7ODbKOuje+sI
 
 def framed(*events: bytes) -> bytes:
     return bytes(frame_events(pa.array(events, pa.large_binary())))
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [(0, True), (2, False), (1, RetriableError), (4, BadConfigurationError)],
+    ids=["made", "there", "failed for now", "refused"],
+)
+@pytest.mark.parametrize("what", ["scope", "stream"])
+def test_what_the_controller_says_to_making_something(status, outcome, what):
+    controller = Controller(ControllerSettings("tcp://127.0.0.1:1"))
+    answer = SimpleNamespace(status=status)
+    controller._stubs = {"createScope": lambda *_, **__: answer, "createStream": lambda *_, **__: answer}
+    make = partial(controller.create_scope, "s") if what == "scope" else partial(controller.create_stream, "s", "t")
+    if isinstance(outcome, bool):
+        assert make() is outcome
+    else:
+        with pytest.raises(outcome, match=r"'s'|s/t"):
+            make()
 
 
 def test_names():
