@@ -271,10 +271,12 @@ def test_clients_are_opened_once_for_a_worker_and_closed_when_idle(enrich, monke
 
 
 def test_clients_are_closed_when_the_process_ends(enrich):
-    Client.events.clear()
-    enrich(Client(), [range(3)], token="ending")
+    class Ending(Client):
+        events: ClassVar[list[str]] = []
+
+    enrich(Ending(), [range(3)], token="ending")
     _worker.worker().close_all()  # what atexit calls
-    assert Client.events == ["open", "close"]
+    assert Ending.events == ["open", "close"]
 
 
 def test_a_client_that_does_not_open_fails_every_batch(enrich):
