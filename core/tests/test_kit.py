@@ -34,7 +34,6 @@ from penstock.testing import (
     SourceOrigin,
     SourceQuery,
     SourceSuite,
-    SparkSinkSuite,
     SparkSourceSuite,
 )
 from penstock.testing.file_sink import FileSinkConnector
@@ -42,7 +41,7 @@ from penstock.testing.hostile import FLAWS, hostile_connector
 from penstock.testing.hostile_source import _RELEASED, SOURCE_FLAWS, hostile_source_connector
 from penstock.testing.lines_source import LinesConnector
 from penstock.testing.minimal import MinimalConnector, MinimalSink
-from suite.kit import by_default
+from suite.kit import TieredSparkSinkSuite, by_default
 
 pytest_plugins = ["pytester"]
 sys.modules.setdefault("test_kit", sys.modules[__name__])  # for the suites that are written to files
@@ -111,21 +110,8 @@ class TestMinimalSink(InAQuarter, SinkSuite):
         return lambda: replace(json_target(tmp_path), lose=None)  # what is prepared is beside the checkpoint
 
 
-WITHOUT_SPARK = "on Spark what the same suite shows without"
-
-
-class TestMinimalSinkOnSpark(SparkSinkSuite):
+class TestMinimalSinkOnSpark(TieredSparkSinkSuite):
     connector, new_target = MinimalConnector, TestFileSink.new_target
-    test_a_process_is_killed = by_default(
-        SparkSinkSuite.test_a_process_is_killed,
-        "after prepare_commit",  # a task
-        "half way through commit",  # the driver
-        otherwise="a kill at every other step; two kills and TestMinimalSink's crash at every step stay",
-    )
-    test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
-    test_a_huge_row_is_written_or_refused = by_default(
-        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
-    )
 
 
 class TestMinimalSource(SourceSuite):

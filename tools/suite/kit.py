@@ -16,9 +16,13 @@ from typing import Any
 
 import pytest
 
+from penstock.testing import SparkSinkSuite
 from suite.tiers import MARKER
 
-__all__ = ["by_default"]
+__all__ = ["WITHOUT_SPARK", "TieredSparkSinkSuite", "by_default"]
+
+#: Why a case on Spark is in the second tier.
+WITHOUT_SPARK = "on Spark what the suite without Spark shows"
 
 
 def by_default(case: Callable[..., None], *values: object, otherwise: str) -> Callable[..., None]:
@@ -44,3 +48,18 @@ def by_default(case: Callable[..., None], *values: object, otherwise: str) -> Ca
         marks[marks.index(given)] = pytest.mark.parametrize(name, tiers).mark
     copy.pytestmark = marks  # type: ignore[attr-defined]
     return copy
+
+
+class TieredSparkSinkSuite(SparkSinkSuite):
+    """For a sink whose suite without Spark is in the same file: one task and one driver are killed by default."""
+
+    test_a_process_is_killed = by_default(
+        SparkSinkSuite.test_a_process_is_killed,
+        "after prepare_commit",  # a task
+        "half way through commit",  # the driver
+        otherwise="a kill at every other step; two kills and the crashes of the suite without Spark stay",
+    )
+    test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
+    test_a_huge_row_is_written_or_refused = by_default(
+        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
+    )

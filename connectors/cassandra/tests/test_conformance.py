@@ -7,9 +7,7 @@ import pytest
 from penstock.plugins import BATCH_WRITE
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock_cassandra import CassandraConnector
-from suite.kit import by_default
-
-WITHOUT_SPARK = "on Spark what the suite without Spark shows"
+from suite.kit import WITHOUT_SPARK, TieredSparkSinkSuite, by_default
 
 
 class CassandraSinkSuite(SinkSuite):
@@ -34,17 +32,13 @@ class TestUpsert(CassandraSinkSuite):
     pass
 
 
-class TestUpsertOnSpark(SparkSinkSuite):
+class TestUpsertOnSpark(TieredSparkSinkSuite):
     connector, delivery, new_target = CassandraConnector, "exactly-once", CassandraSinkSuite.new_target
     test_a_process_is_killed = by_default(
         SparkSinkSuite.test_a_process_is_killed,
         "after prepare_commit",  # a task
         "before commit",  # the driver
         otherwise="a kill at every other step; two kills and TestUpsert's crash at every step stay",
-    )
-    test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
-    test_a_huge_row_is_written_or_refused = by_default(
-        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
     )
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite
 from penstock_filesystem import FileSystemConnector
-from suite.kit import by_default
+from suite.kit import TieredSparkSinkSuite, by_default
 
 
 class TestSink(SinkSuite):
@@ -36,20 +36,8 @@ class TestSink(SinkSuite):
         return make
 
 
-class TestSinkOnSpark(SparkSinkSuite):
+class TestSinkOnSpark(TieredSparkSinkSuite):
     connector, new_target = FileSystemConnector, TestSink.new_target
-    test_a_process_is_killed = by_default(
-        SparkSinkSuite.test_a_process_is_killed,
-        "after prepare_commit",  # a task
-        "half way through commit",  # the driver
-        otherwise="a kill at every other step; two kills and TestSink's crash at every step stay",
-    )
-    test_scale_up_and_down = by_default(
-        SparkSinkSuite.test_scale_up_and_down, otherwise="on Spark what TestSink shows without"
-    )
-    test_a_huge_row_is_written_or_refused = by_default(
-        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise="on Spark what TestSink shows without"
-    )
 
 
 class TestSource(SourceSuite):

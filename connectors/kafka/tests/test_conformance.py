@@ -10,13 +10,11 @@ import pyarrow as pa
 import pytest
 
 import penstock_kafka.transactions._producers as producers
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite
 from penstock_kafka import KafkaConnector
 from penstock_kafka.source.schema import record_schema
 from penstock_kafka.transactions.coordinators import Coordinators
-from suite.kit import by_default
-
-WITHOUT_SPARK = "on Spark what the suite without Spark shows"
+from suite.kit import TieredSparkSinkSuite, by_default
 
 
 class TestSink(SinkSuite):
@@ -73,19 +71,9 @@ class TestSink(SinkSuite):
             pool.close()
 
 
-class TestSinkOnSpark(SparkSinkSuite):
+class TestSinkOnSpark(TieredSparkSinkSuite):
     connector, golden, schema, new_target = KafkaConnector, TestSink.golden, TestSink.schema, TestSink.new_target
     batch, with_texts, id_of, text_of = TestSink.batch, TestSink.with_texts, TestSink.id_of, TestSink.text_of
-    test_a_process_is_killed = by_default(
-        SparkSinkSuite.test_a_process_is_killed,
-        "after prepare_commit",  # a task
-        "half way through commit",  # the driver
-        otherwise="a kill at every other step; two kills and TestSink's crashes stay",
-    )
-    test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
-    test_a_huge_row_is_written_or_refused = by_default(
-        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
-    )
 
 
 class TestSource(SourceSuite):

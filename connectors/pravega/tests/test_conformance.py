@@ -10,13 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite
 from penstock_pravega import PravegaConnector
 from penstock_pravega.protocol import Controller, TransactionState
 from penstock_pravega.source._schema import event_schema
-from suite.kit import by_default
-
-WITHOUT_SPARK = "on Spark what the suite without Spark shows"
+from suite.kit import TieredSparkSinkSuite, by_default
 
 
 @pytest.fixture(autouse=True)
@@ -88,19 +86,9 @@ class TestSink(SinkSuite):
         return make
 
 
-class TestSinkOnSpark(SparkSinkSuite):
+class TestSinkOnSpark(TieredSparkSinkSuite):
     connector, golden, schema, new_target = PravegaConnector, TestSink.golden, TestSink.schema, TestSink.new_target
     batch, with_texts, id_of = TestSink.batch, TestSink.with_texts, TestSink.id_of
-    test_a_process_is_killed = by_default(
-        SparkSinkSuite.test_a_process_is_killed,
-        "after prepare_commit",  # a task
-        "half way through commit",  # the driver
-        otherwise="a kill at every other step; two kills and TestSink's crashes stay",
-    )
-    test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
-    test_a_huge_row_is_written_or_refused = by_default(
-        SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
-    )
 
 
 def is_open(pravega, transaction):

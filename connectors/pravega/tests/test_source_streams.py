@@ -207,8 +207,9 @@ def test_limits(pravega, pravega_source, limit, most):
 
 
 def test_looking_ahead_leaves_no_connections(pravega, pravega_source):
+    """Each look is a thread's own: what it opens ends with it."""
     stream = pravega.create_stream(segments=2)
-    pravega.write(stream, events(0, 200))
+    pravega.write(stream, events(0, 600))
     _, port = pravega.controller.locate(pravega.scope, stream, 0)
     before = connections_to(port)
     source = pravega_source(stream=stream, startingStreamCut="head", maxRowsPerTrigger=10)
@@ -219,7 +220,7 @@ def test_looking_ahead_leaves_no_connections(pravega, pravega_source):
             source.coordinator.await_handlers(lambda: False, 20)
         # The last looks may still be under way, and their threads end when the machine gets to it.
         await_connections(port, before + 1)  # the enumerator's own
-    assert taken > 20
+    assert taken > 60
     await_connections(port, before)
 
 
