@@ -15,11 +15,11 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["archive_options"]
+__all__ = ["QUIET", "archive_options", "archive_path"]
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Else the JVM says on the user's screen that it leaves some classes out.
-_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 #: A stream with a state store through a source and a sink in Python, and what comes before and after one.
 _WORK = """
@@ -47,12 +47,13 @@ gateway.proc.wait(120)
 """
 
 
-def archive_path() -> Path:
-    """For the installed Spark, at its place, and the Java that it would start."""
+def archive_path(program: str = "spark", edition: str = "") -> Path:
+    """For an edition of ``program`` (the installed Spark, at its place), and the Java that would run it."""
+    edition = edition or f"{version('pyspark')}{sys.prefix}"
     java = f"{os.environ.get('JAVA_HOME', '')}/bin/java" if os.environ.get("JAVA_HOME") else "java"
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    digest = hashlib.sha256(f"{told}{version('pyspark')}{sys.prefix}".encode()).hexdigest()[:12]
-    return ROOT / ".cache" / f"spark-classes-{digest}.jsa"
+    digest = hashlib.sha256(f"{told}{edition}".encode()).hexdigest()[:12]
+    return ROOT / ".cache" / f"{program}-classes-{digest}.jsa"
 
 
 def make(path: Path, options: str) -> None:
@@ -60,7 +61,7 @@ def make(path: Path, options: str) -> None:
     path.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="penstock-classes-") as folder:
         made = Path(folder) / path.name
-        options = " ".join([options, *_QUIET, f"-XX:ArchiveClassesAtExit={made}"])
+        options = " ".join([options, *QUIET, f"-XX:ArchiveClassesAtExit={made}"])
         environment = {**os.environ, "SPARK_SUBMIT_OPTS": options, "SPARK_LOCAL_IP": "127.0.0.1"}
         command = [sys.executable, "-c", _WORK, folder]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
@@ -78,4 +79,4 @@ def archive_options(options: str) -> list[str]:
     if not path.exists():
         print("test: noting which classes Spark loads (once, half a minute)", file=sys.stderr)
         make(path, options)
-    return [f"-XX:SharedArchiveFile={path}", *_QUIET] if path.exists() else []
+    return [f"-XX:SharedArchiveFile={path}", *QUIET] if path.exists() else []

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from spark_classes import archive_options  # noqa: E402
-from suite import cover  # noqa: E402
+from suite import cover, kafka_classes  # noqa: E402
 
 #: Where one process is wanted: to look into a test, or because there are few of them.
 _ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "--trace", "-s", "--capture=no", "--tiers", "--collect-only", "--co")
@@ -26,15 +26,19 @@ def environment() -> dict[str, str]:
     # a third of what its JVM takes.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     variables["SPARK_SUBMIT_OPTS"] = " ".join([options, *archive_options(options)])
+    variables["PENSTOCK_DEV_JAVA_OPTIONS"] = os.environ.get("PENSTOCK_DEV_JAVA_OPTIONS", kafka_classes.java_options())
     return os.environ | variables
 
 
 def processes(arguments: Sequence[str]) -> list[str]:
-    """Two processes, unless the arguments name files, or ask for something that only one can do."""
+    """Two processes, unless the arguments name files, or ask for something that only one can do.
+
+    Three without Spark: those tests wait for servers a third of the time, and need little memory.
+    """
     named = [argument for argument in arguments if ".py" in argument]
     if named or any(argument.partition("=")[0] in _ONE_PROCESS for argument in arguments):
         return []
-    return ["-n", "2", "--dist", "loadscope"]
+    return ["-n", "3" if "not spark" in arguments else "2", "--dist", "loadscope"]
 
 
 def joined(arguments: Sequence[str]) -> list[str]:

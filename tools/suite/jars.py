@@ -8,6 +8,7 @@ from penstock.dev import fetch_jars
 from penstock.dev._ways import choose_way
 from penstock.errors import PenstockError
 from penstock.plugins import find_connector
+from suite import kafka_classes
 
 __all__ = ["fetch"]
 
@@ -28,10 +29,12 @@ def fetch(nodeids: Iterable[str], say: Callable[[str], None]) -> None:
     directories = {place for nodeid in nodeids for place in _SERVERS if nodeid.startswith(place)}
     for name in sorted({name for place in directories for name in _SERVERS[place]}):
         server = find_connector(name).load().dev_server()
-        if server is None or server.jars is None or server.jars.folder.is_dir():
+        if server is None or server.jars is None or choose_way(server) != "process":
             continue
-        if choose_way(server) == "process":
-            try:
+        try:
+            if not server.jars.folder.is_dir():
                 fetch_jars(server.jars, lambda line, title=server.title: say(f"{title}: {line}"))  # type: ignore[misc]
-            except PenstockError as error:
-                say(str(error))
+            if name == "kafka":
+                kafka_classes.make(say)
+        except PenstockError as error:
+            say(str(error))

@@ -19,6 +19,14 @@ def implementation(request):
     return request.param
 
 
+#: Waits, or memory, of the other library: its own affair.
+only_native_by_default = pytest.mark.parametrize(
+    "implementation",
+    ["native", pytest.param("python", marks=pytest.mark.exhaustive("seconds for what is librdkafka's own affair"))],
+    indirect=True,
+)
+
+
 @pytest.fixture
 def consumer(kafka, implementation):
     opened = open_consumer({"bootstrap.servers": kafka.address}, implementation)
@@ -159,6 +167,7 @@ def test_committed_reads_skip_aborted_records_and_end_behind_control_records(kaf
         consumer.close()
 
 
+@only_native_by_default
 def test_assigning_anew_leaves_nothing_of_before(kafka, consumer):
     topics = [kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)]
     for topic in topics:
@@ -179,6 +188,7 @@ def test_assigning_anew_leaves_nothing_of_before(kafka, consumer):
     assert consumer.poll(200) == []
 
 
+@only_native_by_default
 def test_reading_again_soon_after_does_not_stall(kafka, consumer):
     topic = kafka.create_topic()
     kafka.produce(topic, numbered(5_000))
@@ -246,6 +256,7 @@ def test_batches_are_cut_by_rows(kafka, consumer):
     assert [offsets(found) for found in rows] == [list(range(500))] * 2
 
 
+@only_native_by_default
 def test_memory_stays_when_polling_again_and_again(kafka, consumer):
     topic = kafka.create_topic()
     kafka.produce(topic, [{"value": b"x" * 2_000, "headers": [("h", b"v" * 100)]} for _ in range(2_000)])

@@ -32,6 +32,14 @@ def implementation(request):
     return request.param
 
 
+#: Waits, or memory, of the other library: its own affair.
+only_native_by_default = pytest.mark.parametrize(
+    "implementation",
+    ["native", pytest.param("python", marks=pytest.mark.exhaustive("seconds for what is librdkafka's own affair"))],
+    indirect=True,
+)
+
+
 @pytest.fixture
 def opened(kafka, implementation):
     """Makes a producer with more settings."""
@@ -250,6 +258,7 @@ def test_a_bad_setting_is_named_and_its_value_is_not(implementation):
     assert "hush" not in str(raised.value)
 
 
+@only_native_by_default
 def test_memory_stays_when_producing_again_and_again(kafka, opened):
     topic = kafka.create_topic(partitions=2)
     headers = pa.array([[{"key": "h", "value": b"v" * 100}]] * 1_000, HEADERS_TYPE)

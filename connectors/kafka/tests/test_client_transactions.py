@@ -32,6 +32,14 @@ def implementation(request):
     return request.param
 
 
+#: Waits, or memory, of the other library: its own affair.
+only_native_by_default = pytest.mark.parametrize(
+    "implementation",
+    ["native", pytest.param("python", marks=pytest.mark.exhaustive("seconds for what is librdkafka's own affair"))],
+    indirect=True,
+)
+
+
 @pytest.fixture
 def opened(kafka, implementation):
     """Makes a producer with a transactional id and more settings."""
@@ -246,6 +254,7 @@ def test_many_offsets_are_sent_by_groups_that_do_not_exist(kafka, opened, transa
         assert committed_offset(kafka.address, f"{transactional_id}-{number}", topic)[0] == number
 
 
+@only_native_by_default
 def test_an_offset_for_a_group_without_a_coordinator_does_not_wait_for_ever(
     groupless, implementation, transactional_id
 ):

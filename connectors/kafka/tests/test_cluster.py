@@ -40,7 +40,9 @@ def toolbox(cluster):
 
 
 @direct
-@pytest.mark.budget(20)
+@pytest.mark.exhaustive(
+    "a leader that is killed under load, in a cluster of its own; the test of all of them writes too"
+)
 def test_the_producer_follows(cluster, toolbox):
     topic = toolbox.create_topic(partitions=6)
     producer = open_producer({"bootstrap.servers": cluster.address, "batch.size": "20000"}, "native")
@@ -67,7 +69,7 @@ def test_the_producer_follows(cluster, toolbox):
 
 
 @direct
-@pytest.mark.budget(20)
+@pytest.mark.exhaustive("the consumer alone; the source follows by it, and has a test here")
 def test_the_consumer_follows(cluster, toolbox):
     topic = toolbox.create_topic(partitions=6)
     records = [{"value": b"%d" % i, "partition": i % 6} for i in range(12_000)]
@@ -92,10 +94,13 @@ def test_the_consumer_follows(cluster, toolbox):
         assert found[partition] == list(range(partition, 12_000, 6))
 
 
+@direct
 @pytest.mark.budget(20)
-def test_the_source_follows_and_so_does_the_toolbox(cluster, toolbox, kafka_source):
+def test_source_producer_and_toolbox_follow(cluster, toolbox, kafka_source):
     topic = toolbox.create_topic()
-    toolbox.produce(topic, [b"x" * 1000] * 10_000)
+    producer = open_producer({"bootstrap.servers": cluster.address, "batch.size": "20000"}, "native")
+    producer.produce(pa.record_batch({"value": [b"x" * 1000] * 10_000, "topic": [topic] * 10_000}))
+    producer.flush()
     small = {"kafka_queued_max_messages_kbytes": 200, "kafka_max_partition_fetch_bytes": 100_000}
     source = kafka_source(cluster.address, subscribe=topic, startingOffsets="earliest", **small)
     source.source.validate_schema(source.schema())
@@ -104,11 +109,14 @@ def test_the_source_follows_and_so_does_the_toolbox(cluster, toolbox, kafka_sour
         batches = SourceReader(source.source, ReaderContext(source.schema(), source.metrics)).read(splits)
         offsets = next(batches)["offset"].to_pylist()
         leader = toolbox.leaders(topic)[0]
+        producer.produce(pa.record_batch({"value": [b"meanwhile"] * 500, "topic": [topic] * 500}))
         cluster.servers[leader].kill()
         offsets += [offset for batch in batches for offset in batch["offset"].to_pylist()]
         assert offsets == list(range(10_000))
+        producer.flush()
+        producer.close()
         toolbox.produce(topic, [b"after"])
         assert toolbox.leaders(topic)[0] not in (leader, -1)
-        (last,) = enumerator.take_batch(ReadLimits())
-    assert [row["value"] for row in source.read([last])] == [b"after"]
-    assert [record.value for record in toolbox.read(topic)] == [b"x" * 1000] * 10_000 + [b"after"]
+        *_, last = enumerator.take_batch(ReadLimits())
+    assert [row["value"] for row in source.read([last])] == [b"meanwhile"] * 500 + [b"after"]
+    assert [one.value for one in toolbox.read(topic)] == [b"x" * 1000] * 10_000 + [b"meanwhile"] * 500 + [b"after"]

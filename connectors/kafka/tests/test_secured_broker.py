@@ -236,6 +236,7 @@ def test_reading_without_rights_is_refused(secured, client):
     assert "s3cr3t" not in str(refused.value)
 
 
+@only_native_by_default
 def test_a_wrong_password_is_said_and_not_shown(secured, client, tmp_path, impatient):
     topic = topic_of(secured, "in")
     settings = secured.settings("alice", password="wr0ng-s3cr3t")

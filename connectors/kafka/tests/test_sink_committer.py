@@ -173,12 +173,13 @@ def test_transactions_that_time_out_between_decision_and_commit_are_lost_and_sai
 
 
 OTHER_KILLS = pytest.mark.exhaustive(
-    "before the first and after the last of a batch's commits; after one is the witness"
+    "before the first and after the last of a batch's commits, with a driver that lives; after one, and dying with it, "
+    "is the witness"
 )
 
 
 @pytest.mark.parametrize("first", [pytest.param(0, marks=OTHER_KILLS), 1, pytest.param(3, marks=OTHER_KILLS)])
-@pytest.mark.parametrize("driver", ["lives", "dies"])
+@pytest.mark.parametrize("driver", [pytest.param("lives", marks=OTHER_KILLS), "dies"])
 @pytest.mark.budget(10)
 def test_a_broker_that_is_killed_in_the_middle_of_a_commit(breakable, breaking, monkeypatch, first, driver):
     """Killed when it has taken down ``first`` of three commits, and perhaps not marked them in the topic.
@@ -210,7 +211,10 @@ def test_a_broker_that_is_killed_in_the_middle_of_a_commit(breakable, breaking, 
     assert len(breaking.values()) == 6
 
 
-@pytest.mark.parametrize("by", ["abort", "abort_lingering"])
+ONE_BATCH = pytest.mark.exhaustive("the abort of one batch, which does less; that of all that lingers is the witness")
+
+
+@pytest.mark.parametrize("by", [pytest.param("abort", marks=ONE_BATCH), "abort_lingering"])
 @pytest.mark.budget(10)
 def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_it(
     breakable, breaking, monkeypatch, by
@@ -233,6 +237,7 @@ def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_
     assert breaking.values() == [b"a", b"b"]
 
 
+@pytest.mark.exhaustive("some 32,700 registrations of one id; the broker takes seconds of both cores for them")
 @pytest.mark.parametrize("query", ["native"], indirect=True)
 def test_epochs_run_out_and_the_producer_id_rolls_over(query):
     """An id's epoch is a 16-bit number: near its end the coordinator hands out another producer id."""

@@ -91,7 +91,10 @@ def test_record_timestamps(kafka, kafka_source):
     assert rows == 5100 and dropped > 500, "the data would not tell the difference"
 
 
-@pytest.mark.parametrize("client", ["native", "python"])
+OTHER_CLIENT = pytest.mark.exhaustive("the other client, which test_client_consumer and its like show to do the same")
+
+
+@pytest.mark.parametrize("client", ["native", pytest.param("python", marks=OTHER_CLIENT)])
 def test_a_field_of_the_value(kafka, kafka_source, client):
     topic = kafka.create_topic(partitions=3)
     kafka.produce(topic, as_json(skewed()))
@@ -102,8 +105,8 @@ def test_a_field_of_the_value(kafka, kafka_source, client):
 def test_transactions_whose_markers_carry_the_time_of_their_commit(kafka, kafka_source):
     topic = kafka.create_topic(partitions=3, retention_ms=-1)
     records = skewed()
-    for begin in range(0, len(records), 300):
-        part = stamped(records[begin : begin + 300])
+    for begin in range(0, len(records), 700):
+        part = stamped(records[begin : begin + 700])
         kafka.produce_transaction(topic, part, commit=False)
         kafka.produce_transaction(topic, part)
     source = kafka_source(subscribe=topic, startingOffsets="earliest", **ALIGNED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -16,7 +15,6 @@ from penstock.source import ReaderContext, ReadLimits, SourceReader
 from penstock.source.log import LogSplit
 from penstock_kafka.client import open_consumer
 from penstock_kafka.dev import KafkaToolbox
-from penstock_kafka.source.admin import KafkaAdmin
 from penstock_kafka.source.consumers import ConsumerCache
 
 NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
@@ -186,7 +184,7 @@ def test_broker_that_restarts_is_waited_for(kafka_source, breakable, monkeypatch
         later.join()
     assert [row["offset"] for row in [*rows, *source.read(rest)]] == list(range(1000))
     breakable.kill()
-    monkeypatch.setattr(asking, "KafkaAdmin", partial(KafkaAdmin, patience_s=0.2))
+    monkeypatch.setattr(asking, "_READER_PATIENCE_SECONDS", 0.1)
     impatient = kafka_source(breakable.address, subscribe=topic, **{"kafkaConsumer_pollTimeoutMs": 100})
     with pytest.raises(RetriableError, match=f"of {topic}-0 from offset 0 to 999"):
         impatient.read([LogSplit(topic, 0, 0, 1000)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,8 +37,12 @@ class Place:
     jars: Path | None
 
     def java(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-        """The command that runs a class of the jars. Raises BadConfigurationError if there is no Java."""
-        return [java_command(), *options, "-cp", f"{self.jars}/*", main_class, *arguments]
+        """The command that runs a class of the jars. Raises BadConfigurationError if there is no Java.
+
+        ``PENSTOCK_DEV_JAVA_OPTIONS`` has more options for the JVM, as a shell reads them; they come last.
+        """
+        more = shlex.split(os.environ.get("PENSTOCK_DEV_JAVA_OPTIONS", ""))
+        return [java_command(), *options, *more, "-cp", f"{self.jars}/*", main_class, *arguments]
 
 
 class DevServer(ABC):
