@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -128,9 +128,12 @@ class Driver:
         deadline = time.monotonic() + timeout
         end = os.pidfd_open(self.process.pid)
         try:
-            while len(self._look()) < number:
-                ready, _, _ = select.select([self._pipe, end], [], [], max(0.0, deadline - time.monotonic()))
-                assert self._pipe in ready, f"only {len(self.hits)} of {number} hits\n{self.tail()}"
+            with selectors.DefaultSelector() as selector:  # select() takes no file above the 1,024th
+                for file in (self._pipe, end):
+                    selector.register(file, selectors.EVENT_READ)
+                while len(self._look()) < number:
+                    ready = [key.fd for key, _ in selector.select(max(0.0, deadline - time.monotonic()))]
+                    assert self._pipe in ready, f"only {len(self.hits)} of {number} hits\n{self.tail()}"
         finally:
             os.close(end)
 

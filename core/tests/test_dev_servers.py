@@ -275,13 +275,14 @@ def test_a_name_never_leads_out_of_the_home(name):
         down(name)
 
 
-def test_servers_that_start_at_the_same_time_get_different_ports():
-    ports = [*free_ports(20), *free_ports(20)]
-    ask = "from penstock.dev import free_ports; print(*free_ports(20))"
-    for _ in range(2):
-        answer = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True).stdout
-        ports += [int(port) for port in answer.split()]
-    assert len(set(ports)) == len(ports)
+def test_servers_that_start_at_the_same_time_get_different_ports(tmp_path):
+    """Also with a range in which there are hardly more."""
+    narrow = "import penstock.dev._ports as ports; ports._RANGE = range(14_000, 14_100); print(*ports.free_ports(20))"
+    own = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", narrow]
+    asking = [subprocess.Popen(command, env=own, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    ports = [port for process in asking for port in process.communicate()[0].split()]
+    assert len(set(ports)) == len(ports) == 80
 
 
 def test_a_port_whose_last_connection_waits_for_its_end_is_not_chosen(monkeypatch):

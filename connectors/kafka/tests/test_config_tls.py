@@ -45,7 +45,7 @@ def store(tmp_path_factory):
 def settings(**kafka):
     given = {name.replace("_", "."): str(value) for name, value in kafka.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         return ClientSettings.from_options({"bootstrap.servers": "h:1", "security.protocol": "SSL", **given}, "admin")
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 
 import pytest
+from kafka.net.inet import KafkaNetSocket
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock_kafka.client import DeliveryError, ProducerFencedError, open_producer
@@ -253,3 +256,23 @@ def test_a_pool_goes_on_after_a_failure(kafka, prefix, tmp_path):
     assert ready.slot.transactional_id.endswith(".0")
     pool.retire(ready)
     pool.close()
+
+
+def test_brokers_that_stay_away_cost_no_files(breakable, monkeypatch):
+    """kafka-python goes on trying, in a thread of its own, as long as the connections are kept."""
+    asked, tries = Coordinators({"bootstrap_servers": breakable.address}), threading.Semaphore(0)
+    new_socket = KafkaNetSocket.socket
+    monkeypatch.setattr(KafkaNetSocket, "socket", lambda *given: (new_socket(*given), tries.release())[0])
+    try:
+        assert asked.open_ids(lambda _: True) == []
+        breakable.kill()
+        gc.collect()
+        gc.disable()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            asked._brokers.admin._manager.cluster.request_update()
+            assert tries.acquire(timeout=30)
+        assert len(os.listdir("/proc/self/fd")) <= before + 1, "the one that is being tried"
+    finally:
+        gc.enable()
+        asked.close()

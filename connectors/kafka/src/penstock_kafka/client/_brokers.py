@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import socket
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import kafka.errors
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.net.inet import KafkaNetSocket
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from penstock.errors import BadConfigurationError, RetriableError
@@ -39,6 +41,23 @@ _AGAIN = (
     "RequestTimedOutError",
     "KafkaTimeoutError",
 )
+
+
+async def _connect_or_close(
+    self: KafkaNetSocket, net: Any, sock: socket.socket, address: Any, timeout_at: float | None = None
+) -> socket.socket:
+    try:
+        connected: socket.socket = await _connect(self, net, sock, address, timeout_at=timeout_at)
+    except BaseException:
+        sock.close()
+        raise
+    return connected
+
+
+# kafka-python 3.0 leaves a socket open that could not be connected, and goes on trying: a driver whose brokers are away
+# for long would run out of files.
+_connect = KafkaNetSocket.sock_connect
+KafkaNetSocket.sock_connect = _connect_or_close
 
 
 class BrokerConnections:
