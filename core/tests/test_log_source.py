@@ -12,6 +12,7 @@ from penstock.source import ReadLimits
 from penstock.source.log import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
+    STATE_SERIALIZER,
     Earliest,
     GroupOffsets,
     Latest,
@@ -380,6 +381,49 @@ def test_disappeared_stream_is_dropped_if_loss_is_taken(log):
     log.make("a", 2)
     log.discover(enumerator)
     assert ranges(enumerator.take_batch(ALL)) == [("a-0", 0, 2)]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("looks", [1, 2, 5])
+def test_a_stream_that_was_away_is_gone_on_with_where_it_was_left(log, looks, restarted):
+    enumerator = lossy(log, fail_on_data_loss=False)
+    away = log.streams.pop("a")
+    for _ in range(looks):
+        log.discover(enumerator)
+        assert ranges(enumerator.take_batch(ALL)) == []
+    if restarted:
+        state = STATE_SERIALIZER.unpack(STATE_SERIALIZER.pack(enumerator.snapshot_state()))
+        enumerator = log.enumerate(state, start=Earliest(), fail_on_data_loss=False)
+        log.discover(enumerator)
+    log.streams["a"] = away
+    log.append(A0, 5)
+    log.discover(enumerator)
+    assert ranges(enumerator.take_batch(ALL)) == [("a-0", 10, 15)]
+    assert not enumerator.snapshot_state().gone
+
+
+def test_a_stream_that_came_back_without_some_records_has_lost_them(log):
+    enumerator = lossy(log, fail_on_data_loss=False)
+    away = log.streams.pop("a")
+    log.discover(enumerator)
+    log.discover(enumerator)
+    log.streams["a"] = away
+    log.append(A0, 10)
+    log.drop(A0, before=15)
+    log.discover(enumerator)
+    assert ranges(enumerator.take_batch(ALL)) == [("a-0", 15, 20)]
+    assert log.context.metrics.snapshot() == {"data_losses": 2, "records_lost": 5}
+
+
+def test_streams_that_are_gone_for_good_are_forgotten_in_the_end(log, monkeypatch):
+    monkeypatch.setattr("penstock.source.log.tracking._MOST_GONE", 1)
+    enumerator = lossy(log, fail_on_data_loss=False)
+    for name in ("a", "b"):
+        log.delete(name)
+        log.discover(enumerator)
+        log.discover(enumerator)
+    state = enumerator.snapshot_state()
+    assert not state.positions and set(state.gone) == {B0} and set(state.incarnations) == {"b"}
 
 
 def test_retention_that_overtakes_the_query_is_a_loss(log):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ LOG_STATE = LogState(
     {LogPartition("orders", 0): 7, LogPartition("orders", 10): 0, LogPartition("ørders", 2): 1 << 40},
     {"orders": "xvQmYUTvRAiFsXUrRPS0/g"},
     {LogPartition("orders", 0): 100},
+    {LogPartition("away", 3): 12},
 )
 
 
@@ -80,12 +82,13 @@ def test_offset_round_trip_and_newer_ones():
         StreamOffset.from_json({"penstock": 2, "seq": 0})
 
 
-def test_log_positions_of_format_1_open():
-    stored = (GOLDEN / "log-state-v1.json").read_bytes()
-    assert STATE_SERIALIZER.deserialize(1, stored) == LOG_STATE
-    assert STATE_SERIALIZER.deserialize(1, STATE_SERIALIZER.serialize(LOG_STATE)) == LOG_STATE
+@pytest.mark.parametrize(("version", "expected"), [(1, replace(LOG_STATE, gone={})), (2, LOG_STATE)])
+def test_log_positions_of_every_format_open(version, expected):
+    stored = (GOLDEN / f"log-state-v{version}.json").read_bytes()
+    assert STATE_SERIALIZER.deserialize(version, stored) == expected
+    assert STATE_SERIALIZER.deserialize(2, STATE_SERIALIZER.serialize(expected)) == expected
     unbounded = LogState({LogPartition("a", 1): 5})
-    assert STATE_SERIALIZER.deserialize(1, STATE_SERIALIZER.serialize(unbounded)) == unbounded
+    assert STATE_SERIALIZER.deserialize(2, STATE_SERIALIZER.serialize(unbounded)) == unbounded
 
 
 def test_log_splits_of_format_1_open():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import BadDataError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
 from penstock.source import ReadLimits
 from penstock_filesystem.source.seen import SeenFiles
 from penstock_filesystem.source.split import FileSplit
@@ -253,16 +253,60 @@ def test_late_files_fail_on_request(late_stream):
         late_stream(lateFiles="fail").take()
 
 
-def test_a_failed_listing_is_reported_and_may_be_tried_again(stream, monkeypatch):
+def failing(discovery, monkeypatch, error=None):
+    error = error or OSError("no route")
+    monkeypatch.setattr(discovery, "_list_all", lambda: (_ for _ in ()).throw(error))
+
+
+def test_a_first_listing_that_fails_is_reported_and_may_be_tried_again(stream, monkeypatch):
     s = stream()
-    look = s.enumerator._discovery.look
-    monkeypatch.setattr(s.enumerator._discovery, "_list_all", lambda: (_ for _ in ()).throw(OSError("no route")))
+    failing(s.enumerator._discovery, monkeypatch)
     with pytest.raises(RetriableError, match="could not be listed: no route"):
         s.take()
     monkeypatch.undo()
     s.put("a", 1)
-    look()
+    s.look()
     assert names(s.take()) == ["a"]
+
+
+@pytest.mark.parametrize("error", [OSError("503 Slow Down"), RetriableError("503 Slow Down")])
+def test_listings_that_fail_between_others_end_nothing(stream, monkeypatch, caplog, source_harness, error):
+    s = stream()
+    s.put("a", 1)
+    s.put("b", 2)
+    assert names(s.take(ReadLimits(max_groups=1))) == ["a"]
+    with monkeypatch.context() as broken:
+        failing(s.enumerator._discovery, broken, error)
+        s.put("c", 3)
+        for _ in range(3):
+            s.look()
+        assert names(s.take()) == ["b"], "what is known is read"
+    assert "could not be listed: 503 Slow Down" in caplog.text
+    assert source_harness.metrics.snapshot()["failed_listings"] == 3
+    s.look()
+    assert names(s.take()) == ["c"]
+
+
+def test_listings_that_fail_for_long_end_the_stream(stream, monkeypatch):
+    s = stream()
+    s.put("a", 1)
+    s.take()
+    failing(s.enumerator._discovery, monkeypatch)
+    s.look()
+    assert s.take() == []
+    monkeypatch.setattr("penstock_filesystem.source.enumerator._LISTING_PATIENCE_S", 0.0)
+    s.look()
+    with pytest.raises(RetriableError, match="could not be listed: no route"):
+        s.take()
+
+
+def test_a_listing_that_is_refused_ends_the_stream_at_once(stream, monkeypatch):
+    s = stream()
+    s.take()
+    failing(s.enumerator._discovery, monkeypatch, BadConfigurationError("no such bucket"))
+    s.look()
+    with pytest.raises(BadConfigurationError, match="no such bucket"):
+        s.take()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from heapq import merge
 
@@ -19,6 +20,8 @@ __all__ = ["FileSplitEnumerator"]
 
 _LOG = logging.getLogger(__name__)
 _FIRST_DISCOVERY_MS = 600_000
+#: So long listings may fail, one after the other, before the stream does.
+_LISTING_PATIENCE_S = 300.0
 
 
 class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
@@ -62,6 +65,7 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
         self._looked = False
         self._frozen = False
         self._error: PenstockError | None = None
+        self._failing_since: float | None = None
 
     def start(self) -> None:
         """See the base class."""
@@ -83,7 +87,7 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
         self._take_found()
 
     def handle_split_request(self) -> FileSplit | None:
-        """See the base class. Raises what the last look for files failed with, if it failed."""
+        """See the base class. Raises what the first look failed with, or what all of them have failed with for long."""
         if not self._looked:
             done = self._context.await_handlers(lambda: self._looked or self._error is not None, _FIRST_DISCOVERY_MS)
             if not done:
@@ -124,12 +128,27 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
         return None
 
     def _accept(self, _: None, error: BaseException | None) -> None:
-        if isinstance(error, PenstockError):
+        if error is None:
+            self._failing_since = None
+            if not self._frozen:
+                self._take_found()
+        elif isinstance(error, PenstockError) and not isinstance(error, RetriableError):
             self._error = error
-        elif error is not None:
+        else:
+            self._note_failure(error)
+
+    def _note_failure(self, error: BaseException) -> None:
+        """One that fails between others is no reason to end a stream, and one after which none succeeds is."""
+        self._context.metrics.add("failed_listings")
+        now = time.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        if not self._looked or now - self._failing_since > _LISTING_PATIENCE_S:
             self._error = self._listing_error(error)
-        elif not self._frozen:
-            self._take_found()
+        else:
+            _LOG.warning(
+                "%s; files that are known are read, and the next try is in a while", self._listing_error(error)
+            )
 
     def _listing_error(self, error: BaseException) -> RetriableError:
         return RetriableError(f"{', '.join(self._settings.paths)} could not be listed: {error}")

@@ -58,12 +58,14 @@ class LogState:
 
     Size: one number for each partition. ``incarnations`` tells a stream that was deleted and made anew by the same name
     (its id; absent where the system has none). ``stops`` holds the resolved ends of a bounded stream, so that a restart
-    ends where the first run would have; ``None`` for an unbounded one.
+    ends where the first run would have; ``None`` for an unbounded one. ``gone`` holds the positions of partitions that
+    can't be found any more: of a stream whose id is known, which may come back as the same one.
     """
 
     positions: Mapping[LogPartition, int] = field(default_factory=dict)
     incarnations: Mapping[str, str] = field(default_factory=dict)
     stops: Mapping[LogPartition, int] | None = None
+    gone: Mapping[LogPartition, int] = field(default_factory=dict)
 
 
 class LogClient(ABC):

@@ -28,16 +28,24 @@ def _state_fields(state: LogState) -> dict[str, Any]:
     fields: dict[str, Any] = {"positions": positions_by_stream(state.positions), "ids": dict(state.incarnations)}
     if state.stops is not None:
         fields["stops"] = positions_by_stream(state.stops)
+    if state.gone:
+        fields["gone"] = positions_by_stream(state.gone)
     return fields
 
 
 def _state(version: int, fields: dict[str, Any]) -> LogState:
     stops = fields.get("stops")
-    return LogState(_flat(fields["positions"]), fields["ids"], None if stops is None else _flat(stops))
+    return LogState(
+        positions=_flat(fields["positions"]),
+        incarnations=fields["ids"],
+        stops=None if stops is None else _flat(stops),
+        gone=_flat(fields.get("gone", {})),
+    )
 
 
-#: ``{"positions": {stream: {partition: position}}, "ids": {stream: id}, "stops": {…}}``
-STATE_SERIALIZER: JsonSerializer[LogState] = JsonSerializer(1, _state_fields, _state)
+#: ``{"positions": {stream: {partition: position}}, "ids": {stream: id}, "stops": {…}, "gone": {…}}``. Version 1 had no
+#: "gone".
+STATE_SERIALIZER: JsonSerializer[LogState] = JsonSerializer(2, _state_fields, _state)
 
 #: ``[stream, partition, start, end]``
 SPLIT_SERIALIZER: JsonSerializer[LogSplit] = JsonSerializer(

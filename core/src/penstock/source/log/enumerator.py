@@ -83,7 +83,8 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
     def snapshot_state(self) -> LogState:
         """See the contract."""
         self._changed = False
-        return LogState(dict(self._positions), dict(self._tracked.incarnations), self._stops)
+        tracked = self._tracked
+        return LogState(dict(self._positions), dict(tracked.incarnations), self._stops, dict(tracked.gone))
 
     def wants_checkpoint(self) -> bool:
         """True once positions were found that another run might find elsewhere (the latest, a time without records)."""
