@@ -162,9 +162,9 @@ class Report:
         option = self._config.option
         named = self._config.args_source is pytest.Config.ArgsSource.ARGS
         complete = option.all and not (named or option.keyword or option.markexpr or option.changed)
-        Durations.load().renewed(self._budgets.seconds, complete=complete).save()
-        if complete:
+        if complete:  # first: what is saved next makes the tree another than the one that was tested
             runs.record({outcome: len(reports) for outcome, reports in stats.items()}, self._cores.minutes)
+        Durations.load().renewed(self._budgets.seconds, complete=complete).save()
 
 
 def _plan(nodeids: Sequence[str], processes: int) -> str:
