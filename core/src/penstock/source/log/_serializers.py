@@ -43,9 +43,9 @@ def _state(version: int, fields: dict[str, Any]) -> LogState:
     )
 
 
-#: ``{"positions": {stream: {partition: position}}, "ids": {stream: id}, "stops": {…}, "gone": {…}}``. Version 1 had no
-#: "gone".
-STATE_SERIALIZER: JsonSerializer[LogState] = JsonSerializer(2, _state_fields, _state)
+#: ``{"positions": {stream: {partition: position}}, "ids": {stream: id}, "stops": {…}, "gone": {…}}``; the last two only
+#: if there are any.
+STATE_SERIALIZER: JsonSerializer[LogState] = JsonSerializer(1, _state_fields, _state)
 
 #: ``[stream, partition, start, end]``
 SPLIT_SERIALIZER: JsonSerializer[LogSplit] = JsonSerializer(
