@@ -6,6 +6,7 @@ without it, silently, where classes or Java are others.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -47,12 +48,16 @@ gateway.proc.wait(120)
 """
 
 
+@functools.cache
+def _java_version() -> str:
+    java = f"{os.environ.get('JAVA_HOME', '')}/bin/java" if os.environ.get("JAVA_HOME") else "java"
+    return subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+
+
 def archive_path(program: str = "spark", edition: str = "") -> Path:
     """For an edition of ``program`` (the installed Spark, at its place), and the Java that would run it."""
     edition = edition or f"{version('pyspark')}{sys.prefix}"
-    java = f"{os.environ.get('JAVA_HOME', '')}/bin/java" if os.environ.get("JAVA_HOME") else "java"
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    digest = hashlib.sha256(f"{told}{edition}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{_java_version()}{edition}".encode()).hexdigest()[:12]
     return ROOT / ".cache" / f"{program}-classes-{digest}.jsa"
 
 

@@ -287,6 +287,16 @@ def test_failing_discovery_is_an_error_only_at_first(log, caplog):
     assert enumerator.take_batch(ALL) == []
 
 
+@pytest.mark.parametrize("available_now", [False, True])
+def test_failing_discovery_that_nobody_asked_about_is_forgotten_by_the_next_one(log, available_now):
+    log.make("a", 5)
+    log.broken = RetriableError("away")
+    enumerator = log.enumerate(start=Earliest())
+    log.broken = None
+    enumerator.prepare_for_available_now() if available_now else log.discover(enumerator)
+    assert ranges(enumerator.take_batch(ALL)) == [("a-0", 0, 5)]
+
+
 def test_question_is_asked_again_as_often_as_set(log):
     log.make("a", 5)
     enumerator = log.enumerate(start=Earliest(), retries=2)

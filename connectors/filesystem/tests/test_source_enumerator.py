@@ -269,6 +269,21 @@ def test_a_first_listing_that_fails_is_reported_and_may_be_tried_again(stream, m
     assert names(s.take()) == ["a"]
 
 
+def test_a_failed_listing_that_nobody_asked_about_is_forgotten_by_the_next_one(stream):
+    s = stream()
+    s.enumerator._accept(None, OSError("no route"))
+    s.put("a", 1)
+    s.look()
+    assert names(s.take()) == ["a"]
+
+
+def test_a_late_file_is_an_error_also_if_the_next_listing_succeeds(late_stream):
+    s = late_stream(lateFiles="fail")
+    s.look()
+    with pytest.raises(BadDataError, match="late"):
+        s.take()
+
+
 @pytest.mark.parametrize("error", [OSError("503 Slow Down"), RetriableError("503 Slow Down")])
 def test_listings_that_fail_between_others_end_nothing(stream, monkeypatch, caplog, source_harness, error):
     s = stream()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.errors import BadConfigurationError, BadDataError, DataLostError
+from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.source import ReadLimits
 from penstock_pravega.protocol import ControllerSettings, cut_text, stream_name
 from penstock_pravega.source._schema import event_schema
@@ -204,6 +204,16 @@ def test_limits(pravega, pravega_source, limit, most):
     sizes = [sum(len(value) + 8 for value in one) if "Bytes" in limit else len(one) for one in batches]
     assert max(sizes) <= most and len(sizes) <= 2 * sum(sizes) / most + 2
     assert Counter(chained(batches)) == Counter(values(0, 200))
+
+
+def test_a_first_look_that_failed_and_nobody_asked_about_is_forgotten_by_the_next_one(pravega, pravega_source):
+    stream = pravega.create_stream()
+    pravega.write(stream, events(0, 10))
+    source = pravega_source(stream=stream, startingStreamCut="head")
+    with source.enumerator() as enumerator:
+        enumerator._on_first_look(None, RetriableError("away"))
+        enumerator.prepare_for_available_now()
+        assert enumerator.take_batch(ReadLimits())
 
 
 def test_looking_ahead_leaves_no_connections(pravega, pravega_source):

@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 #: Below the ports that systems give to outgoing connections (Linux from 32768, macOS from 49152): a client that tries
 #: to reach a server which is down for a moment could otherwise take the server's own port.
 _RANGE = range(15_000, 32_000)
-#: So long no other process of this user is given a port: servers take theirs only after seconds.
+#: How long a port that was given stays reserved for its process: servers take theirs only after seconds.
 _GIVEN_FOR_S = 120.0
 
 

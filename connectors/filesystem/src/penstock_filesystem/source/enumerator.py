@@ -20,7 +20,7 @@ __all__ = ["FileSplitEnumerator"]
 
 _LOG = logging.getLogger(__name__)
 _FIRST_DISCOVERY_MS = 600_000
-#: So long listings may fail, one after the other, before the stream does.
+#: How long listings may fail in a row before the stream does.
 _LISTING_PATIENCE_S = 300.0
 
 
@@ -130,6 +130,8 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
     def _accept(self, _: None, error: BaseException | None) -> None:
         if error is None:
             self._failing_since = None
+            if isinstance(self._error, RetriableError):
+                self._error = None  # nobody has asked since a listing failed
             if not self._frozen:
                 self._take_found()
         elif isinstance(error, PenstockError) and not isinstance(error, RetriableError):

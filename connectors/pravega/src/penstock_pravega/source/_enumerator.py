@@ -127,6 +127,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         cuts, self._stops = found
         self._follow(cuts)
         self._begun, self._changed = True, True
+        self._failure = None  # of an earlier look, if nobody has asked since
 
     def _await_first_look(self) -> None:
         if not self._begun:

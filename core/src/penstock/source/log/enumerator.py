@@ -135,6 +135,7 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
             self._fix_stops()
             self._add_unknown(found)
         self._applied_at = found.asked_at
+        self._failure = None  # of an earlier look, if nobody has asked since
 
     def _begin(self, found: Discovery) -> None:
         """The very first look of a stream or of a bounded read."""
