@@ -15,7 +15,7 @@ pytestmark = [
     ),
 ]
 
-LOG, PROTOCOL = "penstock.sink.decision_log:DecisionLog", "penstock.sink.two_phase:TwoPhaseCommit"
+LOG, PROTOCOL = "penstock.sink.chain:Chain", "penstock.sink.two_phase:TwoPhaseCommit"
 ROWS = "penstock_cassandra.sink._writing:RowWriter"
 SENDER, SENT = "penstock_cassandra.sink._ahead:_CassandraSender", "penstock_cassandra.sink._ahead:SentTable"
 PAGES, FILES = "penstock_cassandra.source._reader:PageReader", "penstock_filesystem.sink._writer:FileWriter"
@@ -40,7 +40,7 @@ UPSERT_POINTS = [
     f"{PROTOCOL}.plan:after:2",
     f"{ROWS}.write:after:1",
     f"{ROWS}.drain:after:2",
-    f"{LOG}.append:after:2",
+    f"{LOG}.create:after:3",
 ]
 
 
@@ -69,15 +69,15 @@ def test_a_driver_that_was_thought_dead_overwrites_nothing(driver, cassandra, cs
     first.resume()
     assert first.wait() != 0
     # It came to its decision, so its rows were written.
-    assert "decided by another driver" in first.log.read_text()
+    assert "another run has carried this checkpoint on" in first.log.read_text()
     check_upserts(cassandra, table, expected)
 
 
 #: The second is the only one that may repeat rows: they were sent, and that is not noted.
 AHEAD_POINTS = [
-    f"{LOG}.append:before:1",
+    f"{LOG}.create:before:2",
     f"{SENDER}.send:after:2",
-    f"{LOG}.append:after:1",
+    f"{LOG}.create:after:2",
     f"{SENT}.record:after:1",
 ]
 
@@ -100,7 +100,7 @@ def test_driver_killed_while_it_writes_ahead(driver, cassandra, csv_files):
 
 
 #: Of the reader of pages in a task, the writer of files, and the decision.
-READ_POINTS = [f"{PAGES}.fetch:after:4", f"{FILES}.prepare_commit:after:2", f"{LOG}.append:after:2"]
+READ_POINTS = [f"{PAGES}.fetch:after:4", f"{FILES}.prepare_commit:after:2", f"{LOG}.create:after:3"]
 
 
 def test_driver_killed_while_it_reads(driver, cassandra, tmp_path, exactly_once):

@@ -29,7 +29,7 @@ DELIVERING = "penstock_kafka.sink._writers:DeliveringWriter.prepare_commit:after
 #: Of the second batch of each query: what its tasks did is there, and nothing is decided.
 UNDECIDED = [f"{PROTOCOL}.commit:before:2:_context.query_id", DELIVERING]
 #: And here it is decided, and nothing of it is published.
-UNPUBLISHED = [f"{PROTOCOL}._carry_out:before:2:_context.query_id", DELIVERING]
+UNPUBLISHED = [f"{PROTOCOL}._decide:after:2:_context.query_id", DELIVERING]
 #: In a task, for each kind of sink.
 WRITING = [
     "penstock_filesystem.sink._writer:FileWriter.write:after:2",
@@ -146,7 +146,7 @@ def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, s3,
     for stream in streams:
         refused = [line for line in said if line.startswith(f"{stream.name} failed: ")]
         if stream.delivery != "at-least-once":
-            assert "decided by another driver" in "".join(refused), f"{stream.name}: {refused}"
+            assert "another run has carried this checkpoint on" in "".join(refused), f"{stream.name}: {refused}"
     assert matrix.problems() == ""
 
 

@@ -17,7 +17,7 @@ from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.transactions import QueryPrefix
 from penstock_kafka.transactions.coordinators import Coordinators
 
-LOG = "penstock.sink.decision_log:DecisionLog"
+LOG = "penstock.sink.chain:Chain"
 WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
 
@@ -47,7 +47,7 @@ def test_transactions_expire_between_decision_and_commit(driver, broker, feed, w
     reader, records = watch(kafka.address, target, 2), feed(source, to=kafka)
     records.add(200)
     job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100}
-    run = driver("copy_kafka", fault=f"{COMMITTER}.commit:before:1", transactionTimeout="20s", **job)
+    run = driver("copy_kafka", fault=f"{COMMITTER}.publish:before:1", transactionTimeout="20s", **job)
     run.wait()
     assert run.was_hit(), run.tail()
     assert open_transactions(kafka.address), "they should be open, waiting for the commit"
@@ -57,7 +57,7 @@ def test_transactions_expire_between_decision_and_commit(driver, broker, feed, w
         time.sleep(0.2)
     run = driver("copy_kafka", **job)
     assert run.wait() == 0, run.tail()
-    assert "withdrawal" in kinds_of_decisions(tmp_path)
+    assert "lost" in kinds_of_decisions(tmp_path)
     reader.check(records.expected)
     assert open_transactions(kafka.address) == []
 
@@ -114,14 +114,14 @@ def test_two_drivers_on_one_checkpoint(driver, kafka, feed, watch):
     reader, records = watch(kafka.address, target, 2), feed(source)
     records.add(200)
     job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 50}
-    first = driver("copy_kafka", fault=f"{LOG}.append:before:2", action="stop", **job)
+    first = driver("copy_kafka", fault=f"{LOG}.create:before:3", action="stop", **job)
     first.wait_for_hits()
     second = driver("copy_kafka", **job)
     assert second.wait() == 0, second.tail()
     reader.check(records.expected)
     first.resume()
     assert first.wait() != 0
-    assert "decided by another driver" in first.log.read_text()
+    assert "another run has carried this checkpoint on" in first.log.read_text()
     records.add(100)
     third = driver("copy_kafka", **job)
     assert third.wait() == 0, third.tail()
@@ -137,7 +137,7 @@ def test_other_numbers_of_tasks_and_lingering_transactions(driver, kafka, feed, 
     source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=3)
     reader, records = watch(kafka.address, target, 3), feed(source)
     job = {"brokers": kafka.address, "in": source, "out": target, "mode": "shuffle"}
-    for partitions, fault in ((5, f"{WRITER}.close:before:4"), (1, f"{COMMITTER}.commit:before:1"), (3, ""), (2, "")):
+    for partitions, fault in ((5, f"{WRITER}.close:before:4"), (1, f"{COMMITTER}.publish:before:1"), (3, ""), (2, "")):
         records.add(300)
         run = driver("copy_kafka", fault=fault, partitions=partitions, **job)
         status = run.wait()

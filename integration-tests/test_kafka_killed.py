@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-LOG, PROTOCOL = "penstock.sink.decision_log:DecisionLog", "penstock.sink.two_phase:TwoPhaseCommit"
+LOG, PROTOCOL = "penstock.sink.chain:Chain", "penstock.sink.two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
 WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
 PROOF = "penstock_kafka.sink._writers:_Proof"
@@ -17,7 +17,7 @@ COORDINATORS = "penstock_kafka.transactions.coordinators:Coordinators"
 POINTS = [
     f"{READER}.latestOffset:after:1",
     f"{PROTOCOL}.plan:after:1",
-    f"{COMMITTER}.abort_lingering:before:1",
+    f"{COMMITTER}.clear:before:1",
     f"{POOL}.take:after:1",
     f"{PROOF}._send:before:1",
     f"{PROOF}._send:after:2",
@@ -25,10 +25,10 @@ POINTS = [
     f"{WRITER}.prepare_commit:after:1",
     f"{WRITER}.close:after:2",
     f"{PROTOCOL}.commit:before:2",
-    f"{LOG}.append:after:1",
-    f"{LOG}.append:after:2",
+    f"{LOG}.create:after:2",
+    f"{LOG}.create:after:3",
     f"{COORDINATORS}.end:after:1",
-    f"{COMMITTER}.commit:after:2",
+    f"{COMMITTER}.publish:after:2",
     f"{LOG}.mark_done:after:2",
     f"{COORDINATORS}.open_ids:after:2",
 ]

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.exhaustive(
     "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
 )
 
-LOG, PROTOCOL = "penstock.sink.decision_log:DecisionLog", "penstock.sink.two_phase:TwoPhaseCommit"
+LOG, PROTOCOL = "penstock.sink.chain:Chain", "penstock.sink.two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
 WRITER = "penstock_pravega.sink._writers:TransactionalWriter"
 NOTES = "penstock_pravega.sink._notes:TransactionNotes"
@@ -28,10 +28,10 @@ POINTS = [
     f"{WRITER}.write:after:2",
     f"{WRITER}.prepare_commit:after:1",
     f"{PROTOCOL}.commit:before:2",
-    f"{LOG}.append:after:1",
-    f"{LOG}.append:after:2",
+    f"{LOG}.create:after:2",
+    f"{LOG}.create:after:3",
     f"{CONTROLLER}.commit_transaction:after:1",
-    f"{COMMITTER}.commit:after:2",
+    f"{COMMITTER}.publish:after:2",
     f"{LOG}.mark_done:after:2",
 ]
 

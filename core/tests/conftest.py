@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +16,9 @@ import pytest
 from penstock.errors import RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
-    CommitOutcome,
     Committer,
+    Found,
+    Kept,
     Prepared,
     Rolled,
     SinkContext,
@@ -26,8 +27,9 @@ from penstock.sink import (
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock.sink.decision_log import DecisionLog
-from penstock.sink.two_phase import BatchPlan, TaskResult, TwoPhaseCommit, run_task
+from penstock.sink.chain import Chain
+from penstock.sink.tasks import BatchPlan, TaskResult, run_task
+from penstock.sink.two_phase import Batch, RunMemory, TwoPhaseCommit
 from penstock.source.log import LogClient, LogOptions, LogPartition, LogSource, LogSplit, LogState
 from penstock.source.log.discovery import Discovery, discover
 from penstock.source.log.enumerator import LogEnumerator
@@ -61,17 +63,12 @@ class LedgerSink(TwoPhaseCommitSink):
 
     root: str
     fuse: Fuse
-    deterministic: bool = False
 
     @property
     def committable_serializer(self) -> JsonSerializer:
         return JsonSerializer(1, lambda value: value, lambda _, value: value)
 
     state_serializer = committable_serializer
-
-    @property
-    def plan_is_deterministic(self) -> bool:
-        return self.deterministic
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         return LedgerWriter(self, context)
@@ -86,7 +83,7 @@ class LedgerSink(TwoPhaseCommitSink):
 class LedgerWriter(SinkWriter):
     def __init__(self, sink: LedgerSink, context: WriterContext) -> None:
         self.sink, self.context, self.ids = sink, context, []
-        self.name = f"{context.batch_id}-{context.attempt_id}"
+        self.name = f"{context.base}-{context.attempt_id}"
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.ids += batch.column(0).to_pylist()
@@ -110,7 +107,7 @@ class LedgerRoller(StateRoller):
     def roll(self, states: Sequence[Any], *, finish: bool) -> list[Rolled]:
         if not finish and sum(state["rows"] for state in states) < 5:
             return []
-        name = f"{self.context.batch_id}-{self.context.attempt_id}-rolled"
+        name = f"{self.context.base}-{self.context.attempt_id}-rolled"
         ids = [i for state in states for i in reveal(f"{self.sink.root}/.hidden/{state['name']}")]
         hide(self.sink, name, ids)
         committable = {"name": name, "consumed": [state["name"] for state in states]}
@@ -124,33 +121,43 @@ class LedgerCommitter(Committer):
     def __init__(self, sink: LedgerSink) -> None:
         self.sink = sink
 
-    def commit(self, committables: Sequence[Any]) -> list[CommitOutcome]:
-        return [self._publish(committable) for committable in committables]
+    def look(self, committables: Sequence[Any]) -> list[Found]:
+        return [self._look(committable["name"]) for committable in committables]
 
-    def _publish(self, committable: Any) -> CommitOutcome:
-        hidden, final = f"{self.sink.root}/.hidden/{committable['name']}", f"{self.sink.root}/{committable['name']}"
-        outcome = CommitOutcome.ALREADY_COMMITTED
-        if not os.path.exists(final):
-            if not os.path.exists(hidden):
-                return CommitOutcome.LOST
-            self.sink.fuse.step("before publish")
-            os.rename(hidden, final)
-            self.sink.fuse.step("after publish")
-            outcome = CommitOutcome.COMMITTED
-        for name in committable["consumed"]:
-            Path(f"{self.sink.root}/.hidden/{name}").unlink(missing_ok=True)
-        return outcome
+    def _look(self, name: str) -> Found:
+        if os.path.exists(f"{self.sink.root}/.hidden/{name}"):
+            return Found.OPEN
+        return Found.COMMITTED if os.path.exists(f"{self.sink.root}/{name}") else Found.LOST
 
-    def abort(self, committables: Sequence[Any], states: Sequence[Any]) -> None:
+    def publish(self, committables: Sequence[Any]) -> list[Found]:
+        return [self._publish(committable["name"]) for committable in committables]
+
+    def _publish(self, name: str) -> Found:
+        self.sink.fuse.step("before publish")
+        try:
+            os.rename(f"{self.sink.root}/.hidden/{name}", f"{self.sink.root}/{name}")
+        except FileNotFoundError:
+            return self._look(name)
+        self.sink.fuse.step("after publish")
+        return Found.COMMITTED
+
+    def seal(self, committables: Sequence[Any]) -> None:
+        self.discard(committables, [])
+
+    def discard(self, committables: Sequence[Any], states: Sequence[Any]) -> None:
         for left in (*committables, *states):
+            self.sink.fuse.step("discard")
             Path(f"{self.sink.root}/.hidden/{left['name']}").unlink(missing_ok=True)
 
-    def clean_up(self, live_states: Sequence[Any], *, before_batch: int) -> int:
-        live = {state["name"] for state in live_states}
+    def are_there(self, states: Sequence[Any]) -> list[bool]:
+        return [os.path.exists(f"{self.sink.root}/.hidden/{state['name']}") for state in states]
+
+    def clear(self, kept: Kept) -> int:
+        named = {left["name"] for left in (*kept.committables, *kept.states)}
         names = os.listdir(f"{self.sink.root}/.hidden") if os.path.isdir(f"{self.sink.root}/.hidden") else []
-        dead = [name for name in names if name not in live and int(name.split("-")[0]) < before_batch]
+        dead = [name for name in names if name not in named and int(name.split("-")[0]) < kept.base]
         for name in dead:
-            self.sink.fuse.step("clean up")
+            self.sink.fuse.step("clear")
             os.unlink(f"{self.sink.root}/.hidden/{name}")
         return len(dead)
 
@@ -170,42 +177,56 @@ class FusedStorage(LocalStorage):
     def __init__(self, fuse: Fuse) -> None:
         self.fuse = fuse
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        self.fuse.step(f"before decide {os.path.basename(path)}")
-        written = super().put_if_absent(path, data)
-        self.fuse.step(f"after decide {os.path.basename(path)}")
+    def create(self, path: str, data: bytes) -> bool:
+        self.fuse.step(f"before create {os.path.basename(path)}")
+        written = super().create(path, data)
+        self.fuse.step(f"after create {os.path.basename(path)}")
         return written
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         self.fuse.step(f"before put {os.path.basename(path)}")
-        super().put(path, data)
+        super().put(path, data, durable=durable)
         self.fuse.step(f"after put {os.path.basename(path)}")
 
 
 class Query:
-    """A driver with its tasks, without Spark: plans, runs attempts, commits; can be 'restarted' on the same files."""
+    """A driver with its tasks, without Spark: plans, runs attempts, commits; can be 'restarted' on the same files.
 
-    def __init__(self, root: Path, fuse: Fuse | None = None, *, deterministic: bool = False) -> None:
+    ``engine`` holds what Spark has planned: the offsets of each batch. It outlives a restart if it is handed on.
+    """
+
+    def __init__(self, root: Path, fuse: Fuse | None = None, engine: dict[int, bytes] | None = None) -> None:
         self.root, self.fuse = root, fuse or Fuse()
-        self.sink = LedgerSink(str(root / "out"), self.fuse, deterministic)
+        self.engine = engine if engine is not None else {}
+        self.sink = LedgerSink(str(root / "out"), self.fuse)
         self.storage: Storage = FusedStorage(self.fuse)
-        self.log = DecisionLog(self.storage, str(root / "ck"))
+        self.chain = Chain(self.storage, str(root / "ck"))
+        self.memory = RunMemory()
         os.makedirs(root / "out", exist_ok=True)
 
     @property
     def protocol(self) -> TwoPhaseCommit:
-        return TwoPhaseCommit(self.sink, SinkContext("q", SCHEMA), self.log)
+        chain = Chain(self.storage, self.chain.directory)
+        return TwoPhaseCommit(self.sink, SinkContext("q", SCHEMA), chain, self.memory)
 
-    def plan(self) -> BatchPlan:
-        return self.protocol.plan()
+    def planned(self, expected: int | None) -> Batch:
+        return Batch(max(self.engine), self.engine[max(self.engine)])
+
+    def find(self, number: int) -> Batch | None:
+        return Batch(number, self.engine[number]) if number in self.engine else None
+
+    def plan(self, batch_id: int) -> BatchPlan:
+        self.engine = {number: offsets for number, offsets in self.engine.items() if number < batch_id} | {
+            batch_id: self.engine.get(batch_id, b"v1 %d" % batch_id)
+        }
+        return self.protocol.plan(self)
 
     def attempt(self, plan: BatchPlan, batch_id: int, writer: int, ids: Sequence[int]) -> TaskResult:
         context = WriterContext("q", SCHEMA, batch_id=batch_id, writer_index=writer, attempt_id=os.urandom(16).hex())
-        context = replace(context, sequence=plan.sequence)
         return run_task(self.sink, plan, context, iter([pa.record_batch([pa.array(ids, pa.int64())], schema=SCHEMA)]))
 
     def tasks(self, batch_id: int, shares: Sequence[Sequence[int]]) -> list[TaskResult]:
-        plan = self.plan()
+        plan = self.plan(batch_id)
         return [self.attempt(plan, batch_id, writer, ids) for writer, ids in enumerate(shares)]
 
     def run(self, batch_id: int, shares: Sequence[Sequence[int]]) -> None:

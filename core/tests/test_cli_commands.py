@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -14,11 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock import __version__
+from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
 from penstock.cli._check import check_pipeline
-from penstock.finishing import open_stored_query, remember_sink
+from penstock.errors import DataLostError
 from penstock.plugins import find_connector
-from penstock.sink.decision_log import Decision, Output, StateItem
+from penstock.sink.chain import Link, LinkKind, Output, StateItem
+from penstock.sink.two_phase import Batch
 from penstock.storage import LocalStorage
 
 CONNECTOR = '''
@@ -29,7 +32,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet
 from penstock.plugins import Connector
 from penstock.serialization import JsonSerializer
-from penstock.sink import CommitOutcome, Committer, Rolled, StateRoller, TwoPhaseCommitSink
+from penstock.sink import Committer, Found, Rolled, StateRoller, TwoPhaseCommitSink
 
 
 class NotesSource:
@@ -83,12 +86,20 @@ class NotesCommitter(Committer):
     def __init__(self, sink):
         self.sink = sink
 
-    def commit(self, committables):
+    def look(self, committables):
+        lost = Path(self.sink.path, "lost").exists()
+        there = [Path(self.sink.path, name).exists() for name in committables]
+        return [Found.COMMITTED if one else Found.LOST if lost else Found.OPEN for one in there]
+
+    def publish(self, committables):
         for name in committables:
             Path(self.sink.path, name).touch()
-        return [CommitOutcome.COMMITTED for _ in committables]
+        return [Found.COMMITTED for _ in committables]
 
-    def abort(self, committables, states):
+    def seal(self, committables):
+        pass
+
+    def discard(self, committables, states):
         pass
 
 
@@ -372,13 +383,28 @@ def checkpoint(site, tmp_path):
     remember_sink(LocalStorage(), str(root), "notes", options, pa.schema([("note", pa.string())]))
     query = open_stored_query(str(root))
     pack = query.sink.committable_serializer.pack
-    first = Decision(number=0, kind="batch", last_batch=0, metrics={"rows_written": 5, "bytes_written": 50})
     state = StateItem("s", query.sink.state_serializer.pack("c"))
     output = Output(writer=0, attempt="a", committables=(pack("a"), pack("b")), states=(state,))
-    second = Decision(1, "batch", 1, outputs=(output,), states=(state,), metrics={"rows_written": 1500})
-    assert query.log.append(first)
-    query.log.mark_done(first)
-    assert query.log.append(second)
+    prints = [Batch(batch, (root / f"offsets/{batch}").read_bytes()).fingerprint for batch in (0, 1)]
+    links = [
+        Link(0, LinkKind.CLAIM, 0, id="0"),
+        Link(1, LinkKind.BATCH, 1, id="1", batch=0, fingerprint=prints[0], metrics={"rows_written": 5}),
+        Link(
+            2,
+            LinkKind.BATCH,
+            2,
+            id="2",
+            batch=1,
+            fingerprint=prints[1],
+            offsets=(root / "offsets/1").read_bytes(),
+            outputs=(output,),
+            states=(state,),
+            pending=2,
+            metrics={"rows_written": 1500},
+        ),
+    ]
+    for link in links:
+        assert query.chain.create(link)
     return root
 
 
@@ -391,15 +417,19 @@ def test_inspect_tells_offsets_decisions_and_what_comes_next(checkpoint):
         ("penstock", 3, 2048, ""),
         ("other", None, None, "17"),
     ]
-    assert [(d["number"], d["done"], d["rows"]) for d in view["decisions"]] == [(0, True, 5), (1, False, 1500)]
-    assert view["decisions"][1]["publishes"] == ["note a", "note b"]
+    assert [(d["number"], d["kind"], d["done"], d["rows"]) for d in view["decisions"]] == [
+        (0, "claim", True, None),
+        (1, "batch", True, 5),
+        (2, "batch", False, 1500),
+    ]
+    assert view["decisions"][2]["publishes"] == ["note a", "note b"]
     assert view["open_pieces"] == ["open note c"]
     assert view["next_start"] == [
-        "publishes the pending decision 1",
+        "publishes the pending decision 2",
         "runs batch 1 again, but writes nothing: it is decided, Spark just has not noted it",
         "carries the open pieces on until they are due",
     ]
-    assert "decision 1 is made and not carried out" in view["warnings"][0]
+    assert "decision 2 is made and not carried out" in view["warnings"][0]
     assert "hunter2" not in result.stdout
 
 
@@ -407,7 +437,7 @@ def test_inspect_in_words(checkpoint):
     text = runner.invoke(app, ["inspect", str(checkpoint)]).stdout
     assert "batch 1 planned at 2026-01-01 00:00:00 UTC, batch 0 committed" in text
     assert "●─○" in text
-    assert "1: batch 1, pending" in text
+    assert "2: batch 1, pending" in text
     assert "publishes note b" in text
     assert f"penstock finish {checkpoint}" in text
 
@@ -421,22 +451,65 @@ def test_inspect_of_a_batch_that_is_not_decided(checkpoint):
     )
 
 
-def test_finish_publishes_and_then_finds_nothing(checkpoint, tmp_path):
-    result = runner.invoke(app, ["finish", str(checkpoint)])
+def call(*arguments):
+    return runner.invoke(app, list(map(str, arguments)))
+
+
+def test_finish_leaves_a_decided_batch_to_its_query(checkpoint, tmp_path):
+    result = call("finish", checkpoint)
+    assert result.exit_code == 4 and "penstock finish --take-over" in result.stderr and "1 piece still" in result.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_finish_that_takes_over_publishes_and_then_finds_nothing(checkpoint, tmp_path):
+    result = call("finish", checkpoint, "--take-over")
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a", "b", "c"]
-    assert "note c" in result.stdout
-    assert runner.invoke(app, ["finish", str(checkpoint)]).stdout == f"{checkpoint}: nothing was open\n"
-    view = json.loads(runner.invoke(app, ["inspect", str(checkpoint), "--json"]).stdout)
+    assert "published 3 pieces in 2 decisions" in result.stdout and "note c" in result.stdout
+    assert call("finish", checkpoint).stdout == f"{checkpoint}: nothing was open\n"
+    view = json.loads(call("inspect", checkpoint, "--json").stdout)
     assert (view["open_pieces"], view["warnings"]) == ([], [])
 
 
 def test_finish_takes_options_that_were_not_stored(checkpoint, tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    arguments = ["finish", str(checkpoint), "-o", f"path={tmp_path}/elsewhere", "--json"]
-    assert json.loads(runner.invoke(app, arguments).stdout)["published"] == ["note a", "note b", "note c"]
+    result = call("finish", checkpoint, "--take-over", "-o", f"path={tmp_path}/elsewhere", "--json")
+    assert json.loads(result.stdout)["published"] == ["note a", "note b", "note c"]
     assert len(list((tmp_path / "elsewhere").iterdir())) == 3
-    assert runner.invoke(app, ["finish", str(checkpoint), "-o", "nonsense"]).exit_code == 2
+    assert call("finish", checkpoint, "-o", "nonsense").exit_code == 2
+
+
+@pytest.mark.parametrize(("way", "published"), [("--drop-lost", ["a", "b"]), ("--write-all-again", ["a"])])
+def test_a_batch_of_which_a_part_is_lost_is_resolved(checkpoint, tmp_path, way, published):
+    for name in ("a", "lost"):
+        (tmp_path / "out" / name).touch()
+    assert isinstance(call("finish", checkpoint, "--take-over").exception, DataLostError)
+    assert "choose one" in str(call("resolve", checkpoint).exception)
+    assert call("resolve", checkpoint, way).exit_code == 0
+    (tmp_path / "out" / "lost").unlink()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == published
+    view = json.loads(call("inspect", checkpoint, "--json").stdout)
+    assert view["decided_batch"] == (1 if way == "--drop-lost" else 0)
+
+
+def test_offsets_that_were_deleted_are_restored(checkpoint):
+    path = checkpoint / "offsets" / "1"
+    before = path.read_bytes()
+    path.write_text("v1\n{}\nanother batch")
+    (checkpoint / "offsets" / ".1.crc").touch()
+    (checkpoint / "offsets" / "2").touch()
+    assert "offsets/1 is again" in call("restore-offsets", checkpoint).stdout
+    assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()].count("2") == 0
+    assert not (path.parent / ".1.crc").exists()
+
+
+def test_a_copy_is_refused_until_it_is_adopted(checkpoint, tmp_path):
+    call("finish", checkpoint, "--take-over")
+    shutil.copytree(checkpoint, tmp_path / "copy")
+    assert "was copied or moved from" in str(call("finish", tmp_path / "copy").exception)
+    assert "choose one" in str(call("adopt", tmp_path / "copy").exception)
+    assert call("adopt", tmp_path / "copy", "--copy").exit_code == 0
+    assert call("finish", tmp_path / "copy").exit_code == 0
 
 
 @pytest.mark.parametrize("command", ["inspect", "finish"])
@@ -449,5 +522,5 @@ def test_inspect_still_tells_what_it_can_without_the_connector(checkpoint, monke
     monkeypatch.setattr("penstock.plugins.entry_points", lambda group: [])
     view = json.loads(runner.invoke(app, ["inspect", str(checkpoint), "--json"]).stdout)
     assert "no connector 'notes' is installed" in view["sink_problem"]
-    assert [decision["rows"] for decision in view["decisions"]] == [5, 1500]
+    assert [decision["rows"] for decision in view["decisions"]] == [None, 5, 1500]
     assert len(view["open_pieces"]) == 1

@@ -12,11 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError
+from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError, system
 from penstock.metrics import Metrics
 from penstock.sink import TIMESTAMPS_PER_RUN, CheckpointLocation, IdempotentSink, SinkContext, Upserter, WriterContext
-from penstock.sink.decision_log import DecisionLog
-from penstock.sink.two_phase import TwoPhaseCommit, run_task
+from penstock.sink.chain import Chain
+from penstock.sink.tasks import run_task
+from penstock.sink.two_phase import Batch, RunMemory, TwoPhaseCommit
 from penstock.storage import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
@@ -70,15 +71,26 @@ class Query:
         self.folder, self.sink = folder, NotesSink(str(folder / "notes.db"), **sink)
         location = CheckpointLocation(storage or LocalStorage(), str(folder / "ck"))
         context = SinkContext("q", SCHEMA, checkpoint=location)
-        self.protocol = TwoPhaseCommit(self.sink, context, DecisionLog(location.storage, location.path))
+        chain = Chain(location.storage, f"{location.path}/penstock/decisions")
+        self.protocol, self.number = TwoPhaseCommit(self.sink, context, chain, RunMemory()), 0
         self.metrics = Metrics()
 
     def attempt(self, plan, batch_id, *batches, writer=0):
         context = WriterContext("q", SCHEMA, self.metrics, batch_id=batch_id, writer_index=writer)
         return run_task(self.sink, plan, context, iter(map(rows, batches)))
 
+    def planned(self, expected):
+        return Batch(self.number, b"%d" % self.number)
+
+    def find(self, number):
+        return Batch(number, b"%d" % number)
+
+    def plan(self, batch_id):
+        self.number = batch_id
+        return self.protocol.plan(self)
+
     def run(self, batch_id, *batches):
-        self.protocol.commit(batch_id, [self.attempt(self.protocol.plan(), batch_id, *batches)])
+        self.protocol.commit(batch_id, [self.attempt(self.plan(batch_id), batch_id, *batches)])
 
     def notes(self):
         with sqlite3.connect(self.folder / "notes.db") as database:
@@ -116,9 +128,9 @@ def test_an_upserter_says_which_keys_are_one(tmp_path, monkeypatch):
 def test_a_zombie_never_overwrites_a_later_batch(tmp_path):
     """Attempts of a driver that was given up write on, whenever they like: of the same batch and of the one before."""
     old = Query(tmp_path)
-    plan_of_the_dead = old.protocol.plan()
+    plan_of_the_dead = old.plan(0)
     query = Query(tmp_path)
-    plan = query.protocol.plan()
+    plan = query.plan(0)
     result = query.attempt(plan, 0, [(1, "batch 0"), (2, "batch 0")])
     old.attempt(plan_of_the_dead, 0, [(1, "zombie")])
     query.protocol.commit(0, [result])
@@ -127,7 +139,7 @@ def test_a_zombie_never_overwrites_a_later_batch(tmp_path):
     old.attempt(plan_of_the_dead, 0, [(1, "zombie")], [(1, "zombie, later")])
     query.attempt(plan, 0, [(1, "late attempt")])
     assert query.notes() == {1: "batch 1", 2: "batch 0"}
-    with pytest.raises(FatalError, match="another driver"):
+    with pytest.raises(FatalError, match="another run"):
         old.protocol.commit(0, [old.attempt(plan_of_the_dead, 0, [(1, "zombie")])])
     assert query.notes() == {1: "batch 1", 2: "batch 0"}
 
@@ -136,17 +148,44 @@ def test_a_run_that_was_planned_after_the_decision_writes_nothing(tmp_path):
     query = Query(tmp_path)
     query.run(0, [(1, "a")])
     replay = Query(tmp_path)
-    assert replay.attempt(replay.protocol.plan(), 0, [(1, "again")]).skipped
+    assert replay.attempt(replay.plan(0), 0, [(1, "again")]).planned.is_decided
     assert replay.sink.calls == [] and query.notes() == {1: "a"}
 
 
-def test_timestamps_grow_over_restarts_and_clocks_that_go_back(tmp_path, monkeypatch):
+@pytest.fixture
+def clock():
+    class Clock(system.System):
+        now = 0
+
+        def now_us(self):
+            return self.now
+
+    clock = Clock()
+    system.use(clock)
+    yield clock
+    system.use(None)
+
+
+def test_timestamps_grow_over_restarts_and_clocks_that_go_back(tmp_path, clock):
     stamps = []
-    for clock in (2_000_000, 1_000_000, 1_000_500, 9_000_000, 0):
-        monkeypatch.setattr("penstock.sink.two_phase.next_write_timestamp_us", lambda now=clock: now)
-        stamps.append(Query(tmp_path).protocol.plan().write_timestamp_us)
+    for clock.now in (20_000_000, 10_000_000, 10_000_500, 90_000_000, 0):
+        stamps.append(Query(tmp_path).plan(0).planned.write_timestamp_us)
     gaps = [later - earlier for earlier, later in itertools.pairwise(stamps)]
-    assert stamps[0] == 2_000_000 and min(gaps) == TIMESTAMPS_PER_RUN and stamps[3] == 9_000_000
+    assert stamps[0] == 20_000_000 and min(gaps) >= TIMESTAMPS_PER_RUN and stamps[3] == 90_000_000
+
+
+def test_timestamps_grow_from_batch_to_batch_without_a_link_of_their_own(tmp_path, clock):
+    query, clock.now = Query(tmp_path), 5_000_000
+    for batch_id in range(4):
+        clock.now += 1_000
+        query.run(batch_id, [(1, str(batch_id))])
+    stamps = [stamp for _, stamp in query.sink.calls]
+    assert min(later - earlier for earlier, later in itertools.pairwise(stamps)) >= TIMESTAMPS_PER_RUN
+    chain = query.protocol._chain
+    assert [link.kind.value for link in chain.links()] == ["claim", "batch", "batch", "batch", "batch"]
+    clock.now += 60_000_000  # longer than is reserved ahead
+    query.run(4, [(1, "4")])
+    assert [link.kind.value for link in chain.links()][-2:] == ["claim", "batch"] and query.notes() == {1: "4"}
 
 
 def test_a_task_with_very_many_batches_stays_below_the_next(tmp_path, monkeypatch):
@@ -159,7 +198,7 @@ def test_a_task_with_very_many_batches_stays_below_the_next(tmp_path, monkeypatc
 
 def test_failures_that_may_pass_are_tried_again_with_the_same_timestamp(tmp_path):
     query = Query(tmp_path, faults=[RetriableError("busy"), ConnectionResetError("gone")])
-    result = query.attempt(query.protocol.plan(), 0, [(1, "a")])
+    result = query.attempt(query.plan(0), 0, [(1, "a")])
     query.protocol.commit(0, [result])
     assert query.notes() == {1: "a"} and len(query.sink.calls) == 1
     assert result.metrics["retries"] == 2 and result.metrics["rows_written"] == 1
@@ -206,15 +245,15 @@ def test_a_crash_at_every_step_leaves_the_last_row_of_each_key(tmp_path, fuse_ty
     class Storage(LocalStorage):
         fuse = fuse_type()
 
-        def put_if_absent(self, path, data):
+        def create(self, path, data):
             self.fuse.step(f"before {os.path.basename(path)}")
-            written = super().put_if_absent(path, data)
+            written = super().create(path, data)
             self.fuse.step(f"after {os.path.basename(path)}")
             return written
 
-        def put(self, path, data):
+        def put(self, path, data, *, durable=True):
             self.fuse.step(f"before {os.path.basename(path)}")
-            super().put(path, data)
+            super().put(path, data, durable=durable)
             self.fuse.step(f"after {os.path.basename(path)}")
 
     def run_all(folder, storage, first=0):
@@ -230,7 +269,7 @@ def test_a_crash_at_every_step_leaves_the_last_row_of_each_key(tmp_path, fuse_ty
     dry = Storage()
     run_all(tmp_path / "dry", dry)
     steps = list(dry.fuse.steps)
-    assert len(steps) > 25
+    assert len(steps) > 12
     for at, what in enumerate(steps):
         folder, storage = tmp_path / f"crash{at}", Storage()
         storage.fuse = fuse_type(at)

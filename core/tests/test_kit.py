@@ -221,7 +221,7 @@ class SendingSink(WriteAheadSink):
     segment_bytes = 16
 
     def create_sender(self, context):
-        return SqlSender(self.path)
+        return SqlSender(self.path, context.check_owner)
 
     def create_checkpoint_committer(self, context):
         return SqlRecorder(self.path)
@@ -230,30 +230,34 @@ class SendingSink(WriteAheadSink):
 class SqlRecorder(CheckpointCommitter):
     def __init__(self, path):
         self.database = database(path)
-        self.database.execute("create table if not exists sent (segment text primary key, batch integer)")
+        self.database.execute("create table if not exists sent (segment text primary key, base integer)")
 
     def is_recorded(self, segment):
         return bool(self.database.execute("select 1 from sent where segment = ?", [segment.id]).fetchall())
 
     def record(self, segment):
         with self.database:
-            self.database.execute("insert or ignore into sent values (?, ?)", [segment.id, segment.batch_id])
+            self.database.execute("insert or ignore into sent values (?, ?)", [segment.id, segment.base])
 
-    def forget(self, before_batch):
+    def forget(self, before_base, kept):
         with self.database:
-            self.database.execute("delete from sent where batch < ?", [before_batch])
+            marks = ",".join("?" * len(kept))
+            query = f"delete from sent where base < ? and segment not in ({marks})"
+            self.database.execute(query, [before_base, *kept])
 
     def close(self):
         self.database.close()
 
 
 class SqlSender(Sender):
-    def __init__(self, path):
+    def __init__(self, path, check_owner):
         self.database = database(path)
+        self.check_owner = check_owner
 
     def send(self, batches, segment):
         with self.database:  # rows and note in one transaction: no window
-            self.database.execute("insert into sent values (?, ?)", [segment.id, segment.batch_id])
+            self.database.execute("insert into sent values (?, ?)", [segment.id, segment.base])
+            self.check_owner()
             for batch in batches:
                 self.database.executemany("insert into rows values (?, ?, 0)", rows_of(batch))
 
@@ -272,7 +276,7 @@ class TestWriteAhead(SqlSuite):
 
 class LaterRecordingSink(WriteAheadSink):
     def create_sender(self, context):
-        return LaterRecordingSender(self.path)
+        return LaterRecordingSender(self.path, context.check_owner)
 
 
 class LaterRecordingSender(SqlSender):

@@ -14,10 +14,10 @@ def storage(request):
     return request.param()
 
 
-def test_put_if_absent_writes_once(storage, tmp_path):
+def test_create_writes_once(storage, tmp_path):
     path = f"{tmp_path}/a/b"
-    assert storage.put_if_absent(path, b"1")
-    assert not storage.put_if_absent(path, b"2")
+    assert storage.create(path, b"1")
+    assert not storage.create(path, b"2")
     assert storage.read(path) == b"1" and storage.list_names(f"{tmp_path}/a") == ["b"]
     storage.put(path, b"33")
     assert storage.read(path) == b"33" and storage.size(path) == 2
@@ -33,7 +33,7 @@ def test_of_many_at_once_one_wins(tmp_path):
 
     def race(i):
         gate.wait()
-        if storage.put_if_absent(f"{tmp_path}/x", b"%d" % i):
+        if storage.create(f"{tmp_path}/x", b"%d" % i):
             won.append(i)
 
     threads = [threading.Thread(target=race, args=(i,)) for i in range(8)]
@@ -51,7 +51,7 @@ def test_full_or_read_only_disk_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", fails)
     with pytest.raises(OSError, match="No space"):
-        LocalStorage().put_if_absent(f"{tmp_path}/x", b"1")
+        LocalStorage().create(f"{tmp_path}/x", b"1")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from penstock.sink.decision_log import Decision, DecisionLog
+from penstock import RetriableError
+from penstock.sink.chain import Chain, Link, LinkKind
 from penstock.storage import S3Storage, open_storage
 
 SETTINGS = {"key": "test", "secret": "hunter2", "region": "us-east-1"}
@@ -24,10 +25,9 @@ def storage(s3_server):
     storage.client.delete_bucket(Bucket="log")
 
 
-def test_put_if_absent_writes_once(storage):
-    assert storage.put_if_absent("log/a/b", b"1")
-    assert not storage.put_if_absent("log/a/b", b"2")
-    assert storage.put_if_absent("log/a/b", b"1"), "a retried request that meets itself has succeeded"
+def test_create_writes_once(storage):
+    assert storage.create("log/a/b", b"1")
+    assert not storage.create("log/a/b", b"2")
     assert (storage.read("log/a/b"), storage.list_names("log/a"), storage.size("log/a/b")) == (b"1", ["b"], 1)
     storage.put("log/a/b", b"22")
     storage.delete(["log/a/b", "log/a/none"])
@@ -47,9 +47,9 @@ def test_of_many_drivers_one_decides(storage):
     gate = threading.Barrier(6)
 
     def decide(driver):
-        log = DecisionLog(pickle.loads(pickle.dumps(storage)), "log/ck")
+        chain = Chain(pickle.loads(pickle.dumps(storage)), "log/ck/decisions")
         gate.wait()
-        if log.append(Decision(number=0, kind="batch", last_batch=0, driver=str(driver))):
+        if chain.create(Link(number=0, kind=LinkKind.CLAIM, base=0, id=str(driver), run=str(driver))):
             won.append(str(driver))
 
     threads = [threading.Thread(target=decide, args=(i,)) for i in range(6)]
@@ -57,7 +57,41 @@ def test_of_many_drivers_one_decides(storage):
         thread.start()
     for thread in threads:
         thread.join()
-    log = DecisionLog(storage, "log/ck")
-    assert [log.head().driver] == won and not log.head().done
-    log.mark_done(log.head())
-    assert log.head().done
+    chain = Chain(storage, "log/ck/decisions")
+    assert [chain.head().link.run] == won
+
+
+def test_a_create_that_meets_its_own_success_counts(storage, monkeypatch):
+    """As a request that was repeated because its answer was lost."""
+    chain, real = Chain(storage, "log/own/decisions"), S3Storage.create
+    monkeypatch.setattr(S3Storage, "create", lambda self, path, data: real(self, path, data) and real(self, path, data))
+    assert chain.create(Link(number=0, kind=LinkKind.CLAIM, base=0, id="a"))
+    assert not Chain(storage, chain.directory).create(Link(number=0, kind=LinkKind.CLAIM, base=0, id="b"))
+
+
+def test_errors_are_ours(storage, monkeypatch):
+    """Whatever library is behind it: OSError or RetriableError, with the address."""
+    bucket_gone, _ = open_storage("s3a://nowhere", {**SETTINGS, "endpoint": storage._endpoint})
+    with pytest.raises(FileNotFoundError, match="s3://nowhere/x"):
+        bucket_gone.put("nowhere/x", b"1")
+    unreachable, _ = open_storage("s3a://log", {**SETTINGS, "endpoint": "http://127.0.0.1:1"})
+    monkeypatch.setattr(unreachable.client.meta.config, "retries", {"max_attempts": 0})
+    for call in (
+        lambda: unreachable.create("log/x", b"1"),
+        lambda: unreachable.read("log/x"),
+        lambda: unreachable.list_names("log"),
+        lambda: unreachable.delete(["log/x"]),
+        lambda: unreachable.size("log/x"),
+    ):
+        with pytest.raises(RetriableError, match="s3://log"):
+            call()
+
+
+def test_many_are_deleted_at_once(storage, monkeypatch):
+    calls = []
+    real = storage.client.delete_objects
+    monkeypatch.setattr(storage.client, "delete_objects", lambda **given: calls.append(1) or real(**given))
+    for number in range(12):
+        storage.put(f"log/d/{number}", b"")
+    storage.delete([f"log/d/{number}" for number in range(20)])
+    assert storage.list_names("log/d") == [] and len(calls) == 1

@@ -10,27 +10,39 @@ import pytest
 
 from penstock import FatalError
 from penstock.serialization import JsonSerializer, Versioned
-from penstock.sink.decision_log import Decision, Output, StateItem
+from penstock.sink.chain import Link, LinkKind, Output, StateItem
 from penstock.source.log import SPLIT_SERIALIZER, STATE_SERIALIZER, LogPartition, LogSplit, LogState
 from penstock.spark._offsets import StreamOffset, is_last_batch, pack_splits
 
 GOLDEN = Path(__file__).parent / "golden"
 TEXT = JsonSerializer(1, lambda value: value, lambda _, value: value)
 
-DECISION = Decision(
+LINK = Link(
     number=7,
-    kind="batch",
-    last_batch=5,
+    kind=LinkKind.BATCH,
+    base=7,
+    generation=3,
+    id="d" * 32,
+    run="c" * 32,
+    session="s",
+    plan="p" * 32,
+    time_ms=1_700_000_000_000,
+    batch=5,
+    fingerprint="f" * 64,
+    offsets=b"v1\n{}\n{}",
     outputs=(
         Output(0, "a" * 32, (), (Versioned(1, b'{"path":"x"}'),), (), 1),
         Output(1, "b" * 32, ("s1",), (), (StateItem("s2", Versioned(1, b'"two"')),), 2),
     ),
     states=(StateItem("s2", Versioned(1, b'"two"')), StateItem("s0", Versioned(1, b'"zero"'))),
+    pending=7,
     sequence=12,
     writers=2,
-    redo=(1,),
-    driver="c" * 32,
-    time_ms=1_700_000_000_000,
+    floor_us=10,
+    ceiling_us=20,
+    query="q",
+    place="x",
+    target="/out",
     metrics={"rows_written": 10},
 )
 OFFSET = StreamOffset(
@@ -49,19 +61,33 @@ LOG_STATE = LogState(
 )
 
 
-def test_decision_of_format_1_opens():
-    stored = (GOLDEN / "decision-v1.json").read_bytes()
-    assert Decision.from_bytes(stored, done=False, where="golden") == DECISION
+def test_link_of_format_2_opens():
+    stored = (GOLDEN / "link-v2.json").read_bytes()
+    assert Link.from_bytes(stored, done=False, where="golden") == LINK
 
 
-def test_decision_round_trip():
-    assert Decision.from_bytes(DECISION.to_bytes(), done=False, where="x") == DECISION
+@pytest.mark.parametrize("done", [True, False])
+def test_decision_of_format_1_opens(done):
+    stored = json.dumps({**json.loads((GOLDEN / "decision-v1.json").read_bytes()), "redo": []}).encode()
+    link = Link.from_bytes(stored, done=done, where="golden")
+    assert (link.number, link.kind, link.base, link.batch, link.fingerprint) == (7, LinkKind.BATCH, 7, 5, "")
+    assert (link.outputs, link.states, link.sequence, link.writers) == (LINK.outputs, LINK.states, 12, 2)
+    assert link.pending == (None if done else 7)
 
 
-def test_newer_decision_is_refused_with_advice():
-    newer = json.dumps({**json.loads(DECISION.to_bytes()), "format": 99}).encode()
+def test_decision_of_format_1_that_is_to_be_written_again_in_part_is_refused():
+    with pytest.raises(FatalError, match="only the first edition"):
+        Link.from_bytes((GOLDEN / "decision-v1.json").read_bytes(), done=True, where="golden")
+
+
+def test_link_round_trip():
+    assert Link.from_bytes(LINK.to_bytes(), done=False, where="x") == LINK
+
+
+def test_newer_link_is_refused_with_advice():
+    newer = json.dumps({**json.loads(LINK.to_bytes()), "format": 99}).encode()
     with pytest.raises(FatalError, match="newer penstock"):
-        Decision.from_bytes(newer, done=False, where="x")
+        Link.from_bytes(newer, done=False, where="x")
 
 
 def test_offset_of_format_1_opens():

@@ -1,14 +1,19 @@
-"""The protocol under crashes at every step, zombies, two drivers and lost committables."""
+"""The protocol under crashes at every step, zombies, two drivers, replays and lost committables.
+
+The simulator (``test_simulation.py``) searches for what goes wrong between processes; here is one example of each.
+"""
 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from penstock import DataLostError, FatalError, RetriableError
+from penstock.sink.chain import Chain, LinkKind
+from penstock.sink.publishing import DisplacedError
+from penstock.sink.two_phase import GaveWayError
 
 BATCHES = [[[1, 2], [3, 4]], [[5], [6, 7, 8], [9]], [[10], []], [[11, 12], [13]]]
 EVERYTHING = sorted(i for shares in BATCHES for ids in shares for i in ids)
@@ -17,16 +22,38 @@ EVERYTHING = sorted(i for shares in BATCHES for ids in shares for i in ids)
 def run_all(query, first=0):
     for batch_id, shares in enumerate(BATCHES[first:], first):
         query.run(batch_id, shares)
-    while query.protocol.roll(finish=True) is not None:
-        pass
+    query.protocol.take_over()
+
+
+def kinds(query):
+    return [link.kind.value for link in query.chain.links()]
+
+
+def lose(query):
+    """What is hidden is gone."""
+    for name in query.hidden():
+        os.unlink(Path(query.sink.root) / ".hidden" / name)
+
+
+def ended_at(query, crash_type, what, work, *arguments):
+    """The driver is killed at the first step that begins so."""
+    real = query.fuse.step
+
+    def step(done):
+        real(done)
+        if done.startswith(what):
+            raise crash_type(done)
+
+    query.fuse.step = step
+    with pytest.raises(crash_type):
+        work(*arguments)
+    query.fuse.step = real
 
 
 def test_everything_is_visible_once_after_finish(new_query):
     query = new_query()
     run_all(query)
-    assert query.visible() == EVERYTHING
-    query.protocol.clean_up()
-    assert query.hidden() == []
+    assert query.visible() == EVERYTHING and query.hidden() == []
 
 
 def test_carried_rows_are_hidden_until_rolled(new_query):
@@ -52,16 +79,14 @@ def test_crash_at_every_step_loses_and_doubles_nothing(tmp_path, new_query, fuse
             for batch_id, shares in enumerate(BATCHES):
                 query.run(batch_id, shares)
                 committed = batch_id + 1  # the engine's own commit log
-            query.protocol.roll(finish=True)
+            query.protocol.take_over()
         except crash_type:
             pass
         visible = query.visible()
         assert len(set(visible)) == len(visible), f"doubled after a crash at {what}"
-        restarted = Query(root)
+        restarted = Query(root, engine=query.engine)
         run_all(restarted, committed)
         assert restarted.visible() == EVERYTHING, f"after a crash at step {at}: {what}"
-        restarted.run(len(BATCHES), [[]])  # a clean-up leaves alone what may belong to the batch to come
-        restarted.protocol.clean_up()
         assert restarted.hidden() == [], f"something lingers after a crash at step {at}: {what}"
 
 
@@ -72,52 +97,112 @@ def test_two_crashes_in_a_row(tmp_path, new_query, fuse_type, crash_type):
     for first in range(0, len(dry.steps), 3):
         for second in range(4):
             root = tmp_path / f"c{first}-{second}"
-            committed = 0
+            committed, engine = 0, {}
             for at in (first, second, None):
-                query = Query(root, fuse_type(at))
+                query = Query(root, fuse_type(at), engine)
                 try:
                     for batch_id, shares in enumerate(BATCHES[committed:], committed):
                         query.run(batch_id, shares)
                         committed = batch_id + 1
-                    query.protocol.roll(finish=True)
+                    query.protocol.take_over()
                 except crash_type:
-                    continue
+                    engine = query.engine
             assert query.visible() == EVERYTHING, (first, second)
+
+
+# --- who may plan without a claim -------------------------------------------------------------------------------------
+
+
+def test_a_run_claims_once(new_query):
+    query = new_query()
+    for batch_id in range(3):
+        query.run(batch_id, [[batch_id]])
+    assert kinds(query) == ["claim", "batch", "batch", "batch"]
+
+
+def test_a_restart_claims(new_query, tmp_path):
+    Query = type(new_query())
+    first = Query(tmp_path / "r")
+    first.run(0, [[0]])
+    second = Query(tmp_path / "r", engine=first.engine)
+    second.run(1, [[1]])
+    assert kinds(second) == ["claim", "batch", "claim", "batch"]
+    generations = [link.generation for link in second.chain.links()]
+    assert generations == [0, 0, 2, 2]
+
+
+def test_a_start_after_an_orderly_end_keeps_the_generation(new_query, tmp_path):
+    Query = type(new_query())
+    first = Query(tmp_path / "r")
+    first.run(0, [[0]])
+    first.protocol.close(first.chain.head().link)
+    second = Query(tmp_path / "r", engine=first.engine)
+    second.run(1, [[1]])
+    assert [link.generation for link in second.chain.links()] == [0, 0, 0, 0, 0]
+
+
+# --- replays ----------------------------------------------------------------------------------------------------------
 
 
 def test_replayed_batch_writes_nothing_but_reads_its_input(new_query):
     query = new_query()
     query.run(0, [[1], [2]])
+    before = len(query.chain.links())
     results = query.tasks(0, [[1], [2]])
-    assert all(result.skipped and not result.outputs for result in results)
+    assert all(result.planned.is_decided and not result.outputs for result in results)
     query.protocol.commit(0, results)
-    assert query.log.head().number == 0
+    assert query.chain.head().link.batch == 0
+    assert kinds(query)[before:] == ["claim"], "a replay is a restart, and appends nothing else"
     assert query.visible() == [1]
 
 
 def test_a_skipped_task_consumes_its_input(new_query):
     from penstock.sink import WriterContext
-    from penstock.sink.two_phase import run_task
+    from penstock.sink.tasks import run_task
 
     query = new_query()
     query.run(0, [[1]])
     consumed = []
-    run_task(query.sink, query.plan(), WriterContext("q", None, batch_id=0), (consumed.append(i) for i in range(3)))
+    run_task(query.sink, query.plan(0), WriterContext("q", None, batch_id=0), (consumed.append(i) for i in range(3)))
     assert len(consumed) == 3
 
 
-def test_decided_is_decided(new_query, fuse_type, crash_type, tmp_path):
+def test_another_batch_of_the_same_number_is_refused(new_query):
+    query = new_query()
+    query.run(0, [[1]])
+    query.engine[0] = b"v1 something else"
+    with pytest.raises(FatalError, match=r"decided with other offsets.*restore-offsets"):
+        query.plan(0)
+
+
+def test_offsets_that_were_put_back_are_refused(new_query):
+    query = new_query()
+    query.run(0, [[1]])
+    query.run(1, [[2]])
+    with pytest.raises(FatalError, match=r"batch 1 is decided.*were deleted or put back"):
+        query.plan(0)
+
+
+def test_a_decision_log_that_was_put_back_is_refused(new_query):
+    query = new_query()
+    query.run(0, [[1]])
+    with pytest.raises(FatalError, match=r"the last batch decided in .* is 0.*part of the decision log was deleted"):
+        query.plan(2)
+
+
+# --- decided is decided, aborted is aborted ---------------------------------------------------------------------------
+
+
+def test_decided_is_decided(new_query, crash_type, tmp_path):
     """An abort after the decision, with the very same messages, touches nothing."""
     Query = type(new_query())
-    query = Query(tmp_path / "d", fuse_type(2))  # blows after the decision, before publishing
+    query = Query(tmp_path / "d")
     results = query.tasks(0, [[1], [2]])
-    with pytest.raises(crash_type):
-        query.protocol.commit(0, results)
-    query.fuse.at = None
+    ended_at(query, crash_type, "after create", query.protocol.commit, 0, results)
     query.protocol.abort(0, results)
-    restarted = Query(tmp_path / "d")
+    restarted = Query(tmp_path / "d", engine=query.engine)
     restarted.run(0, [[1], [2]])
-    restarted.protocol.roll(finish=True)
+    restarted.protocol.take_over()
     assert restarted.visible() == [1, 2]
 
 
@@ -126,25 +211,27 @@ def test_abort_throws_away_what_was_not_decided(new_query):
     results = query.tasks(0, [[1], [2]])
     assert len(query.hidden()) == 2
     query.protocol.abort(0, [*results, None])
-    assert query.hidden() == []
+    assert query.hidden() == [] and kinds(query) == ["claim", "claim"]
+    query.run(0, [[1], [2]])
+    assert query.visible() == [1]
+
+
+def test_a_decision_that_comes_after_the_abort_is_refused(new_query):
+    query = new_query()
+    results = query.tasks(0, [[1], [2]])
+    query.protocol.abort(0, results)
+    with pytest.raises(DisplacedError):
+        query.protocol.commit(0, results)
     query.run(0, [[1], [2]])
     assert query.visible() == [1]
 
 
 @pytest.fixture
-def lingering(monkeypatch, new_query):
-    """What the log's head was each time that lingering work was thrown away."""
-    query, heads = new_query(), []
-    committer = type(query.sink.create_committer(None))
-    monkeypatch.setattr(committer, "abort_lingering", lambda _: heads.append(query.log.head()) or 0)
-    return query, heads
-
-
-@pytest.fixture
 def clock(monkeypatch):
     """Time that passes only by sleeping."""
+    from penstock import system
 
-    class Clock:
+    class Clock(system.System):
         slept = 0.0
 
         def monotonic(self):
@@ -153,75 +240,46 @@ def clock(monkeypatch):
         def sleep(self, seconds):
             self.slept += seconds
 
-        def __getattr__(self, name):
-            return getattr(time, name)
-
     clock = Clock()
-    monkeypatch.setattr("penstock.sink.two_phase.time", clock)
-    return clock
+    system.use(clock)
+    yield clock
+    system.use(None)
 
 
-def test_lingering_work_is_thrown_away_before_and_after_each_batch(lingering):
-    query, heads = lingering
-    query.run(0, [[1], [2]])
-    assert [head.last_batch for head in heads] == [-1, 0]
-    results = query.tasks(1, [[3], [4]])
-    query.protocol.abort(1, [*results, None])
-    assert [head.last_batch for head in heads] == [-1, 0, 0, 0], "tasks that did not report may have left some, too"
-    query.run(1, [[3], [4]])
-    query.protocol.abort(0, results)
-    assert len(heads) == 6, "a batch that is decided has nothing to throw away"
-    assert all(head.done for head in heads)
-
-
-@pytest.mark.parametrize(("ends", "holds_back", "looks_again"), [(True, False, 1), (False, True, 1), (False, False, 0)])
-def test_tasks_that_go_on_after_the_batch_failed_leave_nothing(
-    lingering, monkeypatch, clock, ends, holds_back, looks_again
-):
+@pytest.mark.parametrize("holds_back", [True, False])
+def test_tasks_that_go_on_after_the_batch_failed_leave_nothing(new_query, monkeypatch, clock, holds_back):
     """Engines report a failure while other tasks still run: what those leave is found a moment later."""
-    query, heads = lingering
+    query, cleared = new_query(), []
     monkeypatch.setattr(type(query.sink), "holds_back_readers", holds_back)
+    committer = type(query.sink.create_committer(None))
+    monkeypatch.setattr(committer, "clear", lambda self, kept: cleared.append(kept.base) or 0)
     results = query.tasks(0, [[1], [2]])
-    looked_before = len(heads)
-    query.protocol.abort(0, [*results, None], ends=ends)
-    assert (len(heads) > looked_before + 1) == bool(looks_again)
-    assert clock.slept > 2 if looks_again else clock.slept == 0, "Spark kills workers 2 s after they were told to stop"
-    looked_before, clock.slept = len(heads), 0.0
-    query.protocol.abort(0, results, ends=ends)
-    assert len(heads) == looked_before + 1 and clock.slept == 0, "every task had reported"
-
-
-def test_lingering_work_is_let_alone_while_a_decision_is_pending(lingering, fuse_type, crash_type):
-    """It may be what was decided."""
-    query, heads = lingering
+    cleared.clear()
+    query.protocol.abort(0, [*results, None])
+    assert (len(cleared) > 1) == holds_back
+    assert clock.slept > 2 if holds_back else clock.slept == 0, "Spark kills workers 2 s after they were told to stop"
     results = query.tasks(0, [[1], [2]])
-    query.fuse.at = len(query.fuse.steps) + 2  # after the decision, before publishing
-    with pytest.raises(crash_type):
-        query.protocol.commit(0, results)
+    cleared.clear()
+    clock.slept = 0.0
     query.protocol.abort(0, results)
-    assert len(heads) == 1 and not query.log.head().done
-    query.fuse.at = None
-    query.plan()
-    assert len(heads) == 2 and heads[1].last_batch == 0 and heads[1].done
+    assert len(cleared) == holds_back and clock.slept == 0, "every task had reported"
 
 
-def test_what_fails_behind_a_batch_does_not_fail_the_batch(lingering, monkeypatch):
-    query, _ = lingering
+def test_what_fails_behind_a_batch_does_not_fail_the_batch(new_query, monkeypatch):
+    query = new_query()
     results = query.tasks(0, [[1], [2]])
 
-    def fail(_):
+    def fail(self, kept):
         raise RetriableError("the broker is away")
 
-    monkeypatch.setattr(type(query.sink.create_committer(None)), "abort_lingering", fail)
+    monkeypatch.setattr(type(query.sink.create_committer(None)), "clear", fail)
     query.protocol.commit(0, results)
-    assert query.visible() == [1] and query.log.head().done
-    with pytest.raises(RetriableError):
-        query.plan()
+    assert query.visible() == [1] and query.chain.head().pending is None
 
 
 def test_zombie_attempt_never_becomes_visible(new_query):
     query = new_query()
-    plan = query.plan()
+    plan = query.plan(0)
     zombie = query.attempt(plan, 0, 0, [1])
     winner = query.attempt(plan, 0, 0, [1])
     query.protocol.commit(0, [winner])
@@ -229,104 +287,150 @@ def test_zombie_attempt_never_becomes_visible(new_query):
     query.attempt(plan, 0, 0, [1])  # goes on after it has lost, with the old plan
     query.run(1, [[2]])
     assert query.visible() == [1, 2]
-    query.protocol.clean_up()
+    query.protocol.take_over()
     assert zombie.outputs and query.hidden() == []
+
+
+# --- several processes ------------------------------------------------------------------------------------------------
 
 
 def test_two_drivers_cannot_both_decide(new_query, tmp_path):
     Query = type(new_query())
-    first, second = Query(tmp_path / "t"), Query(tmp_path / "t")
-    of_first, of_second = first.tasks(0, [[1], [2]]), second.tasks(0, [[1], [2]])
-    second.protocol.commit(0, of_second)
-    with pytest.raises(FatalError, match="another driver"):
+    first = Query(tmp_path / "t")
+    of_first = first.tasks(0, [[1], [2]])
+    second = Query(tmp_path / "t", engine=first.engine)
+    of_second = second.tasks(0, [[1], [2]])
+    with pytest.raises(DisplacedError, match="another run"):
         first.protocol.commit(0, of_first)
     first.protocol.abort(0, of_first)
+    second.protocol.commit(0, of_second)
     second.run(1, [[3], [4]])
-    second.protocol.roll(finish=True)
+    with pytest.raises(DisplacedError):
+        first.plan(1)
+    second.protocol.take_over()
     assert second.visible() == [1, 2, 3, 4]
 
 
-def test_driver_that_slept_for_long_is_refused(new_query, tmp_path, monkeypatch):
-    """Its number had been deleted meanwhile, so the conditional put succeeds; the log notices."""
-    from penstock.sink.decision_log import DecisionLog
-
+def test_a_driver_that_slept_for_long_is_refused(new_query, tmp_path, monkeypatch):
+    """Its number had been deleted meanwhile, so that creating it succeeds; the log notices."""
     Query = type(new_query())
-    sleeper, other = Query(tmp_path / "s"), Query(tmp_path / "s")
+    sleeper = Query(tmp_path / "s")
     sleeper.run(0, [[0]])
     slept = sleeper.tasks(1, [[1]])
-    old_head = sleeper.log.head()
+    other = Query(tmp_path / "s", engine=sleeper.engine)
     for batch_id in range(1, 90):
         other.run(batch_id, [[batch_id]])
-    assert len(other.log.entries()) < 60
-    monkeypatch.setattr(DecisionLog, "head", lambda self: old_head)
-    with pytest.raises(FatalError, match="another driver"):
-        sleeper.protocol.commit(1, slept)
-    monkeypatch.undo()
+    assert len(other.chain.links()) < 60
+    planned = slept[0].planned
+    known = Chain(sleeper.storage, sleeper.chain.directory)
+    known._last = type(other.chain.head().link)(number=planned.head, kind=LinkKind.BATCH, base=planned.base, batch=0)
+    monkeypatch.setattr("penstock.sink.two_phase.Publishing.carry_out", lambda *_, **__: pytest.fail("it published"))
+    protocol = sleeper.protocol
+    protocol._chain = known
+    with pytest.raises(DisplacedError):
+        protocol.commit(1, slept)
     assert sleeper.visible() == list(range(90))
-    assert sleeper.log.head().last_batch == 89
+    assert Chain(sleeper.storage, sleeper.chain.directory).head().link.batch == 89
 
 
-def test_roll_gives_way_to_a_batch(new_query):
-    """State rolled by two at once: the decision that comes second is made without it."""
+def test_a_batch_leaves_out_merges_that_a_roll_has_made(new_query):
     query = new_query()
     query.run(0, [[0], [1, 2, 3, 4, 5]])
-    results = query.tasks(1, [[6], [7]])  # its tasks have rolled the five carried rows
+    results = query.tasks(1, [[6], [7]])  # its tasks have merged the five carried rows
     assert any(output.consumed for result in results for output in result.outputs)
     assert query.protocol.roll(finish=True) is not None  # an idle roll was quicker
     query.protocol.commit(1, results)
-    query.protocol.roll(finish=True)
+    query.protocol.take_over()
     assert query.visible() == list(range(8))
 
 
-def test_lost_before_anything_was_published_is_written_again(new_query, fuse_type, crash_type, tmp_path):
+def test_a_roll_beside_a_running_batch_leaves_its_inputs_where_they_are(new_query):
+    query = new_query()
+    query.run(0, [[0], [1, 2, 3, 4, 5]])
+    plan = query.plan(1)
+    assert query.protocol.roll(finish=True) is not None
+    results = [query.attempt(plan, 1, writer, [6 + writer]) for writer in range(2)]
+    query.protocol.commit(1, results)
+    query.protocol.take_over()
+    assert query.visible() == list(range(8))
+
+
+def test_a_roll_gives_way_to_a_batch_that_is_not_published(new_query, crash_type):
+    query = new_query()
+    query.run(0, [[0], [1]])
+    results = query.tasks(1, [[2], [3]])
+    ended_at(query, crash_type, "after create", query.protocol.commit, 1, results)
+    with pytest.raises(GaveWayError, match="batch 1 is decided and not published"):
+        query.protocol.roll(finish=True)
+
+
+# --- what is lost -----------------------------------------------------------------------------------------------------
+
+
+def test_lost_before_anything_was_published_is_written_again(new_query, crash_type, tmp_path):
     Query = type(new_query())
-    query = Query(tmp_path / "l", fuse_type(1))
-    with pytest.raises(crash_type):  # right after the decision
-        query.run(0, [[1], [2]])
-    for name in query.hidden():
-        os.unlink(tmp_path / "l" / "out" / ".hidden" / name)
-    restarted = Query(tmp_path / "l")
+    query = Query(tmp_path / "l")
+    results = query.tasks(0, [[1], [2]])
+    ended_at(query, crash_type, "after create", query.protocol.commit, 0, results)
+    lose(query)
+    restarted = Query(tmp_path / "l", engine=query.engine)
     restarted.run(0, [[1], [2]])  # the engine's replay
-    restarted.protocol.roll(finish=True)
+    restarted.protocol.take_over()
     assert restarted.visible() == [1, 2]
-    assert [entry.kind for entry in restarted.log.entries()][:2] == ["batch", "withdrawal"]
+    assert kinds(restarted)[:5] == ["claim", "batch", "claim", "lost", "batch"]
 
 
 def test_loss_noticed_while_committing_asks_for_a_restart(new_query):
     query = new_query()
-    results = query.tasks(0, [[1]])
-    for name in query.hidden():
-        os.unlink(Path(query.sink.root) / ".hidden" / name)
+    results = query.tasks(0, [[1], [], [2]])
+    os.unlink(Path(query.sink.root) / ".hidden" / query.hidden()[0])
     with pytest.raises(RetriableError, match="restart the query"):
         query.protocol.commit(0, results)
-    query.run(0, [[1]])
-    assert query.visible() == [1]
+    assert query.visible() == [], "nothing is published where a part is lost"
+    query.run(0, [[1], [], [2]])
+    assert query.visible() == [1, 2]
 
 
-def lose_second_writer(query, crash_type):
-    """Publishes writer 0 of three, loses writer 2, in one decision."""
-    with pytest.raises(crash_type):
-        query.run(0, [[1], [], [2]])
-    (left,) = query.hidden()
-    os.unlink(Path(query.sink.root) / ".hidden" / left)
-
-
-def test_partly_lost_stops_with_an_error(new_query, fuse_type, crash_type, tmp_path):
+@pytest.fixture
+def partly_lost(new_query, crash_type, tmp_path):
+    """Writer 0 of three is published, writer 2 is lost, in one decision; and a driver that comes after that."""
     Query = type(new_query())
-    lose_second_writer(Query(tmp_path / "p", fuse_type(3)), crash_type)
-    with pytest.raises(DataLostError, match="Restore it, or start with a new checkpoint"):
-        Query(tmp_path / "p").plan()
+    query = Query(tmp_path / "p")
+    results = query.tasks(0, [[1], [], [2]])
+    ended_at(query, crash_type, "after publish", query.protocol.commit, 0, results)
+    lose(query)
+    return Query(tmp_path / "p", engine=query.engine)
 
 
-def test_partly_lost_is_redone_where_the_plan_is_deterministic(new_query, fuse_type, crash_type, tmp_path):
+def test_partly_lost_stops_with_an_error(partly_lost):
+    with pytest.raises(DataLostError, match="penstock resolve CHECKPOINT --drop-lost"):
+        partly_lost.plan(0)
+
+
+def test_a_person_drops_what_is_lost(partly_lost):
+    partly_lost.protocol.resolve(write_all_again=False)
+    partly_lost.run(0, [[1], [], [2]])
+    partly_lost.run(1, [[3]])
+    assert partly_lost.visible() == [1, 3]
+
+
+def test_a_person_has_it_written_again(partly_lost):
+    partly_lost.protocol.resolve(write_all_again=True)
+    partly_lost.run(0, [[1], [], [2]])
+    partly_lost.run(1, [[3]])
+    assert partly_lost.visible() == [1, 1, 2, 3]
+
+
+def test_a_carried_state_that_is_gone_stops_the_query(new_query, tmp_path):
     Query = type(new_query())
-    lose_second_writer(Query(tmp_path / "p", fuse_type(3), deterministic=True), crash_type)
-    restarted = Query(tmp_path / "p", deterministic=True)
-    results = restarted.tasks(0, [[1], [], [2]])
-    assert [result.skipped for result in results] == [True, True, False]
-    restarted.protocol.commit(0, results)
-    restarted.run(1, [[3]])
-    assert restarted.visible() == [1, 2, 3]
+    query = Query(tmp_path / "g")
+    query.run(0, [[0], [1]])
+    lose(query)
+    with pytest.raises(DataLostError, match="is gone"):
+        Query(tmp_path / "g", engine=query.engine).plan(1)
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
 
 
 def test_rescaling_carries_state_of_writers_that_are_gone(new_query):
@@ -334,13 +438,24 @@ def test_rescaling_carries_state_of_writers_that_are_gone(new_query):
     query.run(0, [[0], [1], [2], [3], [4], [5]])
     query.run(1, [[6]])
     query.run(2, [[7], [8]])
-    query.protocol.roll(finish=True)
+    query.protocol.take_over()
     assert query.visible() == list(range(9))
 
 
 def test_sequence_never_goes_back(new_query):
     query = new_query()
     query.run(0, [[1], [2]])
-    first = query.log.head().sequence
+    first = query.chain.head().link.sequence
     query.run(1, [[3], [4]])
-    assert 0 < first < query.log.head().sequence
+    assert 0 < first < query.chain.head().link.sequence
+
+
+def test_a_done_mark_that_was_lost_costs_a_look(new_query, tmp_path):
+    Query = type(new_query())
+    query = Query(tmp_path / "m")
+    query.run(0, [[1]])
+    for mark in Path(query.chain.directory).glob("*.done"):
+        mark.unlink()
+    restarted = Query(tmp_path / "m", engine=query.engine)
+    restarted.run(1, [[2]])
+    assert restarted.visible() == [1, 2]

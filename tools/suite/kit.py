@@ -4,7 +4,7 @@ The kit itself knows no tiers: it is for authors, whose suites are their own. A 
 
     class TestSinkOnSpark(SparkSinkSuite):
         test_a_process_is_killed = by_default(
-            SparkSinkSuite.test_a_process_is_killed, "before commit", otherwise="every other step of a batch"
+            SparkSinkSuite.test_a_process_is_killed, "before publish", otherwise="every other step of a batch"
         )
 """
 
@@ -56,7 +56,7 @@ class TieredSparkSinkSuite(SparkSinkSuite):
     test_a_process_is_killed = by_default(
         SparkSinkSuite.test_a_process_is_killed,
         "after prepare_commit",  # a task
-        "half way through commit",  # the driver
+        "half way through publish",  # the driver
         otherwise="a kill at every other step; two kills and the crashes of the suite without Spark stay",
     )
     test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)

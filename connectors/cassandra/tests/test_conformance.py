@@ -36,9 +36,8 @@ class TestUpsertOnSpark(TieredSparkSinkSuite):
     connector, delivery, new_target = CassandraConnector, "exactly-once", CassandraSinkSuite.new_target
     test_a_process_is_killed = by_default(
         SparkSinkSuite.test_a_process_is_killed,
-        "after prepare_commit",  # a task
-        "before commit",  # the driver
-        otherwise="a kill at every other step; two kills and TestUpsert's crash at every step stay",
+        "after prepare_commit",  # a task; on the driver nothing is published
+        otherwise="a kill at every other step; one kill and TestUpsert's crash at every step stay",
     )
 
 
@@ -60,7 +59,7 @@ class TestWriteAheadOnSpark(SparkSinkSuite):
     connector, delivery, new_target = streams_only(), "write-ahead", CassandraSinkSuite.new_target
     test_a_process_is_killed = by_default(
         SparkSinkSuite.test_a_process_is_killed,
-        "half way through commit",
+        "half way through publish",
         otherwise="a kill at every other step; one kill and TestWriteAhead's crash at every step stay",
     )
     test_batches_without_rows = by_default(SparkSinkSuite.test_batches_without_rows, otherwise=WITHOUT_SPARK)

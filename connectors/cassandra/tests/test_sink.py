@@ -228,3 +228,20 @@ def test_rows_are_grouped_by_who_holds_them():
 def test_an_upserter_screens_nothing_by_default():
     batch = pa.record_batch([[1]], ["a"])
     assert Upserter.screen(object(), batch) is batch
+
+
+@pytest.mark.parametrize(
+    ("options", "target"),
+    [
+        ({"keyspace": "k", "table": "T"}, "k.T"),
+        ({"statement": "insert into K.t (a) values (?)"}, "k.t"),
+        ({"statement": 'UPDATE "K""s" . "T" SET v = ? WHERE from = ?'}, 'K"s.T'),
+        ({"statement": "DELETE v FROM k.t WHERE a = ?"}, "k.t"),
+        ({"statement": "begin batch"}, ""),
+    ],
+)
+@pytest.mark.parametrize("delivery", ["exactly-once", "write-ahead"])
+def test_a_sink_names_its_table(options, target, delivery):
+    connector = CassandraConnector()
+    given = connector.sink_options.parse({**options, "host": "h", "delivery": delivery}, owner="sink")
+    assert connector.create_sink(given, pa.schema([])).target == target

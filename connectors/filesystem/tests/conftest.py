@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.metrics import Metrics
-from penstock.sink import SinkContext, WriterContext
+from penstock.sink import Found, Kept, SinkContext, WriterContext
 from penstock.source import ReaderContext, SourceReader
 from penstock.testing._disks import without_waiting_for_disks
 from penstock_filesystem.sink import SINK_OPTIONS, FileSink
@@ -58,7 +58,7 @@ class SinkQuery:
         return sink
 
     def context(self, task=0, **changes):
-        fields = {"batch_id": self.batch, "writer_index": task, "attempt_id": uuid.uuid4().hex}
+        fields = {"base": self.batch, "batch_id": self.batch, "writer_index": task, "attempt_id": uuid.uuid4().hex}
         fields |= {"sequence": self.sequence, "metrics": self.metrics, **changes}
         return WriterContext(self.query_id, self.schema, **fields)
 
@@ -101,14 +101,27 @@ class SinkQuery:
     def committer(self):
         return self.sink.create_committer(SinkContext(self.query_id, self.schema, self.metrics))
 
-    def commit(self, stored):
-        return self.committer().commit([self.sink.committable_serializer.unpack(one) for one in stored])
+    def commit(self, stored, committer=None):
+        """Looks, then publishes: what became of each, ``published`` by this call, ``already`` before it, or ``lost``.
+
+        Publishes what is open even if something is lost, which the protocol would not do.
+        """
+        committer = committer or self.committer()
+        parts = [self.sink.committable_serializer.unpack(one) for one in stored]
+        found = committer.look(parts)
+        open_ = [part for part, state in zip(parts, found, strict=True) if state is Found.OPEN]
+        published = dict(zip([part.final for part in open_], committer.publish(open_), strict=True))
+        words = {Found.COMMITTED: "already", Found.LOST: "lost"}
+        return [
+            "published" if published.get(part.final) is Found.COMMITTED else words[published.get(part.final, state)]
+            for part, state in zip(parts, found, strict=True)
+        ]
 
     def live(self):
         return [self.sink.state_serializer.unpack(stored) for stored in self.states]
 
     def clean_up(self):
-        return self.committer().clean_up(self.live(), before_batch=self.batch)
+        return self.committer().clear(Kept(base=self.batch, generation=0, states=self.live()))
 
     def run(self, *rows_by_task):
         """A whole batch without accident; the outcomes of its commit."""

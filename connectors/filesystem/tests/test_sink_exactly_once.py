@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import DataLostError
-from penstock.sink import CommitOutcome
+from penstock.sink import Found, Kept
 
-COMMITTED, ALREADY, LOST = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST
+COMMITTED, ALREADY, LOST = "published", "already", "lost"
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 
 MINUTE = 60_000_000_000
@@ -115,14 +115,29 @@ def test_commit_may_be_repeated_and_interrupted_anywhere(tmp_path, sink_query, n
     assert len(visible(tmp_path)) == 6
 
 
-def test_left_over_hidden_file_of_a_published_part_is_removed(tmp_path, sink_query, numbers, visible):
+def test_a_part_that_a_reader_has_taken_away_is_not_lost(tmp_path, sink_query, numbers, visible):
     query = sink_query(tmp_path, SCHEMA, rollOnCheckpoint=True, bucketAssigner="basePath")
     stored = query.decide([query.write([numbers(range(5))])])
-    part = query.sink.committable_serializer.unpack(stored[0])
-    os.link(tmp_path / part.hidden, tmp_path / part.final)
+    assert query.commit(stored) == [COMMITTED]
+    for path in visible(tmp_path):
+        os.unlink(path)
     assert query.commit(stored) == [ALREADY]
-    assert not (tmp_path / part.hidden).exists()
+    query.clean_up()
+    assert not glob.glob(f"{tmp_path}/.penstock/*/*")
+
+
+def test_what_was_sealed_can_not_be_published(tmp_path, sink_query, numbers, visible):
+    query = sink_query(tmp_path, SCHEMA, rollOnCheckpoint=True, bucketAssigner="basePath")
+    stored = query.decide([query.write([numbers(range(5))]), query.write([numbers(range(5, 9))])])
+    parts = [query.sink.committable_serializer.unpack(one) for one in stored]
+    assert query.commit(stored[:1]) == [COMMITTED]
+    for _ in range(2):
+        query.committer().seal(parts)
+        assert query.committer().publish(parts[1:]) == [Found.LOST], "a call that comes late"
+        assert query.commit(stored) == [ALREADY, LOST]
     assert read_ids(visible(tmp_path)) == list(range(5))
+    query.clean_up()
+    assert not glob.glob(f"{tmp_path}/.penstock/*/*")
 
 
 def test_what_is_gone_is_lost_and_nothing_is_deleted_for_it(tmp_path, sink_query, numbers, visible):
@@ -133,6 +148,8 @@ def test_what_is_gone_is_lost_and_nothing_is_deleted_for_it(tmp_path, sink_query
     stored = query.decide(rolled=query.roll(finish=True))
     part = query.sink.committable_serializer.unpack(stored[0])
     (tmp_path / part.hidden).unlink()
+    assert query.commit(stored) == [ALREADY], "as far as can be told, a reader has taken it away"
+    (tmp_path / part.witness).unlink()
     assert query.commit(stored) == [LOST]
     query.restart(before)
     assert query.finish() == [COMMITTED]
@@ -169,8 +186,8 @@ def test_undecided_attempts_are_taken_back_and_never_touch_a_live_chunk(tmp_path
     losing_roll, losing_write = query.roll(finish=True), query.write([numbers(range(100, 104))])
     committer = query.committer()
     for _ in range(2):
-        committer.abort(losing_write.committables, losing_write.states)
-        committer.abort([part for _, one in losing_roll for part in one.committables], [])
+        committer.discard(losing_write.committables, losing_write.states)
+        committer.discard([part for _, one in losing_roll for part in one.committables], [])
     assert [chunk.path for chunk in query.live()] == [
         os.path.relpath(path, tmp_path) for path in glob.glob(f"{tmp_path}/.penstock/q1/*/*")
     ]
@@ -316,24 +333,24 @@ def test_rows_not_yet_encoded_are_bounded_over_all_buckets(tmp_path, sink_query,
     assert ds.dataset(str(tmp_path), format="parquet").count_rows() == 500
 
 
-def test_file_systems_that_only_pyarrow_knows(tmp_path, sink_query, numbers, visible):
+def test_hdfs(tmp_path, sink_query, numbers, visible):
     """The way that HDFS goes, run over pyarrow's view of the local disk."""
     from dataclasses import replace
 
-    from penstock.storage._storage import ArrowStorage
+    from penstock.storage import HdfsStorage
 
     query = sink_query(tmp_path, SCHEMA, format="csv", header=True, maxPartSize=500, partitionColumns="id")
-    query.sink._layout = replace(query.sink._layout, storage=ArrowStorage("file:///"))
+    query.sink._layout = replace(query.sink._layout, storage=HdfsStorage("file:///"))
     for number in range(4):
         query.run([numbers([1, 2], 40)], [numbers([1], 40 + number)])
     losing = query.write([numbers([9])])
-    query.committer().abort(losing.committables, losing.states)
+    query.committer().discard(losing.committables, losing.states)
     stored = query.decide(rolled=query.roll(finish=True))
     assert set(query.commit(stored)) == {COMMITTED}
     assert set(query.commit(stored)) == {ALREADY}
     query.write([numbers([9])])
     query.batch += 1
-    assert query.clean_up() == 1
+    query.clean_up()
     assert not glob.glob(f"{tmp_path}/.penstock/*/*")
     lines = [line for path in visible(tmp_path) for line in Path(path).read_text().split()[1:]]
     assert len(lines) == 12 and len(set(lines)) == 5
@@ -343,18 +360,11 @@ def test_two_processes_carry_out_one_decision(tmp_path, sink_query, numbers, vis
     """Between one's look and its rename the other is done: that is published, not lost."""
     query = sink_query(tmp_path, SCHEMA, rollOnCheckpoint=True, bucketAssigner="basePath")
     stored = query.decide([query.write([numbers(range(5))])])
+    parts = [query.sink.committable_serializer.unpack(one) for one in stored]
     slow = query.committer()
-    look, looks = slow._is_published, []
-
-    def look_then_wait(part):
-        there = look(part)
-        if not looks:
-            looks.append(query.commit(stored))
-        return there
-
-    slow._is_published = look_then_wait
-    assert slow.commit([query.sink.committable_serializer.unpack(stored[0])]) == [ALREADY]
-    assert looks == [[COMMITTED]]
+    assert slow.look(parts) == [Found.OPEN]
+    assert query.commit(stored) == [COMMITTED]
+    assert slow.publish(parts) == [Found.COMMITTED]
     assert read_ids(visible(tmp_path)) == list(range(5))
 
 
@@ -365,7 +375,7 @@ def test_clean_up_beside_a_running_query(tmp_path, sink_query, numbers, visible)
 
     def clean():
         while running:
-            cleaned.append(query.committer().clean_up([], before_batch=0))
+            cleaned.append(query.committer().clear(Kept(base=0, generation=0)))
 
     with ThreadPoolExecutor(2) as pool:
         cleaners = [pool.submit(clean) for _ in range(2)]

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ClientError
 
-from penstock.errors import BadConfigurationError
-from penstock.sink import CommitOutcome
+from penstock.errors import BadConfigurationError, DataLostError, RetriableError
+from penstock.sink import Kept
 
-COMMITTED, ALREADY, LOST = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST
+COMMITTED, ALREADY, LOST = "published", "already", "lost"
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 
 
@@ -84,7 +84,9 @@ def test_nothing_is_visible_before_the_commit_and_a_second_one_changes_nothing(
     assert keys() == [] and len(uploads()) == 1
     assert query.commit(stored) == [COMMITTED]
     assert query.commit(stored) == [ALREADY]
-    assert ids() == list(range(10)) and keys(hidden=True) == [] and uploads() == []
+    assert ids() == list(range(10)) and uploads() == []
+    query.clean_up()
+    assert ids() == list(range(10)) and keys(hidden=True) == []
 
 
 def test_completed_by_a_driver_that_died_before_it_heard(query_on_s3, numbers, s3_path, ids):
@@ -102,8 +104,8 @@ def test_completed_by_a_driver_that_died_before_it_heard(query_on_s3, numbers, s
     assert ids() == list(range(10))
 
 
-def test_aborted_upload_is_lost(query_on_s3, numbers, s3_path, keys):
-    """As when a lifecycle rule of the bucket aborted it, or somebody else put another object there."""
+def test_an_upload_that_is_gone_without_a_trace(query_on_s3, numbers, s3_path, monkeypatch):
+    """A reader has taken away what it became; after a day a lifecycle rule may have aborted it as well."""
     _, bucket, client = s3_path
     query = query_on_s3(rollOnCheckpoint=True)
     stored = query.decide([query.write([numbers(range(10))]), query.write([numbers(range(10, 20))])])
@@ -111,7 +113,12 @@ def test_aborted_upload_is_lost(query_on_s3, numbers, s3_path, keys):
     # This server answers 500 for an unknown upload, which is worth a retry anywhere else.
     query.sink._layout.storage.client.meta.events.unregister("needs-retry.s3", unique_id="retry-config-s3")
     client.abort_multipart_upload(Bucket=bucket, Key=f"out/{part.final}", UploadId=part.upload_id)
-    assert query.commit(stored) == [LOST, COMMITTED]
+    assert query.commit(stored) == [ALREADY, COMMITTED]
+    monkeypatch.setattr("penstock_filesystem.sink._multipart_committer._TELLS_FOR_S", -1)
+    with pytest.raises(DataLostError, match="penstock resolve"):
+        query.commit(stored)
+    query.committer().seal([part])
+    assert query.commit(stored) == [LOST, ALREADY]
     client.put_object(Bucket=bucket, Key=f"out/{part.final}", Body=b"not it")
     assert query.commit(stored) == [LOST, ALREADY]
 
@@ -127,6 +134,7 @@ def test_orphans_are_aborted_and_those_of_others_are_not(query_on_s3, numbers, k
     assert len(uploads()) == 2
     assert mine.commit(mine.decide([running])) == [COMMITTED]
     assert other.commit(kept) == [COMMITTED]
+    assert mine.clean_up() == other.clean_up() == 1, "what tells of a published one"
     assert uploads() == [] and keys(hidden=True) == []
 
 
@@ -142,7 +150,7 @@ def test_clean_up_aborts_before_it_forgets_and_only_uploads_to_that_very_key(
     with monkeypatch.context() as crash:
         crash.setattr(committer, "_delete", lambda paths: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            committer.clean_up([], before_batch=1)
+            committer.clear(Kept(base=1, generation=0))
     assert uploads() == [f"out/{part.final}.copy"]
 
 
@@ -161,8 +169,8 @@ def test_undecided_attempts_are_taken_back(query_on_s3, numbers, keys, uploads):
     assert full.committables or full.states
     rolled = query.roll(finish=True)
     for _ in range(2):
-        query.committer().abort(full.committables, full.states)
-        query.committer().abort([part for _, one in rolled for part in one.committables], [])
+        query.committer().discard(full.committables, full.states)
+        query.committer().discard([part for _, one in rolled for part in one.committables], [])
     assert uploads() == []
     assert keys(hidden=True) == [f"out/{chunk.path}" for chunk in query.live()]
 
@@ -187,8 +195,8 @@ def test_zombie_whose_marker_was_cleaned_up_opens_no_upload(query_on_s3, numbers
     storage = writer._staging.layout.storage
     put = storage.put
 
-    def put_then_lose(path, data):
-        put(path, data)
+    def put_then_lose(path, data, **given):
+        put(path, data, **given)
         client.delete_object(Bucket=bucket, Key=path.partition("/")[2])
 
     monkeypatch.setattr(storage, "put", put_then_lose)
@@ -239,17 +247,14 @@ def test_part_size_limit(query_on_s3):
 
 
 def test_store_that_refuses_is_not_taken_for_lost(query_on_s3, numbers, monkeypatch):
-    from penstock.errors import RetriableError
-    from penstock_filesystem.sink import _multipart_committer
-
     query = query_on_s3(rollOnCheckpoint=True)
     stored = query.decide([query.write([numbers(range(5))])])
 
-    def refuse(*_):
+    def refuse(**_):
         answer = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
         raise ClientError(answer, "CompleteMultipartUpload")
 
-    monkeypatch.setattr(_multipart_committer, "complete_upload", refuse)
+    monkeypatch.setattr(query.sink._layout.storage.client, "complete_multipart_upload", refuse)
     with pytest.raises(RetriableError, match="SlowDown"):
         query.commit(stored)
     monkeypatch.undo()

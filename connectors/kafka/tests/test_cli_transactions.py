@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
 from penstock.errors import BadConfigurationError
-from penstock.finishing import open_stored_query, remember_sink
 from penstock.sink import WriterContext
-from penstock.sink.decision_log import DecisionLog
-from penstock.sink.two_phase import run_task
+from penstock.sink.tasks import run_task
 from penstock.storage import LocalStorage
 from penstock_kafka import KafkaConnector
 from penstock_kafka.sink._committer import KafkaCommitter
@@ -45,17 +44,19 @@ def checkpoint(kafka, tmp_path):
     texts = {"kafka.bootstrap.servers": kafka.address, "topic": topic, "delivery": "exactly-once"}
     options = connector.sink_options.parse(texts, owner="sink penstock.kafka")
     remember_sink(LocalStorage(), str(folder), "kafka", options, SCHEMA)
+    (folder / "offsets").mkdir()
+    (folder / "offsets" / "0").write_text("v1\n{}\n{}")
     query = open_stored_query(str(folder))
     protocol = query.protocol
-    plan = protocol.plan()
-    context = WriterContext(query.query_id, SCHEMA, attempt_id=uuid.uuid4().hex, plan_id=plan.plan_id)
+    plan = protocol.plan(query.spark_log)
+    context = WriterContext(plan.planned.query_id, SCHEMA, attempt_id=uuid.uuid4().hex)
     sink = query.sink.start(context)
     result = run_task(sink, plan, context, iter([pa.record_batch([["a", "b"]], schema=SCHEMA)]))
-    return folder, topic, protocol, result
+    return folder, topic, query, protocol, result
 
 
 def test_an_undecided_transaction_is_listed_and_aborted_but_never_committed(kafka, checkpoint):
-    folder, topic, _, _ = checkpoint
+    folder, topic, *_ = checkpoint
     listed = json.loads(call("list", "-c", str(folder), "--json"))
     assert len(listed) == 1 and listed[0]["decided"] is False and f"{topic}-0" in listed[0]["partitions"]
     name = listed[0]["transactional_id"]
@@ -72,16 +73,16 @@ def test_an_undecided_transaction_is_listed_and_aborted_but_never_committed(kafk
 
 
 def test_a_decided_transaction_is_committed_but_never_aborted(kafka, checkpoint, monkeypatch):
-    folder, topic, protocol, result = checkpoint
+    folder, topic, query, protocol, result = checkpoint
 
     def stop(*_):
         raise Stopped
 
     with monkeypatch.context() as patched:
-        patched.setattr(KafkaCommitter, "commit", stop)
+        patched.setattr(KafkaCommitter, "publish", stop)
         with pytest.raises(Stopped):
             protocol.commit(0, [result])
-    assert not DecisionLog(LocalStorage(), str(folder)).head().done
+    assert query.has_open_work()
     listed = json.loads(call("list", "-c", str(folder), "--json"))
     assert [one["decided"] for one in listed] == [True]
     name = listed[0]["transactional_id"]
@@ -89,8 +90,8 @@ def test_a_decided_transaction_is_committed_but_never_aborted(kafka, checkpoint,
         call("abort", name, "-c", str(folder), "--yes")
     assert "committed" in call("commit", name, "-c", str(folder), "--yes")
     assert [record.value for record in kafka.read(topic)] == [b"a", b"b"]
-    protocol.plan()  # the query's next start finds it committed
-    assert DecisionLog(LocalStorage(), str(folder)).head().done
+    query.protocol.plan(query.spark_log)  # the query's next start finds it committed
+    assert not query.has_open_work()
     assert len(kafka.read(topic)) == 2
 
 

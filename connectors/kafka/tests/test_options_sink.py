@@ -20,18 +20,18 @@ def test_defaults():
     made = sink()
     assert (made.topic, made.delivery, made.partitioner, made.client) == (None, "at-least-once", "murmur2", "auto")
     assert (made.transactional_id_prefix, made.transaction_timeout_ms, made.log_failures_only) == (None, None, False)
-    assert made.key_format.is_raw and made.value_format.is_raw and not made.plan_is_deterministic
+    assert made.key_format.is_raw and made.value_format.is_raw
 
 
 def test_every_option_arrives():
     made = sink(
         topic=" t ", delivery="Exactly-Once", partitioner="Round-Robin", client="native", transactionTimeout="5m",
-        transactionalIdPrefix="mine-", deterministicPlan="true", includeHeaders="true", value__format="avro",
+        transactionalIdPrefix="mine-", includeHeaders="true", value__format="avro",
         value__schema='"long"', key__format="json", kafka__acks="all", kafka__enable__idempotence="true",
     )  # fmt: skip
     assert (made.topic, made.delivery, made.partitioner, made.client) == ("t", "exactly-once", "round-robin", "native")
     assert (made.transactional_id_prefix, made.transaction_timeout_ms) == ("mine-", 300_000)
-    assert made.plan_is_deterministic and made.key_format.name == "json"
+    assert made.key_format.name == "json"
     assert dict(made.value_format.options) == {"schema": '"long"'}
     assert made.producer.librdkafka()["acks"] == "all" and "acks" not in made.admin.librdkafka()
     assert pickle.loads(pickle.dumps(made)) == made
@@ -56,7 +56,6 @@ def test_partitioners(text, partitioner):
         ({"logFailuresOnly": "true", "delivery": "exactly-once"}, "would break delivery=exactly-once"),
         ({"transactionTimeout": "5m"}, "'transactionTimeout' is for transactions, which delivery=at-least-once"),
         ({"transactionalIdPrefix": "p", "delivery": "none"}, "delivery=none does without"),
-        ({"deterministicPlan": "true"}, "'deterministicPlan' is for transactions"),
         ({"transactionTimeout": "5", "delivery": "exactly-once"}, "below the least value 1000"),
         ({"transactionalIdPrefix": " ", "delivery": "exactly-once"}, "needs 1 to 200 printable characters"),
         ({"transactionalIdPrefix": "a\n", "delivery": "exactly-once"}, "needs 1 to 200 printable characters"),

@@ -17,7 +17,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.serialization import Versioned
-from penstock.sink import CommitOutcome
+from penstock.sink import Found, Kept
 from penstock_kafka.client import open_producer
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
@@ -25,7 +25,8 @@ from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import QueryPrefix, TransactionRef
 from penstock_kafka.transactions.coordinators import Coordinators
 
-COMMITTED, ALREADY, LOST = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST
+OPEN, COMMITTED, LOST = Found.OPEN, Found.COMMITTED, Found.LOST
+GENERATION = 5
 
 
 class Query:
@@ -40,7 +41,7 @@ class Query:
         self.producers = []
 
     def prepare(self, slot, *, batch_id=3, values=(b"a", b"b"), timeout_ms=60_000):
-        transactional_id, attempt = self.prefix.transactional_id("0123abcd", slot), uuid.uuid4().hex
+        transactional_id, attempt = self.prefix.transactional_id(GENERATION, "0123abcd", slot), uuid.uuid4().hex
         settings = {"transactional.id": transactional_id, "transaction.timeout.ms": str(timeout_ms)}
         producer = open_producer({"bootstrap.servers": self.kafka.address, **settings})
         self.producers.append(producer)
@@ -50,8 +51,14 @@ class Query:
         producer.produce(pa.record_batch({"value": pa.array(values, pa.binary()), "topic": topics}))
         producer.send_offset(transactional_id, self.topic, 0, batch_id, attempt, 30_000)
         producer.flush()
-        ref = TransactionRef(transactional_id, identity.producer_id, identity.epoch)
-        return KafkaCommittable(ref, batch_id, attempt, len(values), time.time_ns() // 1_000_000, (self.topic,))
+        ref, now_ms = (
+            TransactionRef(transactional_id, identity.producer_id, identity.epoch),
+            time.time_ns() // 1_000_000,
+        )
+        return KafkaCommittable(ref, batch_id, attempt, len(values), now_ms, (self.topic,), now_ms)
+
+    def clear(self, generation=GENERATION + 1, named=()):
+        return self.committer.clear(Kept(base=0, generation=generation, committables=named))
 
     def values(self, isolation="read_committed"):
         return sorted(record.value for record in self.kafka.read(self.topic, isolation))
@@ -73,57 +80,67 @@ def query(kafka, request, monkeypatch):
     made.close()
 
 
-def test_a_batch_appears_as_a_whole_and_a_second_commit_changes_nothing(query):
+def test_a_batch_appears_as_a_whole_and_a_second_time_changes_nothing(query):
     batch = [query.prepare(slot) for slot in range(3)]
+    assert query.committer.look(batch) == [OPEN] * 3
     assert query.values() == []
-    assert query.committer.commit(batch) == [COMMITTED] * 3
-    assert query.values() == [b"a"] * 3 + [b"b"] * 3
-    assert query.committer.commit(batch) == [ALREADY] * 3
-    query.committer.abort(batch, [])
-    assert query.values() == [b"a"] * 3 + [b"b"] * 3
+    for _ in range(2):
+        assert query.committer.publish(batch) == [COMMITTED] * 3
+        assert query.committer.look(batch) == [COMMITTED] * 3
+        assert query.values() == [b"a"] * 3 + [b"b"] * 3
+
+
+@pytest.mark.parametrize("end", ["seal", "discard"])
+def test_what_is_published_stays_so_and_what_is_not_never_will_be(query, end):
+    published, other = query.prepare(0), query.prepare(1)
+    query.committer.publish([published])
+    for _ in range(2):
+        query.committer.seal([published, other]) if end == "seal" else query.committer.discard([published, other], [])
+        assert query.committer.look([published, other]) == [COMMITTED, LOST]
+    assert query.committer.publish([published, other]) == [COMMITTED, LOST], "a call that was on its way"
+    assert query.values() == [b"a", b"b"]
 
 
 def test_a_batch_of_more_transactions_than_travel_at_once(query, monkeypatch):
     monkeypatch.setattr("penstock_kafka.transactions.coordinators._TOGETHER", 4)
     batch = [query.prepare(slot, values=[b"x"]) for slot in range(11)]
-    assert query.committer.commit(batch) == [COMMITTED] * 11
+    assert query.committer.publish(batch) == [COMMITTED] * 11
     assert query.values() == [b"x"] * 11
 
 
-def test_a_commit_that_was_cut_short_is_finished(query):
-    batch = [query.prepare(slot) for slot in range(3)]
-    query.coordinators.end([batch[1].ref], commit=True)
-    assert query.committer.commit(batch) == [COMMITTED, ALREADY, COMMITTED]
-    assert len(query.values()) == 6
-
-
-def test_if_one_is_lost_before_any_was_committed_the_whole_batch_is_given_up(query):
-    batch = [query.prepare(slot) for slot in range(3)]
-    query.coordinators.fence(batch[1].ref.transactional_id)
-    assert query.committer.commit(batch) == [LOST] * 3
-    assert query.values() == []
-    assert query.coordinators.open_ids(query.prefix.owns) == []
-
-
-def test_if_one_is_lost_after_another_was_committed_only_that_one_is_reported(query):
+def test_every_state_that_a_driver_that_died_may_have_left(query):
     batch = [query.prepare(slot) for slot in range(3)]
     query.coordinators.end([batch[0].ref], commit=True)
     query.coordinators.end([batch[1].ref], commit=False)
-    assert query.committer.commit(batch) == [ALREADY, LOST, COMMITTED]
+    assert query.committer.look(batch) == [COMMITTED, LOST, OPEN]
+    assert query.committer.publish(batch) == [COMMITTED, LOST, COMMITTED]
     assert len(query.values()) == 4
+
+
+def test_one_that_is_near_its_end_is_lost_unless_another_is_committed(query, monkeypatch):
+    young, old = query.prepare(0), query.prepare(1, timeout_ms=3_000)
+    later = time.time_ns() // 1000 + 2_100_000
+    monkeypatch.setattr("penstock.system.System.now_us", lambda _: later)
+    assert query.committer.look([young, old]) == [OPEN, LOST]
+    assert query.committer.look([young, replace(old, opened_ms=later // 1000)]) == [OPEN, OPEN], (
+        "a broker's clock is wrong"
+    )
+    query.committer.publish([young])
+    assert query.committer.look([young, old]) == [COMMITTED, OPEN], "to give up is not possible any more"
+    assert query.committer.publish([old]) == [COMMITTED]
 
 
 @pytest.mark.parametrize("ended", ["committed", "aborted"])
 def test_the_proof_outlives_the_transactional_id(query, ended):
     """The slot has been used again, or taken by hand: its coordinator remembers nothing of the transaction."""
-    prepared = query.prepare(0)
-    query.coordinators.end([prepared.ref], commit=ended == "committed")
+    prepared, is_committed = query.prepare(0), ended == "committed"
+    query.coordinators.end([prepared.ref], commit=is_committed)
     for _ in range(2):
         query.coordinators.fence(prepared.ref.transactional_id)
-    assert query.committer.commit([prepared]) == [ALREADY if ended == "committed" else LOST]
+    assert query.committer.look([prepared]) == [COMMITTED if is_committed else LOST]
     later = query.prepare(0, batch_id=4)
-    assert query.committer.commit([prepared]) == [ALREADY if ended == "committed" else LOST]
-    assert query.committer.commit([later]) == [COMMITTED]
+    assert query.committer.publish([prepared]) == [COMMITTED if is_committed else LOST]
+    assert query.committer.publish([later]) == [COMMITTED]
 
 
 def test_a_committed_batch_is_not_lost_while_its_markers_are_being_written(query):
@@ -131,28 +148,34 @@ def test_a_committed_batch_is_not_lost_while_its_markers_are_being_written(query
     for batch_id in range(10):
         prepared = query.prepare(0, batch_id=batch_id)
         query.coordinators.end([prepared.ref], commit=True)
-        assert query.committer.commit([prepared]) == [ALREADY]
+        assert query.committer.look([prepared]) == [COMMITTED]
 
 
-def test_lingering_transactions_of_this_query_only_are_aborted(kafka, query):
+def test_open_transactions_of_this_query_and_earlier_generations_only_are_garbage(kafka, query):
     other = Query(kafka)
     try:
         own, foreign = [query.prepare(slot) for slot in range(3)], other.prepare(0)
-        assert query.committer.abort_lingering() == 3
-        assert query.committer.abort_lingering() == 0
-        assert other.committer.commit([foreign]) == [COMMITTED]
-        assert query.committer.commit(own) == [LOST] * 3
+        assert query.clear(generation=GENERATION) == 0, "another run's, which may have begun meanwhile"
+        assert query.clear(named=own[:1]) == 2
+        assert query.clear(named=own[:1]) == 0
+        assert other.committer.publish([foreign]) == [COMMITTED]
+        assert query.committer.look(own) == [OPEN, LOST, LOST]
     finally:
         other.close()
 
 
-def test_a_proof_that_may_have_been_forgotten_is_not_taken_for_a_loss(query, monkeypatch):
+def test_what_the_first_edition_left_open_is_garbage(query, monkeypatch):
+    monkeypatch.setattr(QueryPrefix, "transactional_id", lambda self, _, host, slot: f"{self.text}{host}.{slot}")
+    old = query.prepare(0)
+    assert query.clear(generation=0) == 1
+    assert query.committer.look([old]) == [LOST]
+
+
+def test_a_proof_that_may_have_been_forgotten_is_not_taken_for_a_loss(query):
     prepared = query.prepare(0)
     query.coordinators.end([prepared.ref], commit=False)
-    week = 7 * 86_400_000
-    old = KafkaCommittable(prepared.ref, 3, prepared.attempt_id, 2, prepared.prepared_ms - week, prepared.topics)
     with pytest.raises(FatalError, match="Look into the topic"):
-        query.committer.commit([old])
+        query.committer.look([replace(prepared, prepared_ms=prepared.prepared_ms - 7 * 86_400_000)])
 
 
 @pytest.fixture
@@ -168,7 +191,7 @@ def test_transactions_that_time_out_between_decision_and_commit_are_lost_and_sai
     deadline = time.monotonic() + 60
     while breaking.coordinators.open_ids(breaking.prefix.owns) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert breaking.committer.commit(batch) == [LOST, LOST]
+    assert breaking.committer.look(batch) == breaking.committer.publish(batch) == [LOST, LOST]
     assert breaking.values() == []
 
 
@@ -201,26 +224,27 @@ def test_a_broker_that_is_killed_in_the_middle_of_a_commit(breakable, breaking, 
 
     monkeypatch.setattr(breaking.coordinators, "_end_all", killed_on_the_way)
     if driver == "lives":
-        assert breaking.committer.commit(batch) == [COMMITTED] * 3
+        assert breaking.committer.publish(batch) == [COMMITTED] * 3
     else:
         with pytest.raises(SystemExit):
-            breaking.committer.commit(batch)
+            breaking.committer.publish(batch)
         breakable.start()
         breaking.coordinators.close()
-        assert breaking.committer.commit(batch) == [ALREADY] * first + [COMMITTED] * (3 - first)
+        assert breaking.committer.look(batch) == [COMMITTED] * first + [OPEN] * (3 - first)
+        assert breaking.committer.publish(batch[first:]) == [COMMITTED] * (3 - first)
     assert len(breaking.values()) == 6
 
 
-ONE_BATCH = pytest.mark.exhaustive("the abort of one batch, which does less; that of all that lingers is the witness")
+ONE_BATCH = pytest.mark.exhaustive("the sealing of one batch; the clearing of all that is left open is the witness")
 
 
-@pytest.mark.parametrize("by", [pytest.param("abort", marks=ONE_BATCH), "abort_lingering"])
+@pytest.mark.parametrize("by", [pytest.param("seal", marks=ONE_BATCH), "clear"])
 @pytest.mark.budget(10)
 def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_it(
     breakable, breaking, monkeypatch, by
 ):
     batch = [breaking.prepare(slot) for slot in range(3)]
-    ends = {"abort": "_end_all", "abort_lingering": "_init_producer_id"}[by]
+    ends = {"seal": "_end_all", "clear": "_init_producer_id"}[by]
     end, answered = getattr(breaking.coordinators, ends), []
 
     async def killed_on_the_way(*arguments):
@@ -231,9 +255,9 @@ def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_
         return await end(*arguments)
 
     monkeypatch.setattr(breaking.coordinators, ends, killed_on_the_way)
-    breaking.committer.abort(batch, []) if by == "abort" else breaking.committer.abort_lingering()
+    breaking.committer.seal(batch) if by == "seal" else breaking.clear()
     later = breaking.prepare(3, batch_id=4)
-    assert breaking.committer.commit([later]) == [COMMITTED]
+    assert breaking.committer.publish([later]) == [COMMITTED]
     assert breaking.values() == [b"a", b"b"]
 
 
@@ -241,15 +265,14 @@ def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_
 @pytest.mark.parametrize("query", ["native"], indirect=True)
 def test_epochs_run_out_and_the_producer_id_rolls_over(query):
     """An id's epoch is a 16-bit number: near its end the coordinator hands out another producer id."""
-    transactional_id = query.prefix.transactional_id("0123abcd", 0)
+    transactional_id = query.prefix.transactional_id(GENERATION, "0123abcd", 0)
     first = query.prepare(0, batch_id=0)
-    assert query.committer.commit([first]) == [COMMITTED]
+    assert query.committer.publish([first]) == [COMMITTED]
     use_up_epochs(query.coordinators, transactional_id, first.ref.epoch, until=32_760)
     batches = [first]
     for batch_id in range(1, 8):
         batches.append(query.prepare(0, batch_id=batch_id))
-        assert query.committer.commit(batches[-1:]) == [COMMITTED]
-        assert query.committer.commit(batches[-1:]) == [ALREADY]
+        assert query.committer.publish(batches[-1:]) == query.committer.look(batches[-1:]) == [COMMITTED]
     assert len({prepared.ref.producer_id for prepared in batches}) > 1, "the epochs never ran out"
     assert len(query.values()) == 16
 
@@ -281,9 +304,10 @@ def use_up_epochs(coordinators, transactional_id, epoch, until):
 
 def test_committables_are_stored_field_by_field():
     ref = TransactionRef("t.q.0123abcd.0", 7, 3)
-    prepared = KafkaCommittable(ref, 12, "ab" * 16, 1000, 1_700_000_000_000, ("out",))
+    prepared = KafkaCommittable(ref, 12, "ab" * 16, 1000, 1_700_000_000_000, ("out",), 1_699_999_999_000)
     stored = COMMITTABLE_SERIALIZER.pack(prepared)
-    assert COMMITTABLE_SERIALIZER.unpack(stored) == prepared and stored.version == 2
-    for version, expected in {1: replace(prepared, topics=()), 2: prepared}.items():
+    assert COMMITTABLE_SERIALIZER.unpack(stored) == prepared and stored.version == 3
+    second = replace(prepared, opened_ms=0)
+    for version, expected in {1: replace(second, topics=()), 2: second, 3: prepared}.items():
         golden = json.loads((Path(__file__).parent / "golden" / f"committable-v{version}.json").read_text())
         assert COMMITTABLE_SERIALIZER.unpack(Versioned.from_json(golden)) == expected

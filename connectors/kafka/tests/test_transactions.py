@@ -17,6 +17,7 @@ from kafka.net.inet import KafkaNetSocket
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock_kafka.client import DeliveryError, ProducerFencedError, open_producer
 from penstock_kafka.transactions import (
+    FIRST_EDITION,
     Ended,
     ProducerPool,
     Proof,
@@ -31,44 +32,47 @@ RECORDS = [{"value": b"1"}, {"value": b"2"}]
 
 def test_a_prefix_owns_its_own_ids_only():
     query = QueryPrefix("a", "q1")
-    assert query.owns(query.transactional_id("0123abcd", 7))
+    assert query.owns(query.transactional_id(3, "01234567", 7))
+    assert query.generation_of(query.transactional_id(12, "01234567", 7)) == 12
+    assert query.generation_of("a.q1.01234567.7") == FIRST_EDITION
     others = [QueryPrefix("a", "q10"), QueryPrefix("a.q1", "0123abcd"), QueryPrefix("b", "q1"), QueryPrefix("", "a.q1")]
-    assert not [other for other in others if query.owns(other.transactional_id("0123abcd", 7))]
-    assert not query.owns("a.q1.by-hand") and not query.owns("a.q1.0123abcd.7.more")
+    assert not [other for other in others if query.owns(other.transactional_id(3, "0123abcd", 7))]
+    assert not query.owns("a.q1.by-hand") and not query.owns("a.q1.3.0123abcd.7.more")
+    assert query.generation_of("a.q1.by-hand") is None
 
 
 HOLD = """
 import sys, time
 from pathlib import Path
 from penstock_kafka.transactions import QueryPrefix, SlotLender
-lender = SlotLender(QueryPrefix("p", "q"), Path(sys.argv[1]))
-print(lender.lend("plan-0").transactional_id, flush=True)
+lender = SlotLender(QueryPrefix("p", "q"), 3, Path(sys.argv[1]))
+print(lender.lend(7).transactional_id, flush=True)
 time.sleep(60)
 """
 
 
 def test_slots_are_lent_to_living_processes_and_used_again(tmp_path):
-    mine = SlotLender(QueryPrefix("p", "q"), tmp_path)
-    first = mine.lend("plan-0").transactional_id
+    mine = SlotLender(QueryPrefix("p", "q"), 3, tmp_path)
+    first = mine.lend(7).transactional_id
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         other = holder.stdout.readline().strip()
-        assert {first, other} == {mine._prefix.transactional_id(mine._host, n) for n in (0, 1)}
-        third = mine.lend("plan-0").transactional_id
+        assert {first, other} == {mine._prefix.transactional_id(3, mine._host, n) for n in (0, 1)}
+        third = mine.lend(7).transactional_id
         assert third.endswith(".2")
     finally:
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
-    assert SlotLender(QueryPrefix("p", "q"), tmp_path).lend("plan-0").transactional_id == other
-    assert SlotLender(QueryPrefix("p", "q2"), tmp_path).lend("plan-0").transactional_id.endswith(".0")
+    assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(7).transactional_id == other
+    assert SlotLender(QueryPrefix("p", "q2"), 3, tmp_path).lend(7).transactional_id.endswith(".0")
 
 
 TRANSACT = """
 import os, signal, sys
 from pathlib import Path
 from penstock_kafka.transactions import QueryPrefix, SlotLender
-slot = SlotLender(QueryPrefix("p", "q"), Path(sys.argv[1])).lend("plan-0")
-slot.use("plan-0")
+slot = SlotLender(QueryPrefix("p", "q"), 3, Path(sys.argv[1])).lend(7)
+slot.use(7)
 print(slot.transactional_id, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -79,13 +83,27 @@ def test_a_slot_whose_process_died_is_not_lent_again_in_the_same_batch(tmp_path)
     died = subprocess.run([sys.executable, "-c", TRANSACT, str(tmp_path)], capture_output=True, text=True)
     used = died.stdout.strip()
     assert used.endswith(".0")
-    assert SlotLender(QueryPrefix("p", "q"), tmp_path).lend("plan-0").transactional_id.endswith(".1")
-    assert SlotLender(QueryPrefix("p", "q"), tmp_path).lend("plan-1").transactional_id == used
+    assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(7).transactional_id.endswith(".1")
+    assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(6).transactional_id.endswith(".1"), "a sleeper's"
+    assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(8).transactional_id == used
+    assert (
+        SlotLender(QueryPrefix("p", "q"), 4, tmp_path).lend(7).transactional_id.endswith("4." + used.split(".", 3)[-1])
+    )
+
+
+def test_folders_of_queries_that_ended_long_ago_are_removed(tmp_path):
+    for query in ("old", "new"):
+        SlotLender(QueryPrefix("p", query), 3, tmp_path).lend(7)
+    folders = [entry for entry in tmp_path.iterdir() if entry.is_dir()]
+    for entry in (folders[0], *folders[0].iterdir()):
+        os.utime(entry, (0, 0))
+    SlotLender(QueryPrefix("p", "mine"), 3, tmp_path)
+    assert not folders[0].exists() and folders[1].exists()
 
 
 def test_machines_with_temporary_directories_of_their_own_share_no_id(tmp_path):
     prefix = QueryPrefix("p", "q")
-    one, two = (SlotLender(prefix, tmp_path / name).lend("plan-0").transactional_id for name in ("one", "two"))
+    one, two = (SlotLender(prefix, 3, tmp_path / name).lend(7).transactional_id for name in ("one", "two"))
     assert one != two and prefix.owns(one) and prefix.owns(two)
 
 
@@ -107,7 +125,7 @@ def open_transaction(kafka, prefix):
     opened = []
 
     def begin(topic, slot=0, proof=None, records=2, timeout_ms=60_000):
-        transactional_id = prefix.transactional_id("0123abcd", slot)
+        transactional_id = prefix.transactional_id(3, "0123abcd", slot)
         settings = {"transactional.id": transactional_id, "transaction.timeout.ms": str(timeout_ms)}
         producer = open_producer({"bootstrap.servers": kafka.address, **settings})
         opened.append(producer)
@@ -208,7 +226,7 @@ def pool(kafka, prefix, tmp_path):
     def open_one(transactional_id):
         return open_producer({"bootstrap.servers": kafka.address, "transactional.id": transactional_id})
 
-    made = ProducerPool(SlotLender(prefix, tmp_path), open_one)
+    made = ProducerPool(SlotLender(prefix, 3, tmp_path), open_one)
     yield made
     made.close()
 
@@ -219,7 +237,7 @@ def test_a_pool_never_uses_a_slot_twice_in_a_batch_and_few_in_all(kafka, coordin
     for batch in range(8):
         refs = []
         for _ in range(3):
-            ready = pool.take(f"plan-{batch}")
+            ready = pool.take(batch)
             ready.producer.begin_transaction()
             ready.producer.produce(batch_of(topic, 1))
             ready.producer.flush()
@@ -233,9 +251,9 @@ def test_a_pool_never_uses_a_slot_twice_in_a_batch_and_few_in_all(kafka, coordin
 
 
 def test_the_next_producer_is_ready_before_it_is_asked_for(pool):
-    first = pool.take("plan-0")
+    first = pool.take(7)
     prepared = pool._next.result()
-    second = pool.take("plan-1")
+    second = pool.take(8)
     assert second is prepared
     for ready in (first, second):
         pool.retire(ready)
@@ -249,10 +267,10 @@ def test_a_pool_goes_on_after_a_failure(kafka, prefix, tmp_path):
             raise BadConfigurationError("not yet")
         return open_producer({"bootstrap.servers": kafka.address, "transactional.id": transactional_id})
 
-    pool = ProducerPool(SlotLender(prefix, tmp_path), open_one)
+    pool = ProducerPool(SlotLender(prefix, 3, tmp_path), open_one)
     with pytest.raises(BadConfigurationError):
-        pool.take("plan-0")
-    ready = pool.take("plan-0")
+        pool.take(7)
+    ready = pool.take(7)
     assert ready.slot.transactional_id.endswith(".0")
     pool.retire(ready)
     pool.close()

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, CommitOutcome, SinkContext, WriterContext
+from penstock.sink import CheckpointLocation, Found, SinkContext, WriterContext
 from penstock.source import ReadLimits
 from penstock.storage import LocalStorage
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
@@ -174,35 +174,44 @@ def sink_options(pravega, **options):
 
 @pytest.fixture
 def committing(tmp_path):
-    """``committing(sink, schema)``: a function that writes the batches of some tasks and commits them."""
-    committers = []
+    """``committing(sink, schema)``: a :class:`Committing`."""
+    made = []
 
     def start(sink, schema):
-        checkpoint = CheckpointLocation(LocalStorage(), str(tmp_path))
-        context = SinkContext(uuid.uuid4().hex, schema, Metrics(), checkpoint)
-        sink.validate_schema(schema)
-        started = sink.start(context)
-        committer = started.create_committer(context)
-        committers.append(committer)
-
-        def write(*tasks):
-            committables = []
-            for batches in tasks:
-                of_task = WriterContext("query", schema, Metrics(), checkpoint, attempt_id=uuid.uuid4().hex)
-                writer = started.create_writer(of_task)
-                for one in batches:
-                    writer.write(one)
-                committables += writer.prepare_commit().committables
-                writer.close()
-            packed = [started.committable_serializer.pack(one) for one in committables]
-            outcomes = committer.commit([started.committable_serializer.unpack(one) for one in packed])
-            assert set(outcomes) == {CommitOutcome.COMMITTED}
-
-        return write
+        made.append(Committing(sink, schema, CheckpointLocation(LocalStorage(), str(tmp_path))))
+        return made[-1]
 
     yield start
-    for committer in committers:
-        committer.close()
+    for one in made:
+        one.committer.close()
+
+
+class Committing:
+    """A query that writes the batches of some tasks, and commits them."""
+
+    def __init__(self, sink, schema, checkpoint):
+        self.context = SinkContext(uuid.uuid4().hex, schema, Metrics(), checkpoint)
+        sink.validate_schema(schema)
+        self.sink = sink.start(self.context)
+        self.restart()
+
+    def restart(self):
+        self.committer = self.sink.create_committer(self.context)
+
+    def prepare(self, *tasks):
+        packed = []
+        for batches in tasks:
+            writer = self.sink.create_writer(WriterContext(**vars(self.context), attempt_id=uuid.uuid4().hex))
+            for one in batches:
+                writer.write(one)
+            packed += [self.sink.committable_serializer.pack(one) for one in writer.prepare_commit().committables]
+            writer.close()
+        return [self.sink.committable_serializer.unpack(one) for one in packed]
+
+    def __call__(self, *tasks):
+        committables = self.prepare(*tasks)
+        assert set(self.committer.look(committables)) == {Found.OPEN}
+        assert set(self.committer.publish(committables)) == {Found.COMMITTED}
 
 
 def test_each_batch_notes_its_watermark(pravega, committing):
@@ -225,6 +234,42 @@ def test_each_batch_notes_its_watermark(pravega, committing):
         sorted(pravega.values(stream))
         == [b"hour 1", b"hour 1", b"hour 2", b"hour 2", b"hour 3", b"hour 4"] + [b"hour None"] * 2
     )
+
+
+def test_a_time_is_noted_once_all_of_the_batch_is_committed(pravega, committing, monkeypatch):
+    """Also if a driver has died half way: what it had committed counts as well."""
+    stream = pravega.create_stream()
+    query = committing(
+        create_sink(sink_options(pravega, **{"stream": stream, "watermark.timestamps": "at"}), SCHEMA), SCHEMA
+    )
+    noted, note_time = [], type(pravega.controller).note_time
+
+    def note(self, scope, name, writer, cut, time_ms):
+        noted.append((time_ms, len(pravega.values(stream))))
+        return note_time(self, scope, name, writer, cut, time_ms)
+
+    monkeypatch.setattr(type(pravega.controller), "note_time", note)
+    first, second, third = query.prepare([batch(9)], [batch(2)], [batch(3)])
+    assert query.committer.look([first, second, third]) == [Found.OPEN] * 3
+    assert query.committer.publish([first]) == [Found.COMMITTED]
+    query.restart()
+    assert query.committer.look([first, second, third]) == [Found.COMMITTED, Found.OPEN, Found.OPEN]
+    assert query.committer.publish([second]) == [Found.COMMITTED]
+    assert noted == []
+    assert query.committer.publish([third]) == [Found.COMMITTED]
+    assert noted == [(9 * HOUR_MS, 3)]
+
+
+def test_the_time_of_a_batch_that_has_lost_a_part_is_not_noted(pravega, committing, monkeypatch):
+    stream = pravega.create_stream()
+    query = committing(
+        create_sink(sink_options(pravega, **{"stream": stream, "watermark.timestamps": "at"}), SCHEMA), SCHEMA
+    )
+    monkeypatch.setattr(type(pravega.controller), "note_time", None)
+    first, second = query.prepare([batch(9)], [batch(2)])
+    query.committer.seal([first])
+    assert query.committer.look([first, second]) == [Found.LOST, Found.OPEN]
+    assert query.committer.publish([second]) == [Found.COMMITTED]
 
 
 def test_what_cannot_be_noted_does_not_fail_the_batch(pravega, committing, monkeypatch, caplog):

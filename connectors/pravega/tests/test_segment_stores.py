@@ -12,7 +12,7 @@ import pytest
 
 from penstock.dev import LocalServer
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, CommitOutcome, SinkContext, WriterContext
+from penstock.sink import CheckpointLocation, Found, SinkContext, WriterContext
 from penstock.storage import LocalStorage
 from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
@@ -121,6 +121,7 @@ def test_a_transaction_is_on_both(pravega, stream, misled, tmp_path):
     assert len(committables[0].segments) == SEGMENTS
     assert any(isinstance(error, WrongHost) for error in misled)
     committer = sink.create_committer(context)
-    assert committer.commit(committables) == [CommitOutcome.COMMITTED]
+    assert committer.look(committables) == [Found.OPEN]
+    assert committer.publish(committables) == [Found.COMMITTED]
     committer.close()
     assert Counter(pravega.values(stream)) == Counter(values)

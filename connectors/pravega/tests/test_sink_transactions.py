@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, CommitOutcome, SinkContext, WriterContext
+from penstock.sink import CheckpointLocation, Found, Kept, SinkContext, WriterContext
 from penstock.storage import LocalStorage
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
-from penstock_pravega.protocol import Controller, PingAnswer, TransactionState
+from penstock_pravega.protocol import Controller, PingAnswer, SegmentStores, TransactionState
 from penstock_pravega.sink import _leases, create_sink
 from penstock_pravega.sink._committable import TransactionRef
 from penstock_pravega.sink._leases import LeaseKeeper, lease_keeper
-from penstock_pravega.sink._notes import TransactionNotes
+from penstock_pravega.sink._notes import Note, TransactionNotes
 
 SCHEMA = pa.schema([("routing_key", pa.string()), ("value", pa.binary())])
 
@@ -43,25 +46,26 @@ def values(first: int, count: int, keys: int = 7) -> list[bytes]:
 class Query:
     """A sink, with its checkpoint, its writers and its committer."""
 
-    def __init__(self, pravega, folder, schema=SCHEMA, **options):
+    def __init__(self, pravega, folder, schema=SCHEMA, query_id="query", **options):
         given = {"controller": pravega.address, "scope": pravega.scope, "delivery": "exactly-once"}
         given |= {name.replace("_", "."): str(option) for name, option in options.items()}
         parsed = SinkOptions.from_values(SINK_OPTIONS.parse(given, owner="sink penstock.pravega"))
         self.checkpoint = CheckpointLocation(LocalStorage(), str(folder))
-        self.context = SinkContext("query", schema, Metrics(), self.checkpoint)
+        self.context = SinkContext(query_id, schema, Metrics(), self.checkpoint)
         sink = create_sink(parsed, schema)
         sink.validate_schema(schema)
         self.sink = sink.start(self.context)
 
-    def writer(self, batch_id=0):
+    def writer(self, base=0):
         sink = pickle.loads(pickle.dumps(self.sink))
-        context = WriterContext(
-            "query", self.context.schema, Metrics(), self.checkpoint, batch_id=batch_id, attempt_id=uuid.uuid4().hex
+        context = self.context
+        of_task = WriterContext(
+            context.query_id, context.schema, Metrics(), self.checkpoint, attempt_id=uuid.uuid4().hex, base=base
         )
-        return sink.create_writer(context)
+        return sink.create_writer(of_task)
 
-    def write(self, *batches):
-        writer = self.writer()
+    def write(self, *batches, base=0):
+        writer = self.writer(base)
         for batch in batches:
             writer.write(batch)
         prepared = writer.prepare_commit()
@@ -69,12 +73,39 @@ class Query:
         return prepared.committables
 
     def committer(self):
+        """Of another process."""
         return self.sink.create_committer(self.context)
+
+    def look(self, *committables):
+        return self.committer().look(committables)
+
+    def commit(self, committables):
+        """As the protocol does: look, then publish."""
+        committer = self.committer()
+        assert committer.look(committables) == [Found.OPEN] * len(committables)
+        return committer.publish(committables)
+
+    def notes(self):
+        return TransactionNotes(self.checkpoint, self.context.query_id)
 
 
 @pytest.fixture
 def new_query(pravega, tmp_path):
     return lambda **options: Query(pravega, tmp_path, **options)
+
+
+OVER = (TransactionState.ABORTING, TransactionState.ABORTED)
+
+
+def with_another_id(committable):
+    return replace(committable, ref=TransactionRef(committable.ref.stream, committable.ref.id + 1))
+
+
+def note_as_first_edition(query, committable):
+    ref = committable.ref
+    fields = {"v": 1, "stream": ref.stream, "transaction": f"{ref.id:032x}", "lease_ms": committable.lease_ms}
+    folder = f"{query.checkpoint.path}/penstock/pravega-transactions"
+    query.checkpoint.storage.put(f"{folder}/{ref.id:032x}.json", json.dumps(fields).encode())
 
 
 def state(pravega, transaction):
@@ -102,12 +133,15 @@ def in_order(found):
 def test_committed_by_another_process_and_twice(pravega, new_query):
     stream = pravega.create_stream(segments=3)
     query = new_query(stream=stream)
+    assert query.sink.target == f"{pravega.scope}/{stream}"
     committables = query.write(rows(0, 500), rows(500, 500))
     assert pravega.values(stream) == []
     stored = [query.sink.committable_serializer.pack(one) for one in committables]
     again = [query.sink.committable_serializer.unpack(one) for one in stored]
-    assert query.committer().commit(again) == [CommitOutcome.COMMITTED]
-    assert query.committer().commit(again) == [CommitOutcome.ALREADY_COMMITTED]
+    assert query.commit(again) == [Found.COMMITTED]
+    assert query.look(*again) == [Found.COMMITTED]
+    assert query.committer().publish(again) == [Found.COMMITTED]
+    assert query.notes().read() == []
     found = pravega.values(stream)
     assert Counter(found) == Counter(values(0, 1000)) and in_order(found)
 
@@ -137,37 +171,165 @@ def test_everything_is_durable_when_a_task_has_prepared(pravega, new_query):
         done = subprocess.run([sys.executable, "-c", TASK], input=task, stdout=subprocess.PIPE, timeout=60, check=False)
         assert done.returncode == -signal.SIGKILL
         committable = query.sink.committable_serializer.deserialize(1, done.stdout)
-        assert query.committer().commit([committable]) == [CommitOutcome.COMMITTED]
+        assert query.commit([committable]) == [Found.COMMITTED]
     assert Counter(pravega.values(stream)) == Counter(values(0, 18_000))
 
 
-def test_a_transaction_that_holds_less_than_was_counted_is_not_committed(pravega, new_query):
+def test_a_transaction_that_holds_less_than_was_counted_is_lost(pravega, new_query):
     stream = pravega.create_stream(segments=2)
     query = new_query(stream=stream)
-    (committable,) = query.write(rows(0, 100))
+    (committable,), (other,) = query.write(rows(0, 100)), query.write(rows(100, 10))
     (segment, size), *others = committable.segments
-    wrong = type(committable)(**{**vars(committable), "segments": ((segment, size + 17), *others)})
-    assert query.committer().commit([wrong]) == [CommitOutcome.LOST]
-    assert state(pravega, committable) is TransactionState.ABORTED
-    assert pravega.values(stream) == []
+    wrong = replace(committable, segments=((segment, size + 17), *others))
+    assert query.look(wrong, other) == [Found.LOST, Found.OPEN]
+    assert query.commit([other]) == [Found.COMMITTED]
+    assert query.look(wrong, other) == [Found.LOST, Found.COMMITTED]
 
 
-def test_one_that_is_lost_takes_the_others_of_its_batch_with_it(pravega, new_query):
+def test_looking_ends_nothing(pravega, new_query, monkeypatch):
+    stream = pravega.create_stream(segments=2)
+    query = new_query(stream=stream)
+    (opened,), (aborted,), (committed,) = (query.write(rows(n, 10)) for n in (0, 10, 20))
+    assert query.commit([committed]) == [Found.COMMITTED]
+    query.committer().seal([aborted])
+    query.notes().write(Note(aborted.ref, 600_000, 0))
+    noted = query.notes().read()
+    with monkeypatch.context() as looking:
+        for method in ("commit_transaction", "abort_transaction", "begin_transaction", "note_time"):
+            looking.setattr(Controller, method, None)
+        for _ in range(2):
+            assert query.look(opened, aborted, committed) == [Found.OPEN, Found.LOST, Found.COMMITTED]
+    assert query.notes().read() == noted and {note.ref for note in noted} == {opened.ref, aborted.ref}
+    assert query.commit([opened]) == [Found.COMMITTED]
+    assert Counter(pravega.values(stream)) == Counter(values(0, 10) + values(20, 10))
+
+
+def test_one_that_is_committed_while_it_is_looked_at(pravega, new_query, monkeypatch):
+    """By a run that was displaced. Its part of the segments is gone, and it is not lost."""
+    query = new_query(stream=pravega.create_stream())
+    (committable,) = query.write(rows(0, 10))
+    info, late = SegmentStores.info, query.committer()
+
+    def ask(self, stream, segment, name=None):
+        assert late.publish([committable]) == [Found.COMMITTED]
+        return info(self, stream, segment, name)
+
+    monkeypatch.setattr(SegmentStores, "info", ask)
+    assert query.look(committable) == [Found.COMMITTED]
+
+
+# --- late calls -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_sealed_cannot_be_published(pravega, new_query):
+    """Not by a committer that has found it open before, either."""
     stream = pravega.create_stream(segments=2)
     query = new_query(stream=stream)
     (one,), (other,) = query.write(rows(0, 10)), query.write(rows(10, 10))
-    pravega.controller.abort_transaction(*one.ref.scope_and_stream, one.ref.id)
-    assert query.committer().commit([one, other]) == [CommitOutcome.LOST] * 2
-    assert pravega.values(stream) == []
+    late = query.committer()
+    assert late.look([one, other]) == [Found.OPEN] * 2
+    query.committer().seal([one])
+    assert late.publish([one, other]) == [Found.LOST, Found.COMMITTED]
+    assert query.look(one, other) == [Found.LOST, Found.COMMITTED]
+    query.committer().seal([one])
+    assert late.publish([one]) == [Found.LOST]
+    await_state(pravega, one, TransactionState.ABORTED)
+    assert Counter(pravega.values(stream)) == Counter(values(10, 10))
 
 
-def test_what_was_committed_stays_committed_if_another_is_lost(pravega, new_query):
-    stream = pravega.create_stream(segments=2)
+@pytest.mark.parametrize("late", ["seal", "discard", "clear", "publish"])
+def test_what_is_published_stays_so(pravega, new_query, late):
+    stream = pravega.create_stream()
     query = new_query(stream=stream)
+    committables = query.write(rows(0, 10))
+    assert query.commit(committables) == [Found.COMMITTED]
+    query.notes().write(Note(committables[0].ref, 600_000, 0))
+    arguments = {"discard": (committables, []), "clear": (Kept(1, 1),)}.get(late, (committables,))
+    for _ in range(2):
+        getattr(query.committer(), late)(*arguments)
+    assert query.notes().read() == []
+    assert query.look(*committables) == [Found.COMMITTED]
+    assert Counter(pravega.values(stream)) == Counter(values(0, 10))
+
+
+def test_what_is_discarded_is_over(pravega, new_query):
+    query = new_query(stream=pravega.create_stream())
+    (committable,) = query.write(rows(0, 10))
+    unknown = with_another_id(committable)
+    for _ in range(2):
+        query.committer().discard([committable, unknown], [])
+    assert query.committer().publish([committable, unknown]) == [Found.LOST] * 2
+    assert query.look(committable, unknown) == [Found.LOST] * 2
+    assert query.notes().read() == []
+
+
+def test_a_deleted_stream_has_no_garbage(pravega, new_query):
+    stream = pravega.create_stream()
+    query = new_query(stream=stream)
+    (committable,) = query.write(rows(0, 10))
+    pravega.controller.abort_transaction(*committable.ref.scope_and_stream, committable.ref.id)
+    await_state(pravega, committable, TransactionState.ABORTED)
+    pravega.controller.seal_stream(pravega.scope, stream)
+    pravega.controller.delete_stream(pravega.scope, stream)
+    query.committer().discard([committable], [])
+    query.notes().write(Note(committable.ref, 600_000, 0))
+    assert query.committer().clear(Kept(1, 1)) == 1
+
+
+# --- what does not live long enough -----------------------------------------------------------------------------------
+
+
+def let_live_for(monkeypatch, left_ms):
+    """The server lets transactions live so long, and answers as it does once a thousand leases are over."""
+    asked, ping = [], Controller.ping_transaction
+
+    def pinged(self, scope, name, number, lease_ms):
+        if threading.current_thread() is threading.main_thread():  # and not by the lease keeper
+            asked.append(lease_ms)
+        if lease_ms > left_ms:
+            return PingAnswer.MAX_EXECUTION_TIME_EXCEEDED
+        return ping(self, scope, name, number, lease_ms)
+
+    monkeypatch.setattr(Controller, "ping_transaction", pinged)
+    return asked
+
+
+@pytest.mark.parametrize(("left_ms", "found"), [(30_000, Found.OPEN), (10_000, Found.OPEN), (9_999, Found.LOST)])
+def test_a_third_of_the_lease_is_left(pravega, new_query, monkeypatch, left_ms, found):
+    query = new_query(stream=pravega.create_stream(), transactionLease="30s")
+    (committable,) = query.write(rows(0, 10))
+    with monkeypatch.context() as short:
+        asked = let_live_for(short, left_ms)
+        assert query.look(committable) == [found]
+        assert asked == ([30_000] if left_ms == 30_000 else [30_000, 10_000])
+    assert state(pravega, committable) is TransactionState.OPEN
+    # Who has found it open before could still publish it. Once it is sealed, nobody can.
+    query.committer().seal([committable])
+    assert query.committer().publish([committable]) == [Found.LOST]
+
+
+def test_half_of_a_batch_is_published_in_spite_of_it(pravega, new_query, monkeypatch):
+    stream = pravega.create_stream(segments=2)
+    query = new_query(stream=stream, transactionLease="30s")
     (one,), (other,) = query.write(rows(0, 10)), query.write(rows(10, 10))
-    assert query.committer().commit([one]) == [CommitOutcome.COMMITTED]
-    pravega.controller.abort_transaction(*other.ref.scope_and_stream, other.ref.id)
-    assert query.committer().commit([one, other]) == [CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST]
+    with monkeypatch.context() as short:
+        let_live_for(short, 5_000)
+        assert query.look(one, other) == [Found.LOST, Found.LOST]
+        assert query.committer().publish([one]) == [Found.COMMITTED]
+        committer = query.committer()
+        assert committer.look([one, other]) == [Found.COMMITTED, Found.OPEN]
+        assert committer.publish([other]) == [Found.COMMITTED]
+    assert Counter(pravega.values(stream)) == Counter(values(0, 20))
+
+
+def test_a_controller_that_cannot_renew_now_gives_nothing_up(pravega, new_query, monkeypatch):
+    query = new_query(stream=pravega.create_stream())
+    committables = query.write(rows(0, 10))
+    with monkeypatch.context() as away:
+        away.setattr(Controller, "ping_transaction", lambda *arguments: PingAnswer.DISCONNECTED)
+        with pytest.raises(RetriableError, match="can't renew leases now"):
+            query.look(*committables)
+    assert query.commit(committables) == [Found.COMMITTED]
 
 
 def test_a_lease_that_ran_out_between_decision_and_commit(pravega, new_query):
@@ -182,8 +344,8 @@ def test_a_lease_that_ran_out_between_decision_and_commit(pravega, new_query):
     renewed = pravega.controller.ping_transaction(*committable.ref.scope_and_stream, committable.ref.id, 100)
     assert renewed is PingAnswer.OK
     await_state(pravega, committable, TransactionState.ABORTED)
-    assert query.committer().commit([committable]) == [CommitOutcome.LOST]
-    assert query.committer().commit(query.write(rows(0, 10))) == [CommitOutcome.COMMITTED]
+    assert query.look(committable) == [Found.LOST]
+    assert query.commit(query.write(rows(0, 10))) == [Found.COMMITTED]
     assert Counter(pravega.values(stream)) == Counter(values(0, 10))
 
 
@@ -191,25 +353,94 @@ def test_what_the_controller_may_have_forgotten_stops_the_query(pravega, new_que
     stream = pravega.create_stream()
     query = new_query(stream=stream)
     (committable,) = query.write(rows(0, 10))
-    ref = type(committable.ref)(committable.ref.stream, committable.ref.id + 1)
-    unknown = type(committable)(**{**vars(committable), "ref": ref})
-    assert query.committer().commit([unknown]) == [CommitOutcome.LOST]
-    old = type(committable)(**{**vars(unknown), "prepared_ms": committable.prepared_ms - 13 * 3_600_000})
+    unknown = with_another_id(committable)
+    assert query.look(unknown) == [Found.LOST]
+    old = replace(unknown, prepared_ms=committable.prepared_ms - 13 * 3_600_000)
     with pytest.raises(FatalError, match="forgotten"):
-        query.committer().commit([old])
+        query.look(old)
+    query.committer().seal([old])  # so that a person can have it written again
 
 
-def test_lingering_transactions_are_aborted_and_nobody_elses(pravega, new_query, tmp_path):
+# --- garbage ----------------------------------------------------------------------------------------------------------
+
+
+def test_garbage_of_the_query_and_of_earlier_bases_is_removed(pravega, new_query, tmp_path):
     stream = pravega.create_stream()
     query = new_query(stream=stream)
-    other = Query(pravega, tmp_path / "other", stream=stream)
-    (mine,), (theirs,) = query.write(rows(0, 10)), other.write(rows(10, 10))
-    assert len(TransactionNotes(query.checkpoint).read()) == 1
-    assert query.committer().abort_lingering() == 1
-    assert state(pravega, mine) is TransactionState.ABORTED
-    assert state(pravega, theirs) is TransactionState.OPEN
-    assert TransactionNotes(query.checkpoint).read() == []
-    assert other.committer().commit([theirs]) == [CommitOutcome.COMMITTED]
+    elsewhere = Query(pravega, tmp_path / "other", stream=stream)
+    copied_from = Query(pravega, tmp_path, query_id="original", stream=stream)
+    (named,), (garbage,) = query.write(rows(0, 10), base=4), query.write(rows(10, 10), base=4)
+    (planned,) = query.write(rows(20, 10), base=5)
+    (theirs,), (originals,) = elsewhere.write(rows(30, 10), base=4), copied_from.write(rows(40, 10), base=4)
+    writer = query.writer(base=3)  # a zombie's, which never reports
+    writer.write(rows(50, 10))
+    zombies = writer._ref
+    assert query.committer().clear(Kept(5, 5, [named])) == 2
+    assert state(pravega, garbage) in OVER and state(pravega, zombies) in OVER
+    assert {state(pravega, one) for one in (named, planned, theirs, originals)} == {TransactionState.OPEN}
+    assert {note.ref for note in query.notes().read()} == {named.ref, planned.ref}
+    assert query.committer().clear(Kept(5, 5, [named])) == 0
+    writer.abort()
+    writer.close()
+    assert query.commit([named]) == [Found.COMMITTED]
+    assert query.committer().clear(Kept(6, 5)) == 1
+    assert state(pravega, planned) in OVER
+    assert [note.ref for note in copied_from.notes().read()] == [originals.ref]
+
+
+def test_what_the_first_edition_noted_is_garbage_of_any_base(pravega, new_query, tmp_path):
+    query = new_query(stream=pravega.create_stream())
+    (named,), (garbage,) = query.write(rows(0, 10)), query.write(rows(10, 10))
+    for committable in (named, garbage):
+        note_as_first_edition(query, committable)
+    assert [note.base for note in query.notes().read()] == [-1, -1]
+    assert query.committer().clear(Kept(0, 0, [named])) == 1
+    assert state(pravega, garbage) in OVER
+    assert query.commit([named]) == [Found.COMMITTED]
+    assert query.notes().read() == []
+
+
+def test_what_is_no_note_is_left_alone(pravega, new_query, tmp_path):
+    query = new_query(stream=pravega.create_stream())
+    (committable,) = query.write(rows(0, 10))
+    folder = tmp_path / "penstock" / "pravega-transactions"
+    (note,) = folder.iterdir()
+    fields = json.loads(note.read_text())
+    strange = {
+        "readme.txt": "hello",
+        "half.json": note.read_text()[:20],
+        "list.json": "[]",
+        "other.json": "{}",
+        "another-name.json": note.read_text(),
+        note.name: json.dumps({**fields, "v": 3}),
+    }
+    for name, text in strange.items():
+        (folder / name).write_text(text)
+    assert query.committer().clear(Kept(9, 9)) == 0
+    assert state(pravega, committable) is TransactionState.OPEN
+    assert {path.name for path in folder.iterdir()} == set(strange)
+
+
+def test_a_note_that_cannot_be_cleared_stays(pravega, new_query, monkeypatch):
+    query = new_query(stream=pravega.create_stream())
+    query.write(rows(0, 10))
+    with monkeypatch.context() as away:
+        away.setattr(Controller, "abort_transaction", lambda *arguments: False)
+        with pytest.raises(RetriableError, match="still open"):
+            query.committer().clear(Kept(1, 1))
+    assert len(query.notes().read()) == 1
+    assert query.committer().clear(Kept(1, 1)) == 1
+
+
+def test_a_batch_write_has_no_notes(pravega, new_query):
+    query = new_query(stream=pravega.create_stream())
+    query.checkpoint = None
+    query.context = replace(query.context, checkpoint=None)
+    (committable,), (garbage,) = query.write(rows(0, 10)), query.write(rows(10, 10))
+    assert query.committer().clear(Kept(9, 9)) == 0
+    query.committer().discard([garbage], [])
+    assert query.commit([committable]) == [Found.COMMITTED]
+    assert state(pravega, garbage) in OVER
 
 
 def test_a_writer_whose_transaction_was_aborted_fails(pravega, new_query):
@@ -217,7 +448,7 @@ def test_a_writer_whose_transaction_was_aborted_fails(pravega, new_query):
     query = new_query(stream=stream)
     writer = query.writer()
     writer.write(rows(0, 10))
-    query.committer().abort_lingering()
+    assert query.committer().clear(Kept(1, 1)) == 1
     with pytest.raises(RetriableError, match="is over"):
         write_on(writer)
     writer.abort()
@@ -240,9 +471,9 @@ def test_a_scaling_while_a_transaction_is_open(pravega, new_query):
     writer.write(rows(500, 500))
     committables = writer.prepare_commit().committables
     writer.close()
-    assert query.committer().commit(committables) == [CommitOutcome.COMMITTED]
+    assert query.commit(committables) == [Found.COMMITTED]
     (after,) = query.write(rows(1000, 500))
-    assert query.committer().commit([after]) == [CommitOutcome.COMMITTED]
+    assert query.commit([after]) == [Found.COMMITTED]
     found = pravega.values(stream)
     assert Counter(found) == Counter(values(0, 1500)) and in_order(found)
 
@@ -388,7 +619,7 @@ def test_events_without_keys(pravega, new_query):
     schema = pa.schema([("value", pa.string())])
     query = new_query(schema=schema, stream=stream)
     batches = [pa.record_batch([[f"{n}-{m}" for m in range(10)]], schema=schema) for n in range(4)]
-    assert query.committer().commit(query.write(*batches)) == [CommitOutcome.COMMITTED]
+    assert query.commit(query.write(*batches)) == [Found.COMMITTED]
     assert len(pravega.values(stream)) == 40
     assert len({event.segment for event in pravega.read(stream)}) == 2
 
@@ -408,7 +639,7 @@ def test_the_largest_event(pravega, new_query):
     query = new_query(stream=stream)
     value = os.urandom(8 << 20)
     batch = pa.record_batch([["k"], [value]], schema=SCHEMA)
-    assert query.committer().commit(query.write(batch)) == [CommitOutcome.COMMITTED]
+    assert query.commit(query.write(batch)) == [Found.COMMITTED]
     assert pravega.values(stream) == [value]
 
 

@@ -12,7 +12,7 @@ from penstock.serialization import Versioned
 from penstock.sink import CheckpointLocation
 from penstock.storage import LocalStorage
 from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCommittable, TransactionRef
-from penstock_pravega.sink._notes import TransactionNotes
+from penstock_pravega.sink._notes import Note, TransactionNotes
 from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -50,12 +50,14 @@ def test_what_is_written_now_has_a_golden_file(name):
     assert serializer.pack(value).to_json() == stored(name)
 
 
-def test_a_note_opens(tmp_path):
+@pytest.mark.parametrize(("name", "base"), [("note-v1", -1), ("note-v2", 7)])
+def test_a_note_opens(tmp_path, name, base):
     folder = tmp_path / "penstock" / "pravega-transactions"
     folder.mkdir(parents=True)
-    golden = (GOLDEN / "note-v1.json").read_bytes()
-    (folder / f"{REF.id:032x}.json").write_bytes(golden)
-    notes = TransactionNotes(CheckpointLocation(LocalStorage(), str(tmp_path)))
-    assert notes.read() == [(REF, 600_000)]
-    notes.write(REF, 600_000)
-    assert json.loads((folder / f"{REF.id:032x}.json").read_bytes()) == json.loads(golden)
+    (folder / f"{REF.id:032x}.json").write_bytes((GOLDEN / f"{name}.json").read_bytes())
+    checkpoint = CheckpointLocation(LocalStorage(), str(tmp_path))
+    notes = TransactionNotes(checkpoint, "q" * 32)
+    assert notes.read() == [Note(REF, 600_000, base)]
+    assert TransactionNotes(checkpoint, "r" * 32).read() == ([] if base >= 0 else notes.read())
+    notes.write(Note(REF, 600_000, 7))
+    assert json.loads((folder / f"{REF.id:032x}.json").read_bytes()) == stored("note-v2")

@@ -16,7 +16,7 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.finishing import finish
+    from penstock.checkpoint import finish
     from penstock.spark import enrich, enrich_async, register
 
 __all__ = [
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(spark, name)
     if name == "finish":
-        from penstock.finishing import finish
+        from penstock.checkpoint import finish
 
         return finish
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

@@ -11,7 +11,7 @@ __all__ = ["Metrics"]
 class Metrics:
     """Named counters. Thread-safe. Names are lower case with underscores, units in the name (``bytes_read``).
 
-    Names in use: ``rows_read``, ``bytes_read``, ``rows_written``, ``bytes_written``, ``bad_rows``, ``late_files``,
+    Names in use: ``rows_read``, ``bytes_read``, ``rows_written``, ``bytes_written``, ``bad_rows``, ``rewritten_files``,
     ``changed_files``, ``missing_files``, ``transactions_opened``, ``transactions_committed``, ``transactions_aborted``.
     """
 

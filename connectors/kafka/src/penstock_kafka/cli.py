@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from penstock.checkpoint import open_stored_query
 from penstock.cli.plugin import human_duration, option_pairs
 from penstock.errors import BadConfigurationError
-from penstock.finishing import open_stored_query
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.sink import ExactlyOnceKafkaSink
 from penstock_kafka.transactions import Ended, OpenTransaction, TransactionRef
@@ -69,10 +69,9 @@ class _Scope:
             query = open_stored_query(checkpoint, given)
             if not isinstance(query.sink, ExactlyOnceKafkaSink):
                 raise BadConfigurationError(f"{checkpoint}: its query does not write to Kafka exactly once")
-            self._owns = query.sink.prefix_of(query.query_id).owns
-            head = query.log.head()
-            pending = [stored for output in head.outputs for stored in output.committables] if not head.done else []
-            self.decided = {query.sink.committable_serializer.unpack(stored).ref for stored in pending}
+            self._owns = query.sink.prefix_of(query.place.names).owns
+            pending = query.pending_committables()
+            self.decided = {committable.ref for committable in pending}
             settings = query.sink.delivery.options.admin
         elif brokers is not None:
             kafka = {name.removeprefix("kafka."): text for name, text in given.items()}

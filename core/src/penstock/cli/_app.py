@@ -174,16 +174,65 @@ def inspect(
     raise typer.Exit(show_checkpoint(checkpoint, option_pairs(option), as_json=as_json))
 
 
+_CheckpointArgument = Annotated[str, typer.Argument(help="A query's checkpoint, a path or a URL.", show_default=False)]
+
+
 @app.command()
 def finish(
-    checkpoint: Annotated[str, typer.Argument(help="A query's checkpoint, a path or a URL.", show_default=False)],
+    checkpoint: _CheckpointArgument,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over", help="Also publish what a stopped query has decided. One that runs all the same stops."
+        ),
+    ] = False,
     option: _Options = None,
     as_json: _AsJson = False,
 ) -> None:
-    """Closes and publishes what a stopped query has committed and still holds open."""
+    """Closes and publishes what a query has committed and still holds open. Safe beside a running one.
+
+    Exit codes: 0 (nothing is open), 3 (gave way to a batch: call it again), 4 (a batch is decided and not published).
+    """
     from penstock.cli._finish import finish_checkpoint
 
-    raise typer.Exit(finish_checkpoint(checkpoint, option_pairs(option), as_json=as_json))
+    raise typer.Exit(finish_checkpoint(checkpoint, option_pairs(option), take_over=take_over, as_json=as_json))
+
+
+@app.command()
+def resolve(
+    checkpoint: _CheckpointArgument,
+    drop_lost: Annotated[bool, typer.Option("--drop-lost", help="What is lost stays missing.")] = False,
+    write_all_again: Annotated[
+        bool, typer.Option("--write-all-again", help="The whole batch is written again: what is published comes twice.")
+    ] = False,
+    option: _Options = None,
+) -> None:
+    """Ends a batch of which a part is published and another part is lost. The query must not run."""
+    from penstock.cli._finish import resolve_batch
+
+    given = option_pairs(option)
+    raise typer.Exit(resolve_batch(checkpoint, given, drop_lost=drop_lost, write_all_again=write_all_again))
+
+
+@app.command("restore-offsets")
+def restore_offsets(checkpoint: _CheckpointArgument, option: _Options = None) -> None:
+    """Writes back Spark's offsets of the last decided batch, if they were deleted or replaced."""
+    from penstock.cli import _finish
+
+    raise typer.Exit(_finish.restore_offsets(checkpoint, option_pairs(option)))
+
+
+@app.command()
+def adopt(
+    checkpoint: _CheckpointArgument,
+    moved: Annotated[bool, typer.Option("--moved", help="The checkpoint that it was made from is gone.")] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="Both go on, as queries of their own.")] = False,
+    option: _Options = None,
+) -> None:
+    """Makes a checkpoint that was moved or copied at home where it is."""
+    from penstock.cli._finish import adopt_checkpoint
+
+    raise typer.Exit(adopt_checkpoint(checkpoint, option_pairs(option), moved=moved, copy=copy))
 
 
 @app.command()

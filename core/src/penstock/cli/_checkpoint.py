@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.checkpoint import SparkLog, StoredQuery, chain_of, open_stored_query, query_id_of
 from penstock.errors import PenstockError
-from penstock.finishing import StoredQuery, open_stored_query, query_id_of
-from penstock.sink.decision_log import Decision, DecisionLog
-from penstock.storage import Storage, open_storage
+from penstock.sink.chain import Head, Link
+from penstock.storage import open_storage
 
 __all__ = ["CheckpointView", "DecisionView", "SourceView", "read_checkpoint"]
 
@@ -35,7 +35,7 @@ class SourceView:
 
 @dataclass(frozen=True)
 class DecisionView:
-    """One decision; ``publishes`` describes each committable in the sink's words."""
+    """One link of the decision log; ``publishes`` describes each committable in the sink's words."""
 
     number: int
     kind: str
@@ -62,15 +62,14 @@ class CheckpointView:
     sink_problem: str = ""
     decisions: list[DecisionView] = field(default_factory=list)
     decided_batch: int = -1
-    redo: list[int] = field(default_factory=list)
     open_pieces: list[str] = field(default_factory=list)
     next_start: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @property
     def pending(self) -> DecisionView | None:
-        """The decision that is not carried out yet, if there is one: always the last."""
-        return self.decisions[-1] if self.decisions and not self.decisions[-1].done else None
+        """The decision that is not carried out yet, if there is one."""
+        return next((decision for decision in self.decisions if not decision.done), None)
 
 
 def read_checkpoint(checkpoint: str, options: Mapping[str, str]) -> CheckpointView:
@@ -78,17 +77,15 @@ def read_checkpoint(checkpoint: str, options: Mapping[str, str]) -> CheckpointVi
     s3 = {name[3:]: text for name, text in options.items() if name.lower().startswith("s3.")}
     storage, path = open_storage(checkpoint, s3)
     view = CheckpointView(checkpoint, query_id_of(storage, path))
-    view.planned_batch = _last_number(storage, f"{path}/offsets")
-    view.committed_batch = _last_number(storage, f"{path}/commits")
-    if view.planned_batch >= 0:
-        _read_offsets(view, storage.read(f"{path}/offsets/{view.planned_batch}").decode("utf-8"))
-    _read_decisions(view, DecisionLog(storage, path).entries(), _stored_sink(view, checkpoint, options))
+    spark_log = SparkLog(storage, path)
+    view.planned_batch, view.committed_batch = spark_log.last("offsets"), spark_log.last("commits")
+    planned = spark_log.find(view.planned_batch)
+    if planned is not None:
+        _read_offsets(view, planned.offsets.decode("utf-8"))
+    chain = chain_of(storage, path)
+    _read_decisions(view, chain.links(), chain.head(), _stored_sink(view, checkpoint, options))
     _foretell(view)
     return view
-
-
-def _last_number(storage: Storage, directory: str) -> int:
-    return max((int(name) for name in storage.list_names(directory) if name.isdigit()), default=-1)
 
 
 def _read_offsets(view: CheckpointView, text: str) -> None:
@@ -144,35 +141,31 @@ def _stored_sink(view: CheckpointView, checkpoint: str, options: Mapping[str, st
     return stored
 
 
-def _read_decisions(view: CheckpointView, decisions: list[Decision], stored: StoredQuery | None) -> None:
-    view.decisions = [_decision_view(decision, stored) for decision in decisions]
-    if not decisions:
-        return
-    head = decisions[-1]
-    view.decided_batch = head.last_batch
-    view.redo = list(head.redo)
-    for item in head.states:
+def _read_decisions(view: CheckpointView, links: list[Link], head: Head, stored: StoredQuery | None) -> None:
+    view.decisions = [_decision_view(link, done=link.number != head.pending, stored=stored) for link in links]
+    view.decided_batch = head.link.batch
+    for item in head.link.states:
         if stored is None:
             view.open_pieces.append("an open piece (its connector can't be loaded)")
         else:
             view.open_pieces.append(stored.sink.describe_state(stored.sink.state_serializer.unpack(item.payload)))
 
 
-def _decision_view(decision: Decision, stored: StoredQuery | None) -> DecisionView:
-    committables = [committable for output in decision.outputs for committable in output.committables]
+def _decision_view(link: Link, *, done: bool, stored: StoredQuery | None) -> DecisionView:
+    committables = [committable for output in link.outputs for committable in output.committables]
     if stored is None:
         publishes = ["something (its connector can't be loaded)"] * len(committables)
     else:
         sink = stored.sink
         publishes = [sink.describe_committable(sink.committable_serializer.unpack(one)) for one in committables]
     return DecisionView(
-        number=decision.number,
-        kind=decision.kind,
-        batch=decision.last_batch,
-        done=decision.done,
-        time_ms=decision.time_ms,
-        rows=decision.metrics.get("rows_written"),
-        bytes=decision.metrics.get("bytes_written"),
+        number=link.number,
+        kind=link.kind.value,
+        batch=link.batch,
+        done=done,
+        time_ms=link.time_ms,
+        rows=link.metrics.get("rows_written"),
+        bytes=link.metrics.get("bytes_written"),
         publishes=publishes,
     )
 
@@ -199,8 +192,6 @@ def _next_batch(view: CheckpointView) -> str:
         return "reads from the beginning: no batch was planned yet"
     if planned <= committed:
         return f"goes on with batch {committed + 1}"
-    if view.redo and view.decided_batch == planned:
-        return f"runs batch {planned} again with the same input; only writers {view.redo} write, the rest is decided"
     if view.decided_batch >= planned:
         return f"runs batch {planned} again, but writes nothing: it is decided, Spark just has not noted it"
     return f"runs batch {planned} again with the same input: it was planned and neither decided nor committed"

@@ -23,7 +23,7 @@ __all__ = ["Run", "page", "read_run", "write_dashboard"]
 _OF_A_SPLIT = re.compile(r".+-\d+$")
 #: Counters that are not at zero for a reason that somebody should know.
 _TELLING = (
-    *("bad_rows", "retries", "data_losses", "records_lost", "late_files", "changed_files", "missing_files"),
+    *("bad_rows", "retries", "data_losses", "records_lost", "rewritten_files", "changed_files", "missing_files"),
     *("corrupt_files", "failed_records", "failed_rows", "rows_not_applied"),
 )
 #: Splits with a line of their own; those with the highest values.

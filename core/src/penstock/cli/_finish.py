@@ -1,32 +1,86 @@
-"""``penstock finish CHECKPOINT``."""
+"""What a person does to a checkpoint: ``penstock finish``, ``resolve``, ``restore-offsets`` and ``adopt``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 
+from penstock import checkpoint as checkpoints
+from penstock.checkpoint import open_stored_query
 from penstock.cli._draw import plural
-from penstock.finishing import finish, open_stored_query
+from penstock.errors import BadConfigurationError
+from penstock.sink.chain import Link, committables_of
+from penstock.sink.two_phase import BatchPendingError, GaveWayError
 
-__all__ = ["finish_checkpoint"]
+__all__ = ["adopt_checkpoint", "finish_checkpoint", "resolve_batch", "restore_offsets"]
+
+DONE, GAVE_WAY, PENDING = 0, 3, 4
 
 
-def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, as_json: bool) -> int:
-    """The command. Raises what :func:`penstock.finishing.finish` raises."""
-    made = finish(checkpoint, options)
-    sink = open_stored_query(checkpoint, options).sink
-    published = [
-        sink.describe_committable(sink.committable_serializer.unpack(stored))
-        for decision in made
-        for output in decision.outputs
-        for stored in output.committables
-    ]
+def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, take_over: bool, as_json: bool) -> int:
+    """The command. Returns the exit code: 0, 3 (gave way to a batch, try again) or 4 (a batch is decided and pending).
+
+    Raises what :func:`penstock.checkpoint.finish` raises otherwise.
+    """
+    try:
+        made = (checkpoints.take_over if take_over else checkpoints.finish)(checkpoint, options)
+    except GaveWayError as error:
+        left = len(open_stored_query(checkpoint, options).chain.head().link.states)
+        if as_json:
+            print(json.dumps({"checkpoint": checkpoint, "gave_way": str(error), "open_pieces": left}, indent=2))
+        print(f"penstock: {error}; {plural(left, 'piece')} still open", file=sys.stderr)
+        return PENDING if isinstance(error, BatchPendingError) else GAVE_WAY
+    published = _described(checkpoint, options, made)
     if as_json:
         print(json.dumps({"checkpoint": checkpoint, "decisions": len(made), "published": published}, indent=2))
-    elif not made:
+    elif not published:
         print(f"{checkpoint}: nothing was open")
     else:
         print(f"{checkpoint}: published {plural(len(published), 'piece')} in {plural(len(made), 'decision')}")
         for text in published:
             print(f"  {text}")
-    return 0
+    return DONE
+
+
+def _described(checkpoint: str, options: Mapping[str, str], links: Sequence[Link]) -> list[str]:
+    sink = open_stored_query(checkpoint, options).sink
+    return [
+        sink.describe_committable(sink.committable_serializer.unpack(stored))
+        for link in links
+        for stored in committables_of(link.outputs)
+    ]
+
+
+def resolve_batch(checkpoint: str, options: Mapping[str, str], *, drop_lost: bool, write_all_again: bool) -> int:
+    """The command. Raises BadConfigurationError unless one of the two ways is chosen."""
+    if drop_lost == write_all_again:
+        raise BadConfigurationError(
+            "choose one: --drop-lost (rows that are lost stay missing) or --write-all-again (the next start writes the "
+            "whole batch, and rows that are published come twice)"
+        )
+    link = checkpoints.resolve(checkpoint, options, write_all_again=write_all_again)
+    what = (
+        "is given up, and written again by the next start" if write_all_again else "is published but for what is lost"
+    )
+    print(f"{checkpoint}: the pending batch {what} (last decided: batch {link.batch})")
+    return DONE
+
+
+def restore_offsets(checkpoint: str, options: Mapping[str, str]) -> int:
+    """The command."""
+    batch = checkpoints.restore_offsets(checkpoint, options)
+    print(f"{checkpoint}: offsets/{batch.number} is again what was decided; start the query")
+    return DONE
+
+
+def adopt_checkpoint(checkpoint: str, options: Mapping[str, str], *, moved: bool, copy: bool) -> int:
+    """The command. Raises BadConfigurationError unless one of the two ways is chosen."""
+    if moved == copy:
+        raise BadConfigurationError(
+            "choose one: --moved (the checkpoint it was made from is gone) or --copy (both go on, as queries of their "
+            "own)"
+        )
+    checkpoints.adopt(checkpoint, options, is_copy=copy)
+    print(f"{checkpoint}: at home here from now on")
+    return DONE

@@ -18,7 +18,7 @@ __all__ = ["show_checkpoint"]
 _DECISIONS_SHOWN = 5
 _PIECES_SHOWN = 8
 _CHAIN_LENGTH = 32
-_MARKS = {"batch": "●", "plan": "○", "roll": "◆", "withdrawal": "✗"}
+_MARKS = {"claim": "▸", "batch": "●", "roll": "◆", "close": "■", "lost": "✗"}
 
 
 def show_checkpoint(checkpoint: str, options: Mapping[str, str], *, as_json: bool) -> int:
@@ -72,7 +72,7 @@ class _Page:
     def _decisions(self, decisions: list[DecisionView]) -> None:
         chain = decisions[-_CHAIN_LENGTH:]
         marks = "─".join(_mark(decision) for decision in chain)
-        self._row("decisions", f"{marks}  [dim]● batch ◆ roll ✗ withdrawal ○ pending[/]")
+        self._row("decisions", f"{marks}  [dim]▸ start ● batch ◆ roll ■ end ✗ given up ○ pending[/]")
         rows = [float(decision.rows or 0) for decision in chain]
         if any(rows):
             self._row("rows", f"[cyan]{'─'.join(sparkline(rows, _CHAIN_LENGTH)).replace('─', ' ')}[/]")
@@ -86,7 +86,7 @@ class _Page:
 def _mark(decision: DecisionView) -> str:
     if not decision.done:
         return "[yellow]○[/]"
-    return f"[{'red' if decision.kind == 'withdrawal' else 'green'}]{_MARKS.get(decision.kind, '?')}[/]"
+    return f"[{'red' if decision.kind == 'lost' else 'green'}]{_MARKS.get(decision.kind, '?')}[/]"
 
 
 def _decision_words(decision: DecisionView) -> str:

@@ -80,7 +80,7 @@ def _renamed(kind: Kind, prefix: str) -> str:
     file, old = _MODULES[kind]
     text = (files("penstock.testing") / file).read_text("utf-8")
     text = re.sub(rf"\b{old}(Sink)?Connector\b", f"{prefix}Connector", text)
-    text = re.sub(rf"\b{old}(?=[A-Z])", prefix, text)
+    text = re.sub(rf"\b{old}(?=[A-Z])(?!\w*Error\b)", prefix, text)  # not Python's FileNotFoundError
     return text.replace("The smallest connector that passes the kit", "A small connector").replace(
         ", to begin from", ""
     )

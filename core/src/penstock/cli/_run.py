@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.checkpoint import chain_of
 from penstock.cli._causes import root_cause
 from penstock.cli._check import check_pipeline
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter, Reporter
@@ -21,7 +22,7 @@ from penstock.cli._pipeline import Pipeline
 from penstock.cli._progress import batch_progress, query_state
 from penstock.cli._secrets import redactor_of
 from penstock.errors import BadConfigurationError, PenstockError
-from penstock.sink.decision_log import DecisionLog
+from penstock.sink.chain import Chain
 from penstock.storage import open_storage
 
 if TYPE_CHECKING:
@@ -210,10 +211,10 @@ class _Run:
         if not self._pipeline.sink.format.startswith("penstock."):
             return self._reporter.view.batches + 1
         try:
-            head = _decision_log(self._pipeline).head()
+            head = _chain(self._pipeline).head()
         except (OSError, PenstockError):
             return self._reporter.view.commits  # a display must not end what it shows
-        return head.number + (1 if head.done else 0)
+        return head.link.batch + (1 if head.pending is None else 0)
 
     def _finish(self) -> None:
         """Publishes what an ended run has left open, so that everything it read can be seen."""
@@ -222,7 +223,7 @@ class _Run:
             self._choices.finish and pipeline.trigger.available_now and pipeline.sink.format.startswith("penstock.")
         ):
             return
-        from penstock.finishing import finish
+        from penstock.checkpoint import finish
 
         self._reporter.state("publishing what is open")
         try:
@@ -234,7 +235,7 @@ class _Run:
         self._reporter.view.commits = self._commits()
 
 
-def _decision_log(pipeline: Pipeline) -> DecisionLog:
+def _chain(pipeline: Pipeline) -> Chain:
     s3 = {name[3:]: text for name, text in pipeline.sink.options.items() if name.lower().startswith("s3.")}
     storage, path = open_storage(pipeline.checkpoint, s3)
-    return DecisionLog(storage, path)
+    return chain_of(storage, path)

@@ -17,8 +17,9 @@ A sink that is only a :class:`Sink` delivers at least once.
 from penstock.sink._contracts import (
     TIMESTAMPS_PER_RUN,
     CheckpointLocation,
-    CommitOutcome,
     Committer,
+    Found,
+    Kept,
     Prepared,
     Rolled,
     Sink,
@@ -29,16 +30,24 @@ from penstock.sink._contracts import (
     WriterContext,
 )
 from penstock.sink.idempotent import IdempotentSink, Upserter
-from penstock.sink.write_ahead import CheckpointCommitter, FileCheckpointCommitter, Segment, Sender, WriteAheadSink
+from penstock.sink.write_ahead import (
+    CheckpointCommitter,
+    FileCheckpointCommitter,
+    Segment,
+    Sender,
+    WriteAheadSink,
+    base_of,
+)
 
 __all__ = [
     "TIMESTAMPS_PER_RUN",
     "CheckpointCommitter",
     "CheckpointLocation",
-    "CommitOutcome",
     "Committer",
     "FileCheckpointCommitter",
+    "Found",
     "IdempotentSink",
+    "Kept",
     "Prepared",
     "Rolled",
     "Segment",
@@ -51,4 +60,5 @@ __all__ = [
     "Upserter",
     "WriteAheadSink",
     "WriterContext",
+    "base_of",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 __all__ = [
     "TIMESTAMPS_PER_RUN",
     "CheckpointLocation",
-    "CommitOutcome",
     "Committer",
+    "Found",
+    "Kept",
     "Prepared",
     "Rolled",
     "Sink",
@@ -52,19 +53,26 @@ class CheckpointLocation:
     path: str
 
 
+def _nobody_asks() -> None:
+    """Outside of a committer there is nothing to own."""
+
+
 @dataclass(frozen=True)
 class SinkContext:
     """What every part of a sink knows about its query.
 
     ``query_id`` never changes over restarts of a query and is unique among queries: everything that a sink leaves in
     the target system carries it, so that clean-up never touches another query's. ``schema`` is that of the rows.
-    ``checkpoint`` is the query's own; ``None`` for a batch write, which has none.
+    ``checkpoint`` is the query's own; ``None`` for a batch write, which has none. ``check_owner`` is for committers
+    whose publishing can't be repeated: it reads the decision log, and raises FatalError if another run has taken it
+    over.
     """
 
     query_id: str
     schema: pa.Schema
     metrics: Metrics = field(default_factory=Metrics, compare=False)
     checkpoint: CheckpointLocation | None = None
+    check_owner: Callable[[], None] = field(default=_nobody_asks, compare=False)
 
 
 @dataclass(frozen=True)
@@ -72,16 +80,23 @@ class WriterContext(SinkContext):
     """What one attempt of one task knows.
 
     ``attempt_id`` (32 hex digits) is unique in the world: two attempts of a task, a zombie of a dead driver and the
-    attempt that replays it all differ, so anything named by it is never shared. ``plan_id`` is the same for all
-    attempts of one run of a batch: a writer that sees another one than before knows that everything decided until then
-    is carried out. ``sequence`` never goes back over the life of a query (see :class:`Prepared`): numbers made from it
-    go on after a restart. ``write_timestamp_us`` (microseconds since 1970, for sinks that want it) is greater than that
-    of every earlier batch and of every earlier run of this one, by at least :data:`TIMESTAMPS_PER_RUN`.
+    attempt that replays it all differ. ``base`` is the link of the decision log that the batch was planned on: whatever
+    an attempt makes is named by both, so that it is never shared, and so that it is known for garbage once the log has
+    moved on (see :class:`Kept`). ``generation`` grows with every start of the query that follows a crash or displaces
+    another one; ``plan_id`` is the same for all attempts of one run of a batch: a writer that sees another one than
+    before knows that everything decided until then is carried out.
+
+    ``sequence`` never goes back over the life of a query (see :class:`Prepared`): numbers made from it go on after a
+    restart. ``write_timestamp_us`` (microseconds since 1970, for sinks that want it) is greater than that of every
+    earlier batch and of every earlier run of this one, by at least :data:`TIMESTAMPS_PER_RUN`. ``writer_index`` is -1
+    for a roller on the driver.
     """
 
     batch_id: int = 0
     writer_index: int = 0
     attempt_id: str = ""
+    base: int = 0
+    generation: int = 0
     sequence: int = 0
     plan_id: str = ""
     write_timestamp_us: int = 0
@@ -156,48 +171,77 @@ class StateRoller(ABC, Generic[CommittableT, StateT]):
         """Frees resources."""
 
 
-class CommitOutcome(Enum):
-    """What :meth:`Committer.commit` found for one committable."""
+class Found(Enum):
+    """What became of one committable."""
 
-    COMMITTED = "committed"  #: published by this call
-    ALREADY_COMMITTED = "already committed"  #: an earlier call had published it; nothing was done
-    LOST = "lost"  #: it was never published and can't be any more (timed out, fenced, deleted)
+    OPEN = "open"  #: it can be published
+    COMMITTED = "committed"  #: it is published, by whomever, even if somebody has read it and taken it away
+    LOST = "lost"  #: it was never published and never will be (timed out, fenced, sealed, deleted)
+
+
+@dataclass(frozen=True)
+class Kept(Generic[CommittableT, StateT]):
+    """What is no garbage. Whatever a query has made for a ``base`` below this one, and that is not named here, is.
+
+    ``generation`` is for what is named by that instead, and is removed by a name that later batches use again:
+    everything of generations below this one that is not named is garbage.
+    """
+
+    base: int
+    generation: int
+    committables: Sequence[CommittableT] = ()
+    states: Sequence[StateT] = ()
 
 
 class Committer(ABC, Generic[CommittableT, StateT]):
-    """Publishes what was decided. Driver only, single thread.
+    """Publishes what was decided. Driver only, single thread. Does nothing on its own: the protocol says when.
 
-    A failure that may pass is raised as :class:`penstock.errors.RetriableError` (or an ``OSError``): the decision
-    stands and is carried out again later. Lost is an outcome, not an error.
+    A failure that may pass is raised as :class:`penstock.errors.RetriableError` (or an ``OSError``). A call that failed
+    may take effect later, when another process has gone on; and a process that slept may repeat any call of it. So:
+
+    - what is published stays so, whoever publishes, seals or discards it after that;
+    - what is sealed or discarded can't be published any more, not even by a call that was on its way.
     """
 
     @abstractmethod
-    def commit(self, committables: Sequence[CommittableT]) -> list[CommitOutcome]:
-        """Publishes each committable, in order; one outcome each. Idempotent, also after a crash in the middle."""
+    def look(self, committables: Sequence[CommittableT]) -> list[Found]:
+        """What became of each. Touches nothing.
+
+        One that will not last until it is published may be called lost as long as none of the given ones is committed:
+        giving up a batch costs a replay, publishing half of it costs a person.
+        """
 
     @abstractmethod
-    def abort(self, committables: Sequence[CommittableT], states: Sequence[StateT]) -> None:
-        """Throws away what undecided attempts left. Idempotent; unknown ones are fine."""
+    def publish(self, committables: Sequence[CommittableT]) -> list[Found]:
+        """Publishes each, in order; durable on return. COMMITTED, or LOST for one that can't be published any more.
 
-    def clean_up(self, live_states: Sequence[StateT], *, before_batch: int) -> int:
-        """Removes what crashed runs, losing attempts and consumed states of *this* query left behind.
+        Called once for all that was last looked at and is open, also if that is nothing. Only adds: what a committable
+        replaces stays where it is, until :meth:`clear`.
+        """
 
-        ``live_states`` are kept, and whatever belongs to a batch numbered ``before_batch`` or higher. Called only
-        when no decision is pending. Returns how many things were removed.
+    @abstractmethod
+    def seal(self, committables: Sequence[CommittableT]) -> None:
+        """Makes it impossible to publish them, for everybody. One that is published stays so."""
+
+    @abstractmethod
+    def discard(self, committables: Sequence[CommittableT], states: Sequence[StateT]) -> None:
+        """Throws away what attempts have left that can't be decided any more. Unknown ones are fine."""
+
+    def are_there(self, states: Sequence[StateT]) -> list[bool]:
+        """Whether what carried state stands for is still where it was left. Touches nothing."""
+        return [True for _ in states]
+
+    def clear(self, kept: Kept[CommittableT, StateT]) -> int:
+        """Removes the garbage of *this* query. Returns how many things were removed.
+
+        Called by the owner of the decision log, when nothing is pending and none of the query's tasks runs. The
+        garbage of a moment is garbage for ever, so that a late call does no harm. An error says that one may come, and
+        must be raised: no batch uses the generation after that.
         """
         return 0
 
     def leave(self) -> None:
         """Removes what is kept for batches to come (directories). After a batch write, whose query has no other."""
-
-    def abort_lingering(self) -> int:
-        """Throws away at once whatever of *this* query is not published. Returns how many things it was.
-
-        Called while none of the query's tasks runs and no decision is pending: before a batch (what a crashed run left)
-        and after one (what losing attempts left). For what disturbs others by its mere being there, such as an open
-        transaction that readers wait for; the rest can wait for :meth:`clean_up`.
-        """
-        return 0
 
     def close(self) -> None:
         """Frees resources."""
@@ -245,20 +289,28 @@ class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
         """For the decision log."""
 
     @property
-    def plan_is_deterministic(self) -> bool:
-        """Whether a replayed batch gives every writer index the same rows, so that one writer's share can be redone."""
-        return False
+    def target(self) -> str:
+        """Names where rows go (a path, a topic, a table), for a person. May not change while rows are open."""
+        return ""
+
+    def batch_log(self, query_id: str) -> CheckpointLocation | None:
+        """Where a batch write keeps its decision log, below what it writes and hidden from readers.
+
+        ``None``: in the driver's memory. A driver that dies in the middle of publishing then leaves a part visible.
+        """
+        return None
 
     @property
     def wants_write_timestamps(self) -> bool:
-        """Whether each run of a batch needs a ``write_timestamp_us``: one more durable note for every batch."""
+        """Whether each run of a batch needs a ``write_timestamp_us``."""
         return False
 
     @property
     def holds_back_readers(self) -> bool:
-        """Whether what an attempt leaves disturbs readers until it is aborted, as an open transaction does.
+        """Whether what an attempt leaves disturbs readers until it is discarded, as an open transaction does.
 
-        After a failed batch the driver then waits for a moment until the engine has ended the other tasks.
+        Garbage is then cleared after every batch, and after a failed one the driver waits for a moment until the engine
+        has ended the other tasks.
         """
         return False
 

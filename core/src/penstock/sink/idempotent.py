@@ -28,8 +28,8 @@ from penstock.serialization import JsonSerializer
 from penstock.sink._contracts import (
     NOTHING_SERIALIZER,
     TIMESTAMPS_PER_RUN,
-    CommitOutcome,
     Committer,
+    Found,
     Prepared,
     SinkContext,
     SinkWriter,
@@ -147,10 +147,16 @@ class IdempotentSink(TwoPhaseCommitSink[None, None]):
 
 
 class _NothingToCommit(Committer[None, None]):
-    def commit(self, committables: Sequence[None]) -> list[CommitOutcome]:
-        return [CommitOutcome.COMMITTED for _ in committables]
+    def look(self, committables: Sequence[None]) -> list[Found]:
+        return [Found.COMMITTED for _ in committables]
 
-    def abort(self, committables: Sequence[None], states: Sequence[None]) -> None:
+    def publish(self, committables: Sequence[None]) -> list[Found]:
+        return [Found.COMMITTED for _ in committables]
+
+    def seal(self, committables: Sequence[None]) -> None:
+        """Nothing is hidden."""
+
+    def discard(self, committables: Sequence[None], states: Sequence[None]) -> None:
         """Rows stay: the batch is written again, over them."""
 
 

@@ -2,489 +2,684 @@
 
 ::
 
-    driver   recover  → finish the last decision if it is pending
-             plan     → what the tasks must know: decided batches, carried state, sequence numbers
-    tasks    run_task → write, flush, leave everything hidden; return what there is to decide
-    driver   commit   → decide (one atomic put-if-absent), publish, mark done
-             abort    → throw away what was not decided
-    driver   roll     → between batches: close what is due, or everything, by a decision of its own
+    driver   plan     → claim the log unless it is ours; finish what is pending; judge the batch
+    tasks    run_task → write, flush, leave everything hidden; return what there is to decide (see ``tasks.py``)
+    driver   commit   → decide (one link, created only if absent); look, publish, mark done (see ``publishing.py``)
+             abort    → void the batch by a link, then throw away what it left
+             close    → at the end of a run: carried state is published, nothing stays hidden
+    idle     roll     → between batches: close what is due
 
-Invariants: decided is decided (an abort touches nothing of it); commit is idempotent and tells lost from committed;
-what an attempt makes is named by the attempt alone, so a zombie's work is never part of a decision; a decision's number
-is written once, so two drivers can't both decide.
+Who may do what:
 
-The protocol follows Flink's two-phase commit sink with its checkpoint replaced by the decision; unlike there, a
-committable that was lost before it could be published withdraws the decision, so that the batch is written again.
+======================  ====================  =======================================  ================================
+who                     may append            may carry out                            may remove
+======================  ====================  =======================================  ================================
+``plan`` (driver)       claim                 what is pending, once it owns the log    garbage
+``commit`` (driver)     batch, close          its own link; a pending roll on its      garbage
+                                              base
+``abort`` (driver)      claim                 nothing                                  attempts of the batch it voided
+tasks, also zombies     nothing               nothing                                  what they made, when they fail
+``roll`` (listener,     roll, on a head that  a pending roll, whoever appended it;     its merge, if its roll was
+``penstock finish``)    is carried out        never gives one up                       refused
+``take_over``           claim, lost, close    as ``plan``                              as ``plan``
+======================  ====================  =======================================  ================================
+
+Three ideas carry everything. **One chain**: a number that a process knew to be free is its compare-and-swap. **A
+base**: the number of the last link that is no roll. A batch is planned on a base and can be decided only while that
+base is the head's; so any link but a roll makes void every plan before it, and what void plans have made is garbage for
+ever.
+**Claim, then touch**: nothing that another process made is aborted, fenced or deleted before a link of one's own has
+made it void.
+
+The *owner* of the log is the run that appended the base. A run that finds another's base was displaced: it stops, and
+never claims back. There is no lease and no clock in this: a run that slept for an hour finds its number taken.
+
+After Flink's two-phase commit sink, with its checkpoint replaced by the decision; unlike there, a committable that was
+lost before anything was published gives the decision up, so that the batch is written again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import time
-import uuid
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Protocol
 
-import pyarrow as pa
-
-from penstock.errors import DataLostError, FatalError, RetriableError
-from penstock.sink._contracts import (
-    TIMESTAMPS_PER_RUN,
-    CheckpointLocation,
-    CommitOutcome,
-    Committer,
-    Rolled,
-    SinkContext,
-    TwoPhaseCommitSink,
-    WriterContext,
+from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
+from penstock.sink._contracts import TIMESTAMPS_PER_RUN, Kept, SinkContext
+from penstock.sink.chain import Chain, Head, Link, LinkKind, Output, now_ms
+from penstock.sink.publishing import Publishing, displaced
+from penstock.sink.tasks import (
+    AnySink,
+    BatchPlan,
+    PlannedBatch,
+    TaskResult,
+    driver_context,
+    grouped_by_owner,
+    roll_states,
 )
-from penstock.sink.decision_log import Decision, DecisionLog, Output, StateItem
+from penstock.system import system
 
-__all__ = ["BatchPlan", "TaskResult", "TwoPhaseCommit", "next_write_timestamp_us", "run_task"]
+__all__ = ["Batch", "BatchPendingError", "EngineLog", "GaveWayError", "RunMemory", "TwoPhaseCommit"]
 
 _log = logging.getLogger("penstock.sink")
-_CLEAN_UP_EVERY = 10
-_DECIDE_ATTEMPTS = 20
+_CLEAR_EVERY = 10
+_TRIES = 20
 _STRAGGLERS_S = 3.0  # Spark kills a Python worker 2 s after its task was told to stop (spark.python.task.killTimeout)
-
-AnySink = TwoPhaseCommitSink[Any, Any]
-
-
-@dataclass(frozen=True)
-class BatchPlan:
-    """What the driver tells the tasks of the next batch. Pickled to them; never stored."""
-
-    query_id: str
-    last_batch: int
-    redo: tuple[int, ...]
-    sequence: int
-    writers: int
-    states: tuple[StateItem, ...]
-    write_timestamp_us: int = 0
-    checkpoint: CheckpointLocation | None = None
-    plan_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    def is_decided(self, batch_id: int, writer: int) -> bool:
-        """Whether ``writer``'s share of ``batch_id`` has been decided, so that a replay must not write it again."""
-        if batch_id == self.last_batch and writer in self.redo:
-            return False
-        return batch_id <= self.last_batch
-
-    def complete(self, context: WriterContext) -> WriterContext:
-        """``context`` with what the plan knows."""
-        return replace(
-            context,
-            sequence=self.sequence,
-            plan_id=self.plan_id,
-            write_timestamp_us=self.write_timestamp_us,
-            checkpoint=self.checkpoint,
-        )
-
-    def states_of(self, sink: AnySink, writer: int) -> list[StateItem]:
-        """The carried state that ``writer`` looks after in this batch."""
-        return [item for item in self.states if self._owner(sink, item) == writer]
-
-    def _owner(self, sink: AnySink, item: StateItem) -> int:
-        key = sink.owner_key(sink.state_serializer.unpack(item.payload))
-        return zlib.crc32(key.encode()) % max(1, self.writers)
+#: How far ahead of its clock a run may stamp rows before it must reserve more.
+_STAMPS_AHEAD_US = 10_000_000
 
 
 @dataclass(frozen=True)
-class TaskResult:
-    """What one successful attempt sends to the driver. ``skipped``: its share had been decided, nothing was written."""
+class Batch:
+    """A batch as Spark has planned it: its number and Spark's own file of its offsets.
 
-    writer: int
-    attempt: str
-    skipped: bool = False
-    outputs: tuple[Output, ...] = ()
-    metrics: dict[str, int] = field(default_factory=dict)
-
-
-# --- in the tasks -----------------------------------------------------------------------------------------------------
-
-
-def run_task(sink: AnySink, plan: BatchPlan, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-    """One attempt: rolls the carried state it looks after, writes ``batches``, leaves everything durable and hidden.
-
-    For a share that is decided already the input is read to its end and dropped: operators before the sink (state
-    stores) finish their own work only when their output is consumed.
+    Spark writes that file once, before it makes the sink's writer, and reads it back when it replays the batch. It
+    holds the time as well, so a batch that is planned anew has another one even where its offsets are the same.
     """
-    context = plan.complete(context)
-    if plan.is_decided(context.batch_id, context.writer_index):
-        for _ in batches:
-            pass
-        return TaskResult(context.writer_index, context.attempt_id, skipped=True)
-    owned = plan.states_of(sink, context.writer_index) if context.batch_id > plan.last_batch else []
-    rolled = roll_states(sink, context, owned, finish=False)
-    written = _write(sink, replace(context, sequence=context.sequence + _used(rolled)), batches)
-    outputs = tuple(output for output in (*rolled, written) if _is_something(output))
-    return TaskResult(context.writer_index, context.attempt_id, outputs=outputs, metrics=context.metrics.take())
+
+    number: int
+    offsets: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells it from any other batch of the same number."""
+        return hashlib.sha256(self.offsets).hexdigest()
 
 
-def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> Output:
-    writer = sink.create_writer(context)
-    try:
-        for batch in batches:
-            writer.write(batch)
-        prepared = writer.prepare_commit()
-    except BaseException:
-        writer.abort()
-        raise
-    finally:
-        writer.close()
-    return _output(sink, context, (), prepared.committables, prepared.states, prepared.sequences_used)
+class EngineLog(Protocol):
+    """Spark's own log of the batches it has planned."""
+
+    def planned(self, expected: int | None) -> Batch:
+        """The batch that is planned now: the last of the log. ``expected`` is tried first, if it is given."""
+
+    def find(self, number: int) -> Batch | None:
+        """A batch of the log."""
 
 
-def roll_states(sink: AnySink, context: WriterContext, items: Sequence[StateItem], *, finish: bool) -> list[Output]:
-    """Lets the sink's roller close what is due among ``items``; one output for each replacement."""
-    roller = sink.create_roller(context) if items else None
-    if roller is None:
-        return []
-    try:
-        states = [sink.state_serializer.unpack(item.payload) for item in items]
-        rolled = roller.roll(states, finish=finish)
-        return [_rolled_output(sink, context, items, one) for one in rolled]
-    except BaseException:
-        roller.abort()
-        raise
-    finally:
-        roller.close()
+@dataclass
+class RunMemory:
+    """What one process remembers of one query from batch to batch. A new process knows nothing, and claims."""
+
+    run: str = field(default_factory=lambda: system().new_id())
+    batch: int | None = None  #: the last one planned here
+    plan_id: str = ""
+    base: int | None = None  #: that it was planned on
+
+    def goes_on_at(self, head: Link) -> bool:
+        """Whether the next batch may be planned on ``head`` without a claim: nobody but this run's committer, and
+        rolls, has appended anything since the last plan. Then Spark has noted that batch, and no commit is under way.
+        """
+        if self.batch is None or head.run != self.run:
+            return False
+        was_decided = head.plan == self.plan_id and head.batch == self.batch and head.base > (self.base or 0)
+        return was_decided or head.base == self.base
 
 
-def _rolled_output(
-    sink: AnySink, context: WriterContext, items: Sequence[StateItem], rolled: Rolled[Any, Any]
-) -> Output:
-    consumed = tuple(items[index].id for index in rolled.consumed)
-    if not consumed:
-        raise FatalError("a roller returned a replacement that consumes nothing")
-    return _output(sink, context, consumed, rolled.committables, rolled.states, rolled.sequences_used)
+class GaveWayError(RetriableError):
+    """A batch came first: what was asked for is for later."""
 
 
-def _output(
-    sink: AnySink,
-    context: WriterContext,
-    consumed: tuple[str, ...],
-    committables: Sequence[Any],
-    states: Sequence[Any],
-    sequences_used: int,
-) -> Output:
-    return Output(
-        writer=context.writer_index,
-        attempt=context.attempt_id,
-        consumed=consumed,
-        committables=tuple(sink.committable_serializer.pack(committable) for committable in committables),
-        states=tuple(StateItem(uuid.uuid4().hex, sink.state_serializer.pack(state)) for state in states),
-        sequences_used=sequences_used,
-    )
-
-
-def _used(outputs: Iterable[Output]) -> int:
-    return sum(output.sequences_used for output in outputs)
-
-
-def _is_something(output: Output) -> bool:
-    return bool(output.consumed or output.committables or output.states)
-
-
-# --- on the driver ----------------------------------------------------------------------------------------------------
+class BatchPendingError(GaveWayError):
+    """A batch is decided and not published yet: only the query's driver, or whoever takes over from it, does that."""
 
 
 class TwoPhaseCommit:
-    """The driver's side of the protocol for one query. Single thread; several processes may hold one for one query."""
+    """The driver's side of the protocol for one query. Single thread; several processes may hold one for one query.
 
-    def __init__(self, sink: AnySink, context: SinkContext, log: DecisionLog) -> None:
+    ``session`` names the session whose processes belong together. ``before_claim`` is called when a run begins.
+    """
+
+    def __init__(
+        self,
+        sink: AnySink,
+        context: SinkContext,
+        chain: Chain,
+        memory: RunMemory | None = None,
+        *,
+        session: str = "",
+        before_claim: Callable[[], None] = lambda: None,
+    ) -> None:
         self._sink = sink
         self._context = context
-        self._log = log
-        self._driver = uuid.uuid4().hex
+        self._chain = chain
+        self._memory = memory if memory is not None else RunMemory()
+        self._session = session
+        self._before_claim = before_claim
+        self._publishing = Publishing(sink, context, chain)
 
-    # 1. Before the tasks of a batch start.
+    # 1. Before the tasks of a batch start: own the log, leave nothing pending, judge the batch.
 
-    def recover(self) -> Decision:
-        """Finishes the last decision if it is pending. Returns the head of the log, which is done.
-
-        A decision that turns out to be lost is withdrawn here: its batch is not committed in the engine yet, and the
-        replay writes it again. Raises :class:`DataLostError` if a part of it was published and the rest is lost.
-        """
-        head = self._log.head()
-        while not head.done:
-            self._carry_out(head)
-            head = self._log.head()
-        return head
-
-    def plan(self) -> BatchPlan:
+    def plan(self, engine: EngineLog) -> BatchPlan:
         """What the tasks of the next batch must know. None of them runs yet."""
-        head = self.recover()
-        self._abort_lingering()
-        if self._sink.wants_write_timestamps:
-            head = self._reserve_timestamp()
-        return BatchPlan(
-            self._context.query_id,
-            head.last_batch,
-            head.redo,
-            head.sequence,
-            head.writers,
-            head.states,
-            head.write_timestamp_us,
-            self._context.checkpoint,
+        memory = self._memory
+        head = self._chain.head()
+        goes_on = memory.goes_on_at(head.link)
+        batch = engine.planned(memory.batch + 1 if goes_on and memory.batch is not None else None)
+        if goes_on and memory.batch is not None and batch.number == memory.batch + 1:
+            head = self._carry_out_pending(head)
+        elif memory.batch is not None and batch.number == memory.batch + 1 and head.link.run != memory.run:
+            self._memory.batch = None
+            raise displaced(self._chain, head.link)
+        else:
+            head = self._own(head)
+        is_decided = self._judge(batch, head.link, engine)
+        if self._sink.wants_write_timestamps and not is_decided:
+            head = self._reserve_stamps(head)
+        return self._planned(head.link, batch, is_decided=is_decided)
+
+    def _judge(self, batch: Batch, head: Link, engine: EngineLog) -> bool:
+        """Whether ``batch`` is decided. Raises FatalError if it is none that may follow."""
+        if head.batch < 0 or batch.number == head.batch + 1:
+            return False
+        if batch.number == head.batch:
+            if head.fingerprint in ("", batch.fingerprint):
+                return True
+            raise FatalError(
+                f"batch {batch.number} was decided with other offsets than the ones it is run with now: files below "
+                "offsets/ of the checkpoint were deleted or put back. Run: penstock restore-offsets CHECKPOINT, and "
+                "start the query again"
+            )
+        if batch.number > head.batch:
+            raise FatalError(
+                f"Spark runs batch {batch.number}, and the last batch decided in {self._chain.directory} is "
+                f"{head.batch}: a part of the decision log was deleted, or an older one put back. Put the newer one "
+                "back, or start with a new checkpoint"
+            )
+        last = engine.find(head.batch)
+        if last is not None and head.fingerprint in ("", last.fingerprint):
+            raise displaced(self._chain, head)  # it has gone on since this run has looked at Spark's logs
+        raise FatalError(
+            f"Spark runs batch {batch.number}, and batch {head.batch} is decided in {self._chain.directory}: files "
+            "below offsets/ and commits/ of the checkpoint were deleted or put back. Run: penstock restore-offsets "
+            "CHECKPOINT, or start with a new checkpoint"
         )
 
-    def _reserve_timestamp(self) -> Decision:
-        """A link of the chain that changes nothing but the timestamp: no two runs, of whatever driver, get the same."""
-        for _ in range(_DECIDE_ATTEMPTS):
-            head = self.recover()
-            stamp = max(next_write_timestamp_us(), head.write_timestamp_us + TIMESTAMPS_PER_RUN)
-            plan = self._follow(head, "plan", (), redo=head.redo, write_timestamp_us=stamp)
-            if self._log.append(plan):
-                self._log.mark_done(plan)
-                return plan
-        raise RetriableError(f"the decision log kept changing under {_DECIDE_ATTEMPTS} tries")
+    def _own(self, head: Head) -> Head:
+        """Claims the log for this run, finishes what others have left pending, and clears up behind them."""
+        self._before_claim()
+        self._check_target(head)
+        head = self._claim(head)
+        head = self._carry_out_pending(head)
+        self._check_states(head.link)
+        self._clear(head.link)
+        return head
 
-    # 2. After the tasks: decide, publish, mark done.
-
-    def commit(self, batch_id: int, results: Sequence[TaskResult]) -> Decision:
-        """Decides ``batch_id`` and carries the decision out. Returns it (an earlier one if the batch was decided)."""
-        head = self.recover()
-        if head.last_batch >= batch_id and not (head.last_batch == batch_id and head.redo):
-            if any(not result.skipped for result in results):
-                raise FatalError(
-                    f"batch {batch_id} was decided by another driver on the same checkpoint; this one must stop. "
-                    "Nothing is lost: the other one's rows are the same rows"
-                )
-            return head
-        decision = self._decide(batch_id, results)
-        if not self._carry_out(decision):
-            raise RetriableError(
-                f"batch {batch_id} was lost before it could be published (see the log). Its decision is withdrawn and "
-                "nothing of it counts: restart the query, and the batch is written again"
+    def _check_target(self, head: Head) -> None:
+        before, now = head.link.target, self._sink.target
+        if before and now and before != now and (head.link.states or head.pending is not None):
+            raise BadConfigurationError(
+                f"the query wrote to {before} before and is to write to {now}, while rows for {before} are still open: "
+                "run penstock finish --take-over CHECKPOINT first"
             )
-        self._tidy_up(batch_id, self._abort_lingering)
-        if batch_id % _CLEAN_UP_EVERY == 0:
-            self._tidy_up(batch_id, self.clean_up)
-        return decision
 
-    def _decide(self, batch_id: int, results: Sequence[TaskResult]) -> Decision:
-        outputs = [output for result in results for output in result.outputs]
-        for _ in range(_DECIDE_ATTEMPTS):
-            head = self.recover()
-            counted, stale = self._still_valid(head, outputs)
-            metrics = _sum_metrics(result.metrics for result in results)
-            decision = self._follow(head, "batch", counted, last_batch=batch_id, writers=len(results), metrics=metrics)
-            if self._log.append(decision):
-                self._throw_away(stale)
-                return decision
-            if self._log.head().last_batch >= batch_id:
-                raise FatalError(f"batch {batch_id} was decided by another driver; this one must stop")
-        raise RetriableError(f"batch {batch_id}: the decision log kept changing under {_DECIDE_ATTEMPTS} tries")
+    def _check_states(self, link: Link) -> None:
+        states = [self._sink.state_serializer.unpack(item.payload) for item in link.states]
+        if not states:
+            return
+        committer = self._sink.create_committer(self._context)
+        try:
+            missing = [state for state, there in zip(states, committer.are_there(states), strict=True) if not there]
+        finally:
+            committer.close()
+        if missing:
+            head = self._chain.head().link
+            if head.id != link.id:
+                raise displaced(self._chain, head)
+            raise DataLostError(
+                f"{self._sink.describe_state(missing[0])} is gone, and {len(missing) - 1} more, with rows that were "
+                "decided: was the target of the query changed, or something hidden in it deleted? Restore it, or start "
+                "with a new checkpoint"
+            )
 
-    @staticmethod
-    def _still_valid(head: Decision, outputs: Sequence[Output]) -> tuple[list[Output], list[Output]]:
-        """Splits off replacements of state that someone else (a roll while the batch ran) has replaced meanwhile."""
-        live = {state.id for state in head.states}
-        counted = [output for output in outputs if live.issuperset(output.consumed)]
-        return counted, [output for output in outputs if not live.issuperset(output.consumed)]
+    def _claim(self, head: Head) -> Head:
+        for _ in range(_TRIES):
+            link = self._following(head, LinkKind.CLAIM)
+            # An orderly end has left nothing that could be open under a name of its generation.
+            if head.link.kind is not LinkKind.CLOSE:
+                link = replace(link, generation=link.number)
+            if self._sink.wants_write_timestamps:
+                # The run before may have used anything up to the ceiling.
+                link = replace(link, floor_us=head.link.ceiling_us, ceiling_us=_ceiling(head.link.ceiling_us))
+            if self._chain.create(link):
+                self._chain.shorten(head)
+                found = self._chain.head()
+                if found.link.id == link.id:
+                    return found
+            head = self._chain.head()
+        raise RetriableError(f"the decision log kept changing under {_TRIES} tries: {self._chain.directory}")
 
-    def _follow(self, head: Decision, kind: str, outputs: Sequence[Output], **changes: Any) -> Decision:
+    def _carry_out_pending(self, head: Head) -> Head:
+        """Nothing is pending in the head that is returned. Only the owner asks for it."""
+        base = head.link.base
+        while head.pending is not None:
+            link = self._chain.read(head.pending)
+            if not self._publishing.carry_out(link, owner=base):
+                self._give_up(link, base)
+            head = self._chain.head()
+            if head.link.run != self._memory.run:
+                raise displaced(self._chain, head.link)
+            base = head.link.base
+        return head
+
+    def _give_up(self, link: Link, owner: int) -> int:
+        """Nothing of ``link`` is published and nothing can be: what held before it holds again. Returns the new base.
+
+        Only while ``link`` is still pending and ``owner`` the base: else another run has carried it out, and what it
+        published was read and cleared away meanwhile.
+        """
+        head = self._chain.head()
+        if head.pending != link.number or head.link.base != owner:
+            raise displaced(self._chain, head.link)
+        before = self._chain.read(link.number - 1)
+        lost = replace(
+            self._following(head, LinkKind.LOST),
+            batch=before.batch,
+            fingerprint=before.fingerprint,
+            states=before.states,
+            pending=None,
+        )
+        if not self._chain.create(lost):
+            raise displaced(self._chain, self._chain.head().link)
+        return lost.number
+
+    def _reserve_stamps(self, head: Head) -> Head:
+        """A head whose ceiling is above the stamps of the next batch."""
+        if _next_stamp(head.link) + TIMESTAMPS_PER_RUN > head.link.ceiling_us:
+            head = self._claim(head)
+        return head
+
+    def _planned(self, link: Link, batch: Batch, *, is_decided: bool) -> BatchPlan:
+        stamp = _next_stamp(link) if self._sink.wants_write_timestamps else 0
+        planned = PlannedBatch(
+            query_id=self._context.query_id,
+            run=self._memory.run,
+            plan_id=system().new_id(),
+            base=link.base,
+            head=link.number,
+            generation=link.generation,
+            batch_id=batch.number,
+            fingerprint=batch.fingerprint,
+            is_decided=is_decided,
+            write_timestamp_us=stamp,
+        )
+        memory = self._memory
+        memory.batch, memory.plan_id, memory.base = batch.number, planned.plan_id, link.base
+        return BatchPlan(
+            planned,
+            sequence=link.sequence,
+            writers=link.writers,
+            states={} if is_decided else grouped_by_owner(self._sink, link.states, link.writers),
+            offsets=batch.offsets,
+            checkpoint=self._context.checkpoint,
+        )
+
+    def _following(self, head: Head, kind: LinkKind, outputs: Sequence[Output] = ()) -> Link:
+        """What comes behind ``head`` if nothing but ``outputs`` changes."""
+        before = head.link
+        number = before.number + 1
         by_writer: dict[int, int] = {}
         for output in outputs:
             by_writer[output.writer] = by_writer.get(output.writer, 0) + output.sequences_used
-        decision = Decision(
-            number=head.number + 1,
+        return replace(
+            before,
+            number=number,
             kind=kind,
-            last_batch=head.last_batch,
+            base=before.base if kind is LinkKind.ROLL else number,
+            id=system().new_id(),
+            run=before.run if kind is LinkKind.ROLL else self._memory.run,
+            session=before.session if kind is LinkKind.ROLL else self._session,
+            time_ms=now_ms(),
+            offsets=b"",
             outputs=tuple(outputs),
-            states=head.state_after(outputs),
-            sequence=head.sequence + max(by_writer.values(), default=0),
-            writers=head.writers,
-            driver=self._driver,
-            write_timestamp_us=head.write_timestamp_us,
-        )
-        return replace(decision, **changes)
-
-    def _carry_out(self, decision: Decision) -> bool:
-        """Publishes everything ``decision`` names; afterwards it is done. Safe to repeat, and to do in two processes.
-
-        False if something was lost and the decision had to be withdrawn.
-        """
-        owners = [output for output in decision.outputs for _ in output.committables]
-        committables = [self._committable(stored) for output in decision.outputs for stored in output.committables]
-        outcomes = self._publish(committables) if committables else []
-        lost = [index for index, outcome in enumerate(outcomes) if outcome is CommitOutcome.LOST]
-        if lost:
-            text = ", ".join(self._sink.describe_committable(committables[index]) for index in lost[:3])
-            published = [owners[index] for index in range(len(owners)) if index not in lost]
-            self._withdraw(decision, [owners[index] for index in lost], published, text)
-            return False
-        self._log.mark_done(decision)
-        return True
-
-    def _publish(self, committables: Sequence[Any]) -> list[CommitOutcome]:
-        committer = self._committer()
-        try:
-            return committer.commit(committables)
-        finally:
-            committer.close()
-
-    # 3. What was decided can't be published any more.
-
-    def _withdraw(self, decision: Decision, lost: list[Output], published: list[Output], lost_text: str) -> None:
-        """Takes back what was lost by a decision of its own, so that a replay writes it again.
-
-        If none of the batch's rows were published, all of them are written again; if some were, only the lost writers'
-        share, and only where a replay is sure to give each writer the same rows. Raises DataLostError otherwise.
-        """
-        batch = f"batch {decision.last_batch}: {lost_text} can't be published any more"
-        advice = "Restore it, or start with a new checkpoint behind this batch"
-        if any(output in published for output in lost):
-            raise DataLostError(f"{batch}, while other files or transactions of the same writer are. {advice}")
-        lost_writers = {output.writer for output in lost if not output.consumed}
-        redo_all = bool(lost_writers) and all(output.consumed for output in published)
-        if lost_writers and not redo_all and not self._sink.plan_is_deterministic:
-            raise DataLostError(
-                f"{batch}, while other writers' rows are, and a replay may give its rows to other writers. {advice}"
-            )
-        before = self._log.before(decision)
-        standing = [o for o in decision.outputs if o not in lost and not (redo_all and not o.consumed)]
-        withdrawal = replace(
-            decision,
-            number=decision.number + 1,
-            kind="withdrawal",
-            last_batch=before.last_batch if redo_all else decision.last_batch,
-            redo=before.redo if redo_all else tuple(sorted(lost_writers)),
-            outputs=(),
-            states=before.state_after(standing),
-            driver=self._driver,
+            states=before.state_after(outputs),
+            pending=number if any(output.committables for output in outputs) else head.pending,
+            sequence=before.sequence + max(by_writer.values(), default=0),
+            query=self._context.query_id,
+            target=self._sink.target,
             metrics={},
         )
-        _log.warning("%s; the decision is withdrawn and the rows will be written again", batch)
-        if self._log.append(withdrawal):
-            self._log.mark_done(withdrawal)
 
-    # 4. The batch failed.
+    # 2. After the tasks: decide, look, publish, mark done.
 
-    def abort(self, batch_id: int, results: Sequence[TaskResult | None], *, ends: bool = False) -> None:
-        """Throws away what the given attempts left, unless a decision (of any driver) may count on it.
+    def commit(self, batch_id: int, results: Sequence[TaskResult]) -> Link:
+        """Decides the batch and carries the decision out. Returns the link (an earlier one for a replay)."""
+        planned = _common_plan(batch_id, results)
+        self._memory.run = planned.run  # the process that planned it is another one
+        if planned.is_decided:
+            return self._skipped(planned)
+        outputs = [output for result in results for output in result.outputs]
+        link = self._decide(planned, results, outputs)
+        if link.outputs and link.pending == link.number:
+            if not self._chain.is_in_order(link.number):
+                raise displaced(self._chain, self._chain.head().link)
+            if not self._publishing.carry_out(link, owner=link.base):
+                self._give_up(link, link.base)
+                raise RetriableError(
+                    f"batch {batch_id} was lost before it could be published (see the log). It is given up and nothing "
+                    "of it counts: restart the query, and the batch is written again"
+                )
+        return self._clear_behind(link, planned)
 
-        ``results``: ``None`` for tasks that have not reported; some may still run. ``ends``: no batch follows.
-        """
-        entries = self._log.entries()
-        attempts = {result.attempt: result for result in results if result is not None and result.outputs}
-        is_decided = bool(entries) and entries[-1].last_batch >= batch_id
-        if is_decided and all(entry.last_batch != batch_id for entry in entries):
-            return  # so long ago that the decision is gone; clean-up finds what is superfluous
-        for entry in entries:
-            for output in entry.outputs:
-                if entry.kind != "withdrawal":
-                    attempts.pop(output.attempt, None)
-        self._throw_away([output for result in attempts.values() for output in result.outputs])
-        if not is_decided and (not entries or entries[-1].done):
-            self._tidy_up(batch_id, self._abort_lingering)  # what tasks left that did not live to report it
-            if None in results and (ends or self._sink.holds_back_readers):
-                self._tidy_up(batch_id, self._outlast_stragglers)
+    def _skipped(self, planned: PlannedBatch) -> Link:
+        head = self._chain.head().link
+        if head.base != planned.base or head.batch < planned.batch_id:
+            raise displaced(self._chain, head)
+        return head
 
-    # 5. Between batches: nothing but carried state.
+    def _decide(self, planned: PlannedBatch, results: Sequence[TaskResult], outputs: Sequence[Output]) -> Link:
+        before = self._chain.read(planned.head)
+        head = Head(before, frozenset() if before.pending is None else frozenset([before.pending]))  # so it was planned
+        metrics = _sum_metrics(result.metrics for result in results)
+        for _ in range(_TRIES):
+            counted, stale = _still_valid(head.link, outputs)
+            link = replace(
+                self._following(head, LinkKind.BATCH, counted),
+                run=planned.run,
+                plan=planned.plan_id,
+                batch=planned.batch_id,
+                fingerprint=planned.fingerprint,
+                offsets=next((result.offsets for result in results if result.offsets), b""),
+                writers=len(results),
+                metrics=metrics,
+            )
+            if self._sink.wants_write_timestamps:
+                floor = planned.write_timestamp_us + TIMESTAMPS_PER_RUN
+                link = replace(link, floor_us=floor, ceiling_us=max(_ceiling(floor), head.link.ceiling_us))
+            if self._chain.create(link):
+                self._discard(stale)
+                self._chain.shorten(head)
+                return link
+            head = self._chain.head()
+            if head.link.base != planned.base:
+                raise displaced(self._chain, head.link)
+            if head.pending is not None:
+                if not self._publishing.carry_out(self._chain.read(head.pending), owner=None):
+                    raise RetriableError(
+                        f"batch {planned.batch_id}: a merge of carried rows was lost; restart the query"
+                    )
+                head = self._chain.head()
+                if head.link.base != planned.base:
+                    raise displaced(self._chain, head.link)
+        raise RetriableError(f"batch {planned.batch_id}: the decision log kept changing under {_TRIES} tries")
 
-    def roll(self, *, finish: bool) -> Decision | None:
-        """Closes and publishes carried state that is due, or all of it. ``None`` if there was nothing to do.
-
-        Gives way to a batch that decides at the same time.
-        """
-        head = self.recover()
-        context = WriterContext(
-            query_id=self._context.query_id,
-            schema=self._context.schema,
-            metrics=self._context.metrics,
-            # What a roll makes belongs to the batch to come, so that a clean-up after this one leaves it alone.
-            batch_id=head.last_batch + 1,
-            writer_index=0,
-            attempt_id=uuid.uuid4().hex,
-            sequence=head.sequence,
-            checkpoint=self._context.checkpoint,
+    def _clear_behind(self, link: Link, planned: PlannedBatch) -> Link:
+        """Removes what the batch's losing attempts have left. Returns the head."""
+        consumes = any(output.consumed for output in link.outputs)
+        if not (self._sink.holds_back_readers or consumes or planned.batch_id % _CLEAR_EVERY == 0):
+            return link
+        is_clear = self._tidily(f"clear up behind batch {planned.batch_id}", lambda: self._clear(link))
+        if is_clear or not self._sink.holds_back_readers:
+            return link
+        # A request of that clearing may arrive late: no batch may use names that it could hit.
+        claim = replace(
+            self._following(Head(link, frozenset([link.number])), LinkKind.CLAIM), generation=link.number + 1
         )
-        try:
-            outputs = roll_states(self._sink, context, head.states, finish=finish)
-        except (OSError, DataLostError):
-            if self._log.head().number != head.number:
-                return None  # a batch has replaced this state meanwhile, and its files are gone
-            raise
-        if not outputs:
-            return None
-        decision = self._follow(head, "roll", outputs)
-        if not self._log.append(decision):
-            self._throw_away(outputs)
-            return None
-        stands = self._carry_out(decision)
-        self.clean_up()
-        return decision if stands else None
+        return claim if self._chain.create(claim) else link
 
-    # 6. Nothing lingers.
+    # 3. The batch failed.
 
-    def clean_up(self, *, leave: bool = False) -> int:
-        """Removes what crashed runs and losing attempts of this query left. Returns how many things were removed.
+    def abort(self, batch_id: int, results: Sequence[TaskResult | None]) -> None:
+        """Voids the batch by a link, and throws away what its attempts left. Touches nothing that was decided.
 
-        ``leave``: the query has ended for good, and leaves nothing of its own behind.
+        ``results``: ``None`` for tasks that have not reported; some may still run.
         """
-        head = self._log.head()
-        if not head.done:
-            return 0
-        committer = self._committer()
-        try:
-            live = [self._sink.state_serializer.unpack(item.payload) for item in head.states]
-            removed = committer.clean_up(live, before_batch=head.last_batch + 1)
-            if leave:
-                committer.leave()
-            return removed
-        finally:
-            committer.close()
+        reported = [result for result in results if result is not None]
+        for _ in range(_TRIES):
+            head = self._chain.head()
+            if reported:
+                is_ours = head.link.base == reported[0].planned.base
+            else:
+                is_ours = bool(self._session) and head.link.session == self._session
+            if not is_ours or head.link.batch >= batch_id:
+                return
+            self._memory.run = head.link.run
+            link = replace(self._following(head, LinkKind.CLAIM), generation=head.link.number + 1)
+            if self._chain.create(link):
+                if self._chain.is_in_order(link.number):
+                    self._after_abort(batch_id, link, reported, stragglers=None in results)
+                return
 
-    def _abort_lingering(self) -> None:
-        committer = self._committer()
-        try:
-            committer.abort_lingering()
-        finally:
-            committer.close()
+    def _after_abort(self, batch_id: int, link: Link, reported: Sequence[TaskResult], *, stragglers: bool) -> None:
+        self._discard([output for result in reported for output in result.outputs])
+        if link.pending is not None or not self._sink.holds_back_readers:
+            return  # the next claim finds the rest
+        self._tidily(f"clear up behind batch {batch_id}", lambda: self._clear(link))
+        if stragglers:
+            self._tidily(f"clear up behind batch {batch_id}", lambda: self._outlast_stragglers(link))
 
-    def _outlast_stragglers(self) -> None:
+    def _outlast_stragglers(self, link: Link) -> None:
         """Engines report a failed batch while its other tasks are only being told to stop: until those are dead they
         may leave something behind that no later batch would find."""
-        deadline = time.monotonic() + _STRAGGLERS_S
-        while time.monotonic() < deadline:
-            time.sleep(0.25)
-            self._abort_lingering()
+        deadline = system().monotonic() + _STRAGGLERS_S
+        while system().monotonic() < deadline:
+            system().sleep(0.25)
+            self._clear(link)
 
-    def _tidy_up(self, batch_id: int, work: Callable[[], object]) -> None:
-        """What fails here is made up for before the next batch, or by a later clean-up."""
+    # 4. Between batches: nothing but carried state.
+
+    def roll(self, *, finish: bool) -> Link | None:
+        """Closes and publishes carried state that is due, or all of it. ``None`` if there was nothing to do.
+
+        Any process may call it at any time. Raises GaveWayError if a batch is decided and not carried out, or came
+        first.
+        """
+        head = self._chain.head()
+        if head.pending is not None:
+            link = self._chain.read(head.pending)
+            if link.kind is not LinkKind.ROLL:
+                raise BatchPendingError(
+                    f"batch {head.link.batch} is decided and not published yet: the query does that, or the next start "
+                    "of it. If it is stopped for good, run: penstock finish --take-over CHECKPOINT"
+                )
+            return link if self._publishing.carry_out(link, owner=None) else None
+        outputs = self._rolled(head.link, finish=finish)
+        if not outputs:
+            return None
+        link = self._following(head, LinkKind.ROLL, outputs)
+        if not self._chain.create(link) or not self._chain.is_in_order(link.number):
+            self._discard(outputs)
+            raise GaveWayError(f"{self._chain.directory}: a batch was decided at the same time")
+        if link.pending == link.number:
+            self._publishing.carry_out(link, owner=None)
+        return link
+
+    def _rolled(self, link: Link, *, finish: bool) -> list[Output]:
+        context = driver_context(self._context, base=link.number, generation=link.generation, sequence=link.sequence)
+        try:
+            return roll_states(self._sink, context, link.states, finish=finish)
+        except (OSError, DataLostError, RetriableError) as error:
+            if self._chain.head().link.id != link.id:
+                raise GaveWayError(f"{self._chain.directory}: a batch has replaced what was to be merged") from error
+            raise
+
+    # 5. The end of a run.
+
+    def commit_at_once(self, results: Sequence[TaskResult]) -> Link:
+        """A batch write: everything that tasks have left is merged first, and is then one decision.
+
+        A failure before it leaves nothing. After it, whoever calls this again, or :meth:`abort`, publishes the rest.
+        """
+        planned = _common_plan(0, results)
+        self._memory.run = planned.run
+        head = self._chain.head()
+        if head.link.base == planned.base:
+            outputs = [output for result in results for output in result.outputs]
+            staged = replace(head.link, states=head.link.state_after(outputs))
+            rolled = self._rolled(staged, finish=True)
+            left = {state_id for output in rolled for state_id in output.consumed}
+            plain = [replace(output, states=()) for output in outputs]
+            assert left == {item.id for item in staged.states}, "a roller must finish everything"
+            decided = [*plain, *(replace(output, consumed=()) for output in rolled)]
+            link = replace(self._following(head, LinkKind.CLOSE, decided), batch=0, plan=planned.plan_id)
+            if not self._chain.create(link):
+                raise displaced(self._chain, self._chain.head().link)
+        return self.finish_at_once()
+
+    def abort_at_once(self, results: Sequence[TaskResult | None]) -> None:
+        """A batch write failed. What was decided is published all the same; otherwise nothing of it stays."""
+        if self._chain.head().link.batch >= 0:
+            self.finish_at_once()
+            return
+        self._discard([output for result in results if result is not None for output in result.outputs])
+        self.void_at_once()
+        if None in results:
+            self._outlast_stragglers(self._chain.head().link)
+
+    def finish_at_once(self) -> Link:
+        """What a batch write had decided, and its driver perhaps not published. Raises GaveWayError if it had not."""
+        head = self._chain.head()
+        if head.link.batch < 0:
+            raise GaveWayError("a batch write has not decided anything yet")
+        if head.pending is not None and not self._publishing.carry_out(head.link, owner=head.link.base):
+            raise RetriableError("a part of the write was lost before it could be published; nothing of it is visible")
+        self._clear(head.link, ends=True, is_last=True)
+        return head.link
+
+    def void_at_once(self) -> None:
+        """Nothing that a batch write has made counts, or ever will."""
+        head = self._claim(self._chain.head())
+        self._clear(head.link, is_last=True)
+
+    def close(self, link: Link) -> Link:
+        """Publishes all that is carried, by the owner, when no batch follows; nothing stays hidden.
+
+        ``link`` is that of the last batch. Gives way to rolls, and to nobody else.
+        """
+        base, self._memory.run = link.base, link.run
+        for _ in range(_TRIES):
+            head = self._chain.head()
+            if head.link.base != base:
+                raise displaced(self._chain, head.link)
+            if head.pending is not None:
+                pending = self._chain.read(head.pending)
+                if not self._publishing.carry_out(pending, owner=base):
+                    base = self._give_up(pending, base)
+                continue
+            outputs = self._rolled(head.link, finish=True)
+            closing = self._following(head, LinkKind.CLOSE, outputs)
+            if not self._chain.create(closing):
+                self._discard(outputs)
+                continue
+            if not self._chain.is_in_order(closing.number):
+                raise displaced(self._chain, self._chain.head().link)
+            base = closing.base
+            if closing.pending != closing.number or self._publishing.carry_out(closing, owner=base):
+                self._clear(closing, ends=True)
+                return closing
+            base = self._give_up(closing, base)
+        raise RetriableError(f"the decision log kept changing under {_TRIES} tries: {self._chain.directory}")
+
+    def take_over(self) -> Link:
+        """Claims the log from whoever has it, carries out what is pending and closes."""
+        head = self._own(self._chain.head())
+        return self.close(head.link)
+
+    def resolve(self, *, write_all_again: bool) -> Link:
+        """Ends what a person must decide: a batch of which a part is published and another part is lost.
+
+        Claims the log. Either the batch is given up, and written again as a whole, so that what is published comes
+        twice; or what is lost stays missing, and the rest of the batch is published.
+        """
+        head = self._claim(self._chain.head())
+        if head.pending is None:
+            raise BadConfigurationError(f"{self._chain.directory}: nothing is pending, there is nothing to resolve")
+        link = self._chain.read(head.pending)
+        if write_all_again:
+            self._publishing.seal(link)
+            self._give_up(link, head.link.base)
+        else:
+            self._publishing.publish_what_is_left(link)
+        return self._chain.head().link
+
+    # 6. Garbage.
+
+    def _clear(self, link: Link, *, ends: bool = False, is_last: bool = False) -> int:
+        """What plans below ``link``'s base have made, and no link from the base on names.
+
+        ``ends``: nor what ``link`` itself has published, once that is noted for good. Another run may have begun by
+        then, with the same generation, unless ``is_last``; else no task of the generation runs.
+        """
+        if ends and link.pending is not None:
+            self._chain.mark_done(link.pending, durable=True)
+        named = [link, *(self._chain.read(number) for number in range(link.base, link.number))]
+        committer = self._sink.create_committer(self._context)
+        try:
+            return committer.clear(
+                Kept(
+                    base=link.base,
+                    generation=link.generation + (not ends or is_last),
+                    committables=[
+                        self._sink.committable_serializer.unpack(stored)
+                        for one in named
+                        for output in one.outputs
+                        for stored in output.committables
+                        if not ends
+                    ],
+                    states=[
+                        self._sink.state_serializer.unpack(payload)
+                        for payload in {item.id: item.payload for one in named for item in one.states}.values()
+                    ],
+                )
+            )
+        finally:
+            committer.close()
+
+    def _discard(self, outputs: Sequence[Output]) -> None:
+        if not outputs:
+            return
+
+        def discard() -> None:
+            committer = self._sink.create_committer(self._context)
+            try:
+                committer.discard(
+                    [
+                        self._sink.committable_serializer.unpack(one)
+                        for output in outputs
+                        for one in output.committables
+                    ],
+                    [self._sink.state_serializer.unpack(item.payload) for output in outputs for item in output.states],
+                )
+            finally:
+                committer.close()
+
+        self._tidily("throw away what an attempt left", discard)
+
+    @staticmethod
+    def _tidily(what: str, work: Callable[[], object]) -> bool:
+        """What fails here is made up for by a later clearing. Whether it was done."""
         try:
             work()
         except (OSError, RetriableError) as error:
-            _log.warning("could not clean up behind batch %d (%s); a later one will", batch_id, error)
-
-    def _throw_away(self, outputs: Sequence[Output]) -> None:
-        if not outputs:
-            return
-        committer = self._committer()
-        try:
-            committer.abort(
-                [self._committable(stored) for output in outputs for stored in output.committables],
-                [self._sink.state_serializer.unpack(item.payload) for output in outputs for item in output.states],
-            )
-        except (OSError, RetriableError) as error:
-            _log.warning("could not throw away what an attempt left (%s); the next clean-up will", error)
-        finally:
-            committer.close()
-
-    def _committer(self) -> Committer[Any, Any]:
-        return self._sink.create_committer(self._context)
-
-    def _committable(self, stored: Any) -> Any:
-        return self._sink.committable_serializer.unpack(stored)
+            _log.warning("could not %s (%s); a later batch will", what, error)
+            return False
+        return True
 
 
-def next_write_timestamp_us() -> int:
-    """Now, in microseconds since 1970: as users' own writes are stamped, so that theirs and ours have an order."""
-    return time.time_ns() // 1000
+def _common_plan(batch_id: int, results: Sequence[TaskResult]) -> PlannedBatch:
+    plans = {result.planned for result in results}
+    if len(plans) != 1:
+        raise FatalError(f"batch {batch_id}: its tasks were planned {len(plans)} times; restart the query")
+    (planned,) = plans
+    if planned.batch_id != batch_id:
+        raise FatalError(f"batch {batch_id} is to be committed, and {planned.batch_id} was planned; restart the query")
+    return planned
+
+
+def _still_valid(head: Link, outputs: Sequence[Output]) -> tuple[list[Output], list[Output]]:
+    """Splits off replacements of state that a roll has replaced meanwhile: its rows are in the roll."""
+    live = {state.id for state in head.states}
+    counted = [output for output in outputs if live.issuperset(output.consumed)]
+    return counted, [output for output in outputs if not live.issuperset(output.consumed)]
+
+
+def _next_stamp(link: Link) -> int:
+    return max(system().now_us(), link.floor_us + 1)
+
+
+def _ceiling(floor_us: int) -> int:
+    return max(system().now_us(), floor_us) + _STAMPS_AHEAD_US
 
 
 def _sum_metrics(counts: Iterable[dict[str, int]]) -> dict[str, int]:

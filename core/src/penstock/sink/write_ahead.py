@@ -6,49 +6,57 @@ segment by segment, several writers' at a time and each writer's in order, and r
 crash it goes on behind the last one recorded.
 
 **The window for duplicates**: a crash after a segment was sent, or a part of it, and before it was recorded. It is then
-sent again: at most one segment for each writer that was sending. The same window opens when two processes carry out one
-decision at the same time: a driver that was thought dead, or ``penstock finish`` beside a query that is committing.
-There is none where sending and recording are one transaction of the target system (see :meth:`Sender.send`), and it
-does no harm where the target replaces rows by key. A batch is never sent before it was decided, so rows that come out
-otherwise in a replay are not a problem.
+sent again: at most one segment for each writer that was sending. The same holds for a run that another one displaces:
+it finds out before the next segment. Nobody but the owner of the decision log sends anything, so there is no other
+window. There is none at all where sending and recording are one transaction of the target system, in which the sender
+asks who the owner is (see :meth:`Sender.send`), and it does no harm where the target replaces rows by key. A batch is
+never sent before it was decided, so rows that come out otherwise in a replay are not a problem.
 
-After Flink's GenericWriteAheadSink, with its CheckpointCommitter; unlike there a batch is recorded in segments, files
-are removed once they were sent, and what was recorded is removed with them.
+After Flink's GenericWriteAheadSink, with its CheckpointCommitter; unlike there a batch is recorded in segments, and
+files and records are removed together, once the decision log has gone on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, final
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, DataLostError, RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink._contracts import (
     NOTHING_SERIALIZER,
     CheckpointLocation,
-    CommitOutcome,
     Committer,
+    Found,
+    Kept,
     Prepared,
     SinkContext,
     SinkWriter,
     TwoPhaseCommitSink,
     WriterContext,
 )
+from penstock.system import system
 
-__all__ = ["CheckpointCommitter", "FileCheckpointCommitter", "Segment", "Sender", "WriteAheadSink"]
+__all__ = ["CheckpointCommitter", "FileCheckpointCommitter", "Segment", "Sender", "WriteAheadSink", "base_of"]
+
+#: Temporary files that are older were left by processes that were killed.
+_SWEEP_AFTER_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Some rows of one writer, staged. ``number`` counts the segments of one attempt from 0; they are sent in order."""
+    """Some rows of one writer, staged. ``number`` counts the segments of one attempt from 0; they are sent in order.
+
+    ``base`` is the link of the decision log that the batch was planned on (-1 for what the first edition has staged).
+    """
 
     batch_id: int
     writer_index: int
@@ -56,16 +64,24 @@ class Segment:
     number: int
     rows: int
     size_bytes: int
+    base: int = -1
 
     @property
     def id(self) -> str:
-        """Unique in the world: the batch, the writer, the attempt and the number, with ``-`` between."""
-        return f"{self.batch_id}-{self.writer_index}-{self.attempt_id}-{self.number}"
+        """Unique in the world: the base, the batch, the writer, the attempt and the number, with ``-`` between."""
+        first = "" if self.base < 0 else f"{self.base}-"
+        return f"{first}{self.batch_id}-{self.writer_index}-{self.attempt_id}-{self.number}"
 
 
 _SEGMENTS: JsonSerializer[Segment] = JsonSerializer(
     1, lambda segment: dict(vars(segment)), lambda version, fields: Segment(**fields)
 )
+
+
+def base_of(segment_id: str) -> int:
+    """The base in a segment's id; -1 if it is none, or of the first edition."""
+    parts = segment_id.split("-")
+    return int(parts[0]) if len(parts) == 5 and parts[0].isdigit() else -1
 
 
 class Sender(ABC):
@@ -76,7 +92,9 @@ class Sender(ABC):
         """Sends the rows of one segment, in order; they are durable on return.
 
         May record ``segment`` itself, in one transaction with its rows: its checkpoint committer must then find it
-        recorded, and recording it once more must change nothing. Raises :class:`penstock.errors.RetriableError` for a
+        recorded, and recording it once more must change nothing. Within that transaction it calls the ``check_owner``
+        of its context: a run that slept, and was displaced, may otherwise send what its successor has sent and
+        forgotten. Raises :class:`penstock.errors.RetriableError` for a
         failure that may pass: the query stops, and the segment is sent again when it is restarted. So a sender itself
         repeats what it knows to be safe.
         """
@@ -100,8 +118,11 @@ class CheckpointCommitter(ABC):
         """Notes that ``segment`` was sent. Durable on return. Idempotent."""
 
     @abstractmethod
-    def forget(self, before_batch: int) -> None:
-        """Removes what is noted of batches below ``before_batch``: nobody will ask for them again."""
+    def forget(self, before_base: int, kept: Collection[str]) -> None:
+        """Removes what is noted of segments whose base is below ``before_base``, but for the ids in ``kept``.
+
+        Nobody will ask for them again.
+        """
 
     def close(self) -> None:  # noqa: B027
         """Frees resources. Called once, also after an error."""
@@ -122,10 +143,10 @@ class FileCheckpointCommitter(CheckpointCommitter):
         """See the contract."""
         self._storage.put(f"{self._directory}/{segment.id}", b"sent")
 
-    def forget(self, before_batch: int) -> None:
+    def forget(self, before_base: int, kept: Collection[str]) -> None:
         """See the contract."""
         names = self._storage.list_names(self._directory)
-        self._storage.delete(f"{self._directory}/{name}" for name in names if _batch_of(name) < before_batch)
+        self._storage.delete(f"{self._directory}/{name}" for name in names if _is_old(name, before_base, kept))
 
 
 class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
@@ -217,27 +238,32 @@ class Staged:
         self._storage.put(self._path(segment_id), data)
         return len(data)
 
-    def exists(self, segment: Segment) -> bool:
-        """Whether it is there."""
-        return self._storage.size(self._path(segment.id)) is not None
+    def names(self) -> set[str]:
+        """The ids of all that are there."""
+        return {name.removesuffix(".arrow") for name in self._storage.list_names(self._directory)}
 
     def read(self, segment: Segment) -> Iterator[pa.RecordBatch]:
-        """The rows of a segment."""
-        yield from pa.ipc.open_stream(self._storage.read(self._path(segment.id)))
+        """The rows of a segment. Raises DataLostError, at once."""
+        try:
+            stored = self._storage.read(self._path(segment.id))
+        except FileNotFoundError:
+            raise DataLostError(f"{self._path(segment.id)}, staged and decided, is gone: restore it") from None
+        return iter(pa.ipc.open_stream(stored))
 
-    def remove(self, segments: Iterable[Segment]) -> None:
+    def remove(self, segment_ids: Iterable[str]) -> None:
         """Missing ones are fine."""
-        self._storage.delete(self._path(segment.id) for segment in segments)
+        self._storage.delete(self._path(segment_id) for segment_id in segment_ids)
 
-    def remove_before(self, batch_id: int) -> int:
-        """Removes every segment of earlier batches. Returns how many there were."""
-        names = [name for name in self._storage.list_names(self._directory) if _batch_of(name) < batch_id]
-        self._storage.delete(f"{self._directory}/{name}" for name in names)
-        return len(names)
+    def clear(self, before_base: int, kept: Collection[str]) -> int:
+        """Removes segments of earlier bases, but for the ids in ``kept``. Returns how many there were."""
+        self._storage.sweep(self._directory, _SWEEP_AFTER_S)
+        old = [name for name in self.names() if _is_old(name, before_base, kept)]
+        self.remove(old)
+        return len(old)
 
 
-def _batch_of(name: str) -> int:
-    return int(name.partition("-")[0])
+def _is_old(segment_id: str, before_base: int, kept: Collection[str]) -> bool:
+    return base_of(segment_id) < before_base and segment_id not in kept
 
 
 class _StagingWriter(SinkWriter[Segment, None]):
@@ -268,7 +294,13 @@ class _StagingWriter(SinkWriter[Segment, None]):
         context = self._context
         rows = sum(batch.num_rows for batch in self._batches)
         segment = Segment(
-            context.batch_id, context.writer_index, context.attempt_id, len(self._segments), rows, self._size
+            context.batch_id,
+            context.writer_index,
+            context.attempt_id,
+            len(self._segments),
+            rows,
+            self._size,
+            context.base,
         )
         # Known before it is there, so that an abort removes it.
         self._segments.append(segment)
@@ -285,9 +317,9 @@ class _StagingWriter(SinkWriter[Segment, None]):
 
     def abort(self) -> None:
         try:
-            self._staged.remove(self._segments)
-        except OSError:
-            return  # a clean-up finds them
+            self._staged.remove(segment.id for segment in self._segments)
+        except (OSError, RetriableError):
+            return  # it is garbage as soon as the decision log goes on
 
 
 # 2. The driver sends what was decided.
@@ -301,8 +333,17 @@ class _SendingCommitter(Committer[Segment, None]):
         self._context = context
         self._staged = Staged(_checkpoint(context))
 
-    def commit(self, committables: Sequence[Segment]) -> list[CommitOutcome]:
-        """Each writer's segments in order, several writers at a time.
+    def look(self, committables: Sequence[Segment]) -> list[Found]:
+        """See the contract. The files first: what another process has sent meanwhile is recorded before they go."""
+        there = self._staged.names() if committables else set()
+        with self._recorder() as recorder:
+            return [
+                Found.COMMITTED if recorder.is_recorded(one) else Found.OPEN if one.id in there else Found.LOST
+                for one in committables
+            ]
+
+    def publish(self, committables: Sequence[Segment]) -> list[Found]:
+        """See the contract: each writer's segments in order, several writers at a time.
 
         The first error stops the others behind the segment that they are sending, and is raised.
         """
@@ -310,48 +351,53 @@ class _SendingCommitter(Committer[Segment, None]):
         for segment in committables:
             by_writer[segment.attempt_id].append(segment)
         failed = Event()
-        outcomes: dict[Segment, CommitOutcome] = {}
-        with ThreadPoolExecutor(max(1, self._sink.parallel_senders), "penstock-sender") as pool:
-            for done in [pool.submit(self._send_all, segments, failed) for segments in by_writer.values()]:
-                outcomes.update(done.result())
-        # What is recorded is not needed any more; what is left here by a crash is found by a clean-up.
-        self._staged.remove(segment for segment in committables if outcomes[segment] is not CommitOutcome.LOST)
-        return [outcomes[segment] for segment in committables]
+        with system().executor(self._sink.parallel_senders, "penstock-sender") as pool:
+            sending = [pool.submit(self._send_all, segments, failed) for segments in by_writer.values()]
+            for one in sending:
+                one.result()
+        return [Found.COMMITTED for _ in committables]
 
-    def _send_all(self, segments: Sequence[Segment], failed: Event) -> dict[Segment, CommitOutcome]:
-        outcomes: dict[Segment, CommitOutcome] = {}
-        recorder, sender = None, None
+    def _send_all(self, segments: Sequence[Segment], failed: Event) -> None:
+        sender = None
         try:
-            recorder = self._sink.create_checkpoint_committer(self._context)
-            for segment in segments:
-                if failed.is_set():
-                    break
-                if recorder.is_recorded(segment):
-                    outcomes[segment] = CommitOutcome.ALREADY_COMMITTED
-                elif not self._staged.exists(segment):
-                    outcomes[segment] = CommitOutcome.LOST
-                else:
+            with self._recorder() as recorder:
+                for segment in segments:
+                    if failed.is_set():
+                        return
+                    # Sending can't be repeated: nobody but the owner does it, and asks each time whether he still is.
+                    self._context.check_owner()
                     sender = sender or self._sink.create_sender(self._context)
-                    sender.send(self._staged.read(segment), segment)
+                    sender.send(self._read(segment), segment)
                     recorder.record(segment)
                     self._context.metrics.add("segments_sent")
-                    outcomes[segment] = CommitOutcome.COMMITTED
         except BaseException:
             failed.set()
             raise
         finally:
-            for opened in (sender, recorder):
-                if opened is not None:
-                    opened.close()
-        return outcomes
+            if sender is not None:
+                sender.close()
 
-    def abort(self, committables: Sequence[Segment], states: Sequence[Any]) -> None:
-        self._staged.remove(committables)
-
-    def clean_up(self, live_states: Sequence[Any], *, before_batch: int) -> int:
-        recorder = self._sink.create_checkpoint_committer(self._context)
+    def _read(self, segment: Segment) -> Iterator[pa.RecordBatch]:
         try:
-            recorder.forget(before_batch)
-        finally:
-            recorder.close()
-        return self._staged.remove_before(before_batch)
+            return self._staged.read(segment)
+        except DataLostError:
+            self._context.check_owner()  # another run may have sent it, and gone on
+            raise
+
+    def _recorder(self) -> contextlib.closing[CheckpointCommitter]:
+        return contextlib.closing(self._sink.create_checkpoint_committer(self._context))
+
+    def seal(self, committables: Sequence[Segment]) -> None:
+        """See the contract. What is being sent at this moment by a run that was displaced is the known window."""
+        self._staged.remove(segment.id for segment in committables)
+
+    def discard(self, committables: Sequence[Segment], states: Sequence[Any]) -> None:
+        """See the contract."""
+        self._staged.remove(segment.id for segment in committables)
+
+    def clear(self, kept: Kept[Segment, None]) -> int:
+        """See the contract."""
+        named = {segment.id for segment in kept.committables}
+        with self._recorder() as recorder:
+            recorder.forget(kept.base, named)
+        return self._staged.clear(kept.base, named)

@@ -21,13 +21,14 @@ from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
 from penstock.plugins import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, Connector, find_connector
 from penstock.source import Source
+from penstock.spark._ends import ENDS_OPTION
 from penstock.spark._garbage import begin_use
 from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
 
 __all__ = ["PenstockDataSource", "data_source_of"]
 
 #: Options that Spark itself puts beside the connector's.
-ENGINE_OPTIONS = ("checkpointLocation", "queryName", "outputMode")
+ENGINE_OPTIONS = ("checkpointLocation", "queryName", "outputMode", ENDS_OPTION)
 
 
 class PenstockDataSource(DataSource):
@@ -40,6 +41,7 @@ class PenstockDataSource(DataSource):
     parallelism: ClassVar[int] = 1
     accumulator: ClassVar[Any] = None
     filters_allowed: ClassVar[bool] = False
+    session: ClassVar[str] = ""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self._options = _with_absolute_path(dict(options))
@@ -109,11 +111,12 @@ class PenstockDataSource(DataSource):
         if overwrite:
             raise BadConfigurationError(f"{self.name()} can't overwrite: use .mode('append'), or an empty target")
         arrow = _arrow_schema(schema)
-        sink = connector.create_sink(self._parse(connector.sink_options, "sink"), arrow)
+        options = self._parse(connector.sink_options, "sink")
+        sink = connector.create_sink(options, arrow)
         sink.validate_schema(arrow)
         if not isinstance(sink, TwoPhaseCommitSink):
             return AtLeastOnceWriter(sink, arrow, self.accumulator)
-        return BatchWriter(sink, arrow, self.accumulator)
+        return BatchWriter(sink, arrow, self.connector_name, options, self.accumulator)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Stream writing."""
@@ -129,8 +132,17 @@ class PenstockDataSource(DataSource):
         sink.validate_schema(arrow)
         if not isinstance(sink, TwoPhaseCommitSink):
             return AtLeastOnceWriter(sink, arrow, self.accumulator)
-        checkpoint = next((v for k, v in self._options.items() if k.lower() == "checkpointlocation"), None)
-        return StreamWriter(sink, arrow, self.connector_name, options, checkpoint, self.accumulator)
+        given = {name.lower(): text for name, text in self._options.items()}
+        return StreamWriter(
+            sink,
+            arrow,
+            self.connector_name,
+            options,
+            given.get("checkpointlocation"),
+            self.accumulator,
+            self.session,
+            ends=given.get(ENDS_OPTION.lower()) == "true",
+        )
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
@@ -148,13 +160,17 @@ def _with_absolute_path(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def data_source_of(
-    connector_name: str, *, parallelism: int, accumulator: Any, filters_allowed: bool = False
+    connector_name: str, *, parallelism: int, accumulator: Any, filters_allowed: bool = False, session: str = ""
 ) -> type[PenstockDataSource]:
-    """A data source class for one connector. Being made at run time, it is pickled by value, attributes included."""
+    """A data source class for one connector. Being made at run time, it is pickled by value, attributes included.
+
+    ``session`` names the session whose processes belong together.
+    """
     attributes = {
         "connector_name": connector_name,
         "parallelism": parallelism,
         "accumulator": accumulator,
         "filters_allowed": filters_allowed,
+        "session": session,
     }
     return type(f"Penstock{connector_name.title()}", (PenstockDataSource,), attributes)

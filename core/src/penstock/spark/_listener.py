@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,8 +18,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from penstock.checkpoint import open_stored_query
 from penstock.errors import BadConfigurationError, PenstockError
-from penstock.finishing import open_stored_query
+from penstock.sink.two_phase import GaveWayError
 from penstock.spark._offsets import is_final_batch
 from penstock.storage import open_storage
 
@@ -41,16 +43,19 @@ class PublishingListener(StreamingQueryListener):
         self._spark = spark
         self._queries: dict[str, tuple[str, bool]] = {}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="penstock-publisher")
+        self._rolling = threading.Lock()
 
     @classmethod
-    def attach(cls, spark: SparkSession) -> None:
-        """Adds a listener to ``spark``, once."""
+    def attach(cls, spark: SparkSession) -> PublishingListener:
+        """The listener of ``spark``, which is added once."""
         if getattr(spark, "_penstock_listener", None) is None:
             listener = cls(spark)
             spark.streams.addListener(listener)
             spark._penstock_listener = listener
             # A script that just ends would leave the JVM calling a Python that is gone, and saying so at length.
             atexit.register(_detach, spark, listener)
+        attached: PublishingListener = spark._penstock_listener
+        return attached
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Notes where the query's checkpoint is and whether its trigger ends by itself."""
@@ -75,6 +80,14 @@ class PublishingListener(StreamingQueryListener):
         if ends and event.exception is None:
             self._worker.submit(self._roll, checkpoint, finish=True)
 
+    def finish(self) -> None:
+        """Returns when everything that was heard of is done. Nothing is done after it."""
+        self._worker.shutdown()
+
+    def publish_all(self, query: Any) -> None:
+        """Returns when everything is closed that a query which has ended still held open. Any thread."""
+        self._roll(str(query._jsq.streamingQuery().resolvedCheckpointRoot()), finish=True)
+
     def _look_after(self, query_id: str, checkpoint: str) -> None:
         if not _has_ended(checkpoint):
             self._roll(checkpoint, finish=False)
@@ -82,15 +95,18 @@ class PublishingListener(StreamingQueryListener):
         query = self._spark.streams.get(query_id)
         if query is not None:
             _log.info("query %s has read its sources to their ends", query_id)
-            query.stop()
+            query.stop()  # which publishes, too, in this thread
         self._roll(checkpoint, finish=True)
 
-    @staticmethod
-    def _roll(checkpoint: str, *, finish: bool) -> None:
+    def _roll(self, checkpoint: str, *, finish: bool) -> None:
         try:
-            query = open_stored_query(checkpoint)
-            if query.has_open_work():
-                query.protocol.roll(finish=finish)
+            # One at a time: a roll would give way to another one of this process, and leave to it what is not due.
+            with self._rolling:
+                query = open_stored_query(checkpoint)
+                if query.has_open_work():
+                    query.protocol.roll(finish=finish)
+        except GaveWayError as error:
+            _log.debug("a batch comes first: %s", error)
         except BadConfigurationError as error:
             _log.debug("nothing to publish for %s: %s", checkpoint, error)
         except (PenstockError, OSError) as error:
@@ -113,5 +129,7 @@ def _has_ended(checkpoint: str) -> bool:
 
 
 def _detach(spark: SparkSession, listener: PublishingListener) -> None:
+    """At the end of the script: what was heard of is done first."""
+    listener.finish()
     with contextlib.suppress(Exception):  # the JVM may have gone before us
         spark.streams.removeListener(listener)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import BadConfigurationError
 from penstock.plugins import installed_connectors
 from penstock.spark._data_source import data_source_of
+from penstock.spark._ends import publish_at_ends, tell_of_ends
 from penstock.spark._listener import PublishingListener
 from penstock.spark._metrics import CountsParam
 from penstock.spark._workers import classic_context, run_this_python
@@ -41,6 +43,7 @@ def register(spark: SparkSession) -> Registration:
     done = Registration()
     context = classic_context(spark)
     run_this_python(context)
+    session = uuid.uuid4().hex
     for connector in installed_connectors():
         try:
             connector.load()
@@ -51,7 +54,11 @@ def register(spark: SparkSession) -> Registration:
         accumulator = _accumulator(context, connector.name)
         parallelism = context.defaultParallelism if context is not None else os.cpu_count() or 1
         source = data_source_of(
-            connector.name, parallelism=parallelism, accumulator=accumulator, filters_allowed=_filters_allowed(spark)
+            connector.name,
+            parallelism=parallelism,
+            accumulator=accumulator,
+            filters_allowed=_filters_allowed(spark),
+            session=session,
         )
         spark.dataSource.register(source)
         done.formats.append(connector.format)
@@ -60,7 +67,9 @@ def register(spark: SparkSession) -> Registration:
     if not done.formats and not done.problems:
         warnings.warn("no penstock connector is installed: pip install penstock-filesystem", stacklevel=2)
     if context is not None:
-        PublishingListener.attach(spark)
+        publish_at_ends(PublishingListener.attach(spark).publish_all)
+    else:
+        tell_of_ends()
     return done
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,16 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from penstock.checkpoint import forget_write, remember_write
 from penstock.errors import BadConfigurationError, FatalError
-from penstock.finishing import query_id_of, remember_sink
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
 from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, WriterContext
-from penstock.sink.decision_log import DecisionLog
-from penstock.sink.two_phase import AnySink, BatchPlan, TaskResult, TwoPhaseCommit, next_write_timestamp_us, run_task
+from penstock.sink.chain import Chain
+from penstock.sink.tasks import AnySink, BatchPlan, TaskResult, run_task
+from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.spark._garbage import begin_use
+from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
 from penstock.spark._offsets import is_last_batch
 from penstock.storage import MemoryStorage, open_storage
 
@@ -45,7 +47,7 @@ def _run(
     accumulator: Any,
 ) -> TaskResultMessage:
     begin_use()
-    context = _writer_context(plan.query_id, schema, batch_id)
+    context = _writer_context(plan.planned.query_id, schema, batch_id)
     result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
     if accumulator is not None:
         accumulator.add(result.metrics)
@@ -89,8 +91,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Exactly once over micro-batches.
 
     Spark constructs it on the driver for every batch before its tasks start, pickles it to the tasks, and constructs it
-    again to commit or abort. The two look alike, but only the first is pickled: that is when whatever a crash left
-    pending is finished, and the batch planned. The other must leave alone what the batch's tasks have made.
+    again, in another process, to commit or abort. The two look alike, but only the first is pickled: that is when
+    the decision log is claimed, whatever a crash left pending is finished, and the batch is planned.
     """
 
     def __init__(
@@ -101,6 +103,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         options: OptionValues,
         checkpoint: str | None,
         accumulator: Any,
+        session: str,
+        *,
+        ends: bool,
     ) -> None:
         if not checkpoint:
             raise BadConfigurationError(
@@ -109,19 +114,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
         self._schema = schema
         self._accumulator = accumulator
-        storage, path = open_storage(checkpoint, options.with_prefix("s3."))
-        self._driver: tuple[Any, str, TwoPhaseCommit] | None = None
-        context = SinkContext(query_id_of(storage, path), schema, checkpoint=CheckpointLocation(storage, path))
-        self._sink = sink.start(context)
-        protocol = TwoPhaseCommit(self._sink, context, DecisionLog(storage, path))
-        remember_sink(storage, path, connector, options, schema)
+        self._ends = ends
         self._plan: BatchPlan | None = None
-        self._driver = (storage, path, protocol)
+        self._driver: _Driver | None = _Driver(sink, schema, connector, options, checkpoint, session)
+        self._sink: AnySink = self._driver.sink
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks get sink and plan."""
         if self._plan is None and self._driver is not None:
-            self._plan = self._driver[2].plan()
+            self._plan = self._driver.plan()
         return {**self.__dict__, "_driver": None}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -133,56 +134,134 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _run(self._sink, self._plan, self._schema, int(batch_id), iterator, self._accumulator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Driver. With the last batch of a run that ends, everything still open is published too."""
+        """Driver. With the last batch of a run that ends, everything still open is published too.
+
+        With every batch of such a run if its sources do not say which is the last: nothing may stay hidden behind it.
+        """
         assert self._driver is not None
-        storage, checkpoint, protocol = self._driver
-        protocol.commit(batchId, _results(messages))
-        if is_last_batch(storage.read(f"{checkpoint}/offsets/{batchId}")):
-            protocol.roll(finish=True)
+        results = _results(messages)
+        protocol = self._driver.protocol(results)
+        link = protocol.commit(batchId, results)
+        if self._ends or is_last_batch(link.offsets):
+            protocol.close(link)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Driver. Touches nothing that was decided."""
         assert self._driver is not None
-        self._driver[2].abort(batchId, _reports(messages))
+        reports = _reports(messages)
+        self._driver.protocol(reports).abort(batchId, reports)
+
+
+class _Driver:
+    """What a stream writer has on the driver."""
+
+    def __init__(
+        self,
+        sink: AnySink,
+        schema: pa.Schema,
+        connector: str,
+        options: OptionValues,
+        checkpoint: str,
+        session: str,
+    ) -> None:
+        self._storage, self._path = open_storage(checkpoint, options.with_prefix("s3."))
+        self._schema = schema
+        self._begin: Callable[[KnownQuery], None] = lambda query: query.begin(connector, options, schema)
+        self._session = session
+        self._query = known_query(self._storage, self._path)
+        self.sink: AnySink = sink.start(self._context())
+
+    def _context(self) -> SinkContext:
+        location = CheckpointLocation(self._storage, self._path)
+        return SinkContext(self._query.place.names, self._schema, checkpoint=location)
+
+    def protocol(self, results: Sequence[TaskResult | None] = ()) -> TwoPhaseCommit:
+        """Of the query that ``results`` belong to."""
+        names = next((result.planned.query_id for result in results if result is not None), None)
+        self._query = query = known_query(self._storage, self._path, names=names)
+        return TwoPhaseCommit(
+            self.sink,
+            self._context(),
+            query.chain,
+            query.memory,
+            session=self._session,
+            before_claim=lambda: self._begin(query),
+        )
+
+    def plan(self) -> BatchPlan:
+        """For the tasks of the batch that Spark has planned."""
+        try:
+            return self.protocol().plan(self._query.spark_log)
+        except QueryReplacedError:
+            forget_query(self._query)
+            return self.protocol().plan(self._query.spark_log)
 
 
 class BatchWriter(DataSourceArrowWriter):
     """One write of a DataFrame: everything becomes visible at its commit, or nothing.
 
-    The decision lives in the driver's memory only: a driver killed in the middle of publishing leaves a part visible,
-    as Spark's own writers do.
+    The decision is kept below what is written where the sink has a place for it: ``penstock finish PATH`` ends what a
+    driver that was killed had begun. Otherwise it lives in the driver's memory, and a driver that is killed in the
+    middle of publishing leaves a part visible, as Spark's own writers do.
     """
 
-    def __init__(self, sink: AnySink, schema: pa.Schema, accumulator: Any) -> None:
-        query_id = uuid.uuid4().hex
-        self._sink = sink.start(SinkContext(query_id, schema))
+    def __init__(
+        self, sink: AnySink, schema: pa.Schema, connector: str, options: OptionValues, accumulator: Any
+    ) -> None:
+        self._query_id = uuid.uuid4().hex
         self._schema = schema
         self._accumulator = accumulator
-        stamp = next_write_timestamp_us() if sink.wants_write_timestamps else 0
-        self._plan = BatchPlan(
-            query_id, last_batch=-1, redo=(), sequence=0, writers=1, states=(), write_timestamp_us=stamp
-        )
+        self._sink = sink.start(self._context())
+        self._log = sink.batch_log(self._query_id)
+        # Pickled to the process that commits, and to the tasks: it has one claim in it.
+        self._memory = MemoryStorage() if self._log is None else None
+        if self._log is not None:
+            remember_write(self._log, connector, options, schema)
+        self._plan = self._protocol().plan(_OneBatch())
+
+    def _context(self) -> SinkContext:
+        return SinkContext(self._query_id, self._schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""
         return _run(self._sink, self._plan, self._schema, 0, iterator, self._accumulator)
 
     def _protocol(self) -> TwoPhaseCommit:
-        context = SinkContext(self._plan.query_id, self._schema)
-        return TwoPhaseCommit(self._sink, context, DecisionLog(MemoryStorage(), "/batch"))
+        if self._log is not None:
+            chain = Chain(self._log.storage, f"{self._log.path}/decisions")
+        else:
+            assert self._memory is not None
+            chain = Chain(self._memory, "/decisions")
+        return TwoPhaseCommit(self._sink, self._context(), chain)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver."""
-        protocol = self._protocol()
-        protocol.commit(0, _results(messages))
-        protocol.roll(finish=True)
-        protocol.clean_up(leave=True)
+        self._protocol().commit_at_once(_results(messages))
+        self._leave()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Driver."""
-        protocol = self._protocol()
-        protocol.abort(0, _reports(messages), ends=True)
-        protocol.clean_up(leave=True)
+        """Driver. What was decided is published all the same."""
+        self._protocol().abort_at_once(_reports(messages))
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._log is not None:
+            forget_write(self._log)
+        committer = self._sink.create_committer(self._context())
+        try:
+            committer.leave()
+        finally:
+            committer.close()
+
+
+class _OneBatch:
+    """A batch write has one batch."""
+
+    def planned(self, expected: int | None) -> Batch:
+        return Batch(0, b"")
+
+    def find(self, number: int) -> Batch | None:
+        return None
 
 
 class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):

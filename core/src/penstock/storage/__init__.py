@@ -1,5 +1,19 @@
 """Files on local disks and object stores: reading through pyarrow, and the atomic writes that commits rest on."""
 
-from penstock.storage._storage import STORAGE_OPTIONS, LocalStorage, MemoryStorage, S3Storage, Storage, open_storage
+from penstock.storage._contract import Storage
+from penstock.storage._hdfs import HdfsStorage
+from penstock.storage._local import LocalStorage
+from penstock.storage._memory import MemoryStorage
+from penstock.storage._open import STORAGE_OPTIONS, open_storage
+from penstock.storage._s3 import S3Storage, translated
 
-__all__ = ["STORAGE_OPTIONS", "LocalStorage", "MemoryStorage", "S3Storage", "Storage", "open_storage"]
+__all__ = [
+    "STORAGE_OPTIONS",
+    "HdfsStorage",
+    "LocalStorage",
+    "MemoryStorage",
+    "S3Storage",
+    "Storage",
+    "open_storage",
+    "translated",
+]

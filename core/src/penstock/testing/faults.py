@@ -15,8 +15,9 @@ import pyarrow.fs as pafs
 
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import (
-    CommitOutcome,
     Committer,
+    Found,
+    Kept,
     Prepared,
     Rolled,
     Sink,
@@ -97,11 +98,11 @@ class FaultyStorage(Storage):
         self._fuse.step(f"after {name}")
         return written
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
+    def create(self, path: str, data: bytes) -> bool:
         """See the base class."""
-        return bool(self._write("put_if_absent", path, data))
+        return bool(self._write("create", path, data))
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """See the base class."""
         self._write("put", path, data)
 
@@ -120,6 +121,14 @@ class FaultyStorage(Storage):
     def delete(self, paths: Iterable[str]) -> None:
         """See the base class."""
         self._inner.delete(paths)
+
+    def sweep(self, directory: str, older_than_s: float) -> int:
+        """See the base class."""
+        return self._inner.sweep(directory, older_than_s)
+
+    def make_durable(self, path: str) -> None:
+        """See the base class."""
+        self._inner.make_durable(path)
 
 
 class FaultySink(TwoPhaseCommitSink[Any, Any]):
@@ -140,9 +149,9 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
         return self._inner.state_serializer
 
     @property
-    def plan_is_deterministic(self) -> bool:
+    def target(self) -> str:
         """See the contract."""
-        return self._inner.plan_is_deterministic
+        return self._inner.target
 
     @property
     def wants_write_timestamps(self) -> bool:
@@ -273,39 +282,42 @@ class _FaultyCommitter(Committer[Any, Any]):
         self._inner = inner
         self._fuse = fuse
 
-    def commit(self, committables: Sequence[Any]) -> list[CommitOutcome]:
-        """Also stops half way: the first half is committed, then all of it, so that half has been done before."""
-        self._fuse.step("before commit")
+    def _do(self, what: str, call: Any, *arguments: Any) -> Any:
+        self._fuse.step(f"before {what}")
+        result = call(*arguments)
+        self._fuse.step(f"after {what}")
+        return result
+
+    def look(self, committables: Sequence[Any]) -> list[Found]:
+        found: list[Found] = self._do("look", self._inner.look, committables)
+        return found
+
+    def publish(self, committables: Sequence[Any]) -> list[Found]:
+        """Also stops half way: the first half is published, then the rest."""
+        self._fuse.step("before publish")
         half = len(committables) // 2
+        first = self._inner.publish(committables[:half]) if half else []
         if half:
-            first = self._inner.commit(committables[:half])
-            self._fuse.step("half way through commit")
-            outcomes = self._inner.commit(committables)
-            outcomes = [*first, *outcomes[half:]] if CommitOutcome.LOST not in outcomes else outcomes
-        else:
-            outcomes = self._inner.commit(committables)
-        self._fuse.step("after commit")
-        return outcomes
+            self._fuse.step("half way through publish")
+        found = [*first, *self._inner.publish(committables[half:])]
+        self._fuse.step("after publish")
+        return found
 
-    def abort(self, committables: Sequence[Any], states: Sequence[Any]) -> None:
-        self._fuse.step("before abort")
-        self._inner.abort(committables, states)
-        self._fuse.step("after abort")
+    def seal(self, committables: Sequence[Any]) -> None:
+        self._do("seal", self._inner.seal, committables)
 
-    def clean_up(self, live_states: Sequence[Any], *, before_batch: int) -> int:
-        self._fuse.step("before clean_up")
-        removed = self._inner.clean_up(live_states, before_batch=before_batch)
-        self._fuse.step("after clean_up")
-        return removed
+    def discard(self, committables: Sequence[Any], states: Sequence[Any]) -> None:
+        self._do("discard", self._inner.discard, committables, states)
+
+    def are_there(self, states: Sequence[Any]) -> list[bool]:
+        there: list[bool] = self._do("are_there", self._inner.are_there, states)
+        return there
+
+    def clear(self, kept: Kept[Any, Any]) -> int:
+        return int(self._do("clear", self._inner.clear, kept))
 
     def leave(self) -> None:
         self._inner.leave()
-
-    def abort_lingering(self) -> int:
-        self._fuse.step("before abort_lingering")
-        aborted = self._inner.abort_lingering()
-        self._fuse.step("after abort_lingering")
-        return aborted
 
     def close(self) -> None:
         self._inner.close()

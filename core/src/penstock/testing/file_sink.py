@@ -1,10 +1,12 @@
 """A small exactly-once sink by two-phase commit, to begin from: JSON lines in one file for each task of a batch.
 
-A task writes to a file whose name begins with a dot; the driver renames it.
+A task writes to a file whose name begins with a dot; the driver renames it. A second, empty file beside it, its
+witness, tells that it was there, even if a reader has taken it away since.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -16,9 +18,12 @@ import pyarrow as pa
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.plugins import EXACTLY_ONCE, RESCALING, STREAM_WRITE, Connector
 from penstock.serialization import JsonSerializer
-from penstock.sink import CommitOutcome, Committer, Prepared, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
+from penstock.sink import Committer, Found, Kept, Prepared, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
 
 __all__ = ["FileSinkConnector", "FileSink"]
+
+#: Of the hidden file, its witness, and the hidden file once nobody may publish it any more.
+_SUFFIXES = ("", ".witness", ".sealed")
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,12 @@ class FileSink(TwoPhaseCommitSink[str, None]):
 
 
 class FileWriter(SinkWriter[str, None]):
-    """The file is named by query, batch and attempt: no other attempt has it, and a clean-up can tell whose it is."""
+    """The file is named by query, base and attempt: no other attempt has it, and it is known for garbage."""
 
     def __init__(self, path: str, context: WriterContext) -> None:
         self._path = path
         self._context = context
-        self._name = f".{context.query_id}.{context.batch_id}.{context.attempt_id}.jsonl"
+        self._name = f".{context.query_id}.{context.base}.{context.attempt_id}.jsonl"
         self._file: Any = None
         self._rows = 0
 
@@ -60,6 +65,7 @@ class FileWriter(SinkWriter[str, None]):
             return Prepared()
         self._file.flush()
         os.fsync(self._file.fileno())
+        open(f"{self._path}/{self._name}.witness", "x").close()
         self._context.metrics.add("rows_written", self._rows)
         return Prepared([self._name])
 
@@ -73,35 +79,54 @@ class FileWriter(SinkWriter[str, None]):
 
 
 class FileCommitter(Committer[str, None]):
-    """Publishes by renaming: once, and whoever asks again can see that it was done."""
+    """Publishes by renaming, which happens once: a late call finds the hidden name gone."""
 
     def __init__(self, path: str, query_id: str) -> None:
         self._path = path
         self._query_id = query_id
 
-    def commit(self, committables: Sequence[str]) -> list[CommitOutcome]:
+    def _exists(self, name: str) -> bool:
+        return os.path.exists(f"{self._path}/{name}")
+
+    def look(self, committables: Sequence[str]) -> list[Found]:
+        return [self._look(name) for name in committables]
+
+    def _look(self, name: str) -> Found:
+        if self._exists(name):
+            return Found.OPEN
+        is_published = self._exists(f"{name}.witness") and not self._exists(f"{name}.sealed")
+        return Found.COMMITTED if is_published else Found.LOST
+
+    def publish(self, committables: Sequence[str]) -> list[Found]:
         return [self._publish(name) for name in committables]
 
-    def _publish(self, name: str) -> CommitOutcome:
-        hidden, visible = f"{self._path}/{name}", f"{self._path}/{name.removeprefix('.')}"
-        if os.path.exists(visible):
-            return CommitOutcome.ALREADY_COMMITTED
-        if not os.path.exists(hidden):
-            return CommitOutcome.LOST
-        os.rename(hidden, visible)
-        return CommitOutcome.COMMITTED
+    def _publish(self, name: str) -> Found:
+        try:
+            os.rename(f"{self._path}/{name}", f"{self._path}/{name.removeprefix('.')}")
+        except FileNotFoundError:
+            return self._look(name)
+        return Found.COMMITTED
 
-    def abort(self, committables: Sequence[str], states: Sequence[None]) -> None:
+    def seal(self, committables: Sequence[str]) -> None:
         for name in committables:
-            if os.path.exists(f"{self._path}/{name}"):
-                os.unlink(f"{self._path}/{name}")
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(f"{self._path}/{name}", f"{self._path}/{name}.sealed")
 
-    def clean_up(self, live_states: Sequence[None], *, before_batch: int) -> int:
+    def discard(self, committables: Sequence[str], states: Sequence[None]) -> None:
+        self._remove([f"{name}{suffix}" for name in committables for suffix in _SUFFIXES])
+
+    def clear(self, kept: Kept[str, None]) -> int:
         own = f".{self._query_id}."
         names = [name for name in os.listdir(self._path) if name.startswith(own)] if os.path.isdir(self._path) else []
-        dead = [name for name in names if int(name.removeprefix(own).split(".")[0]) < before_batch]
-        self.abort(dead, [])
-        return len(dead)
+        named = {f"{name}{suffix}" for name in kept.committables for suffix in _SUFFIXES}
+        garbage = [one for one in names if int(one.removeprefix(own).split(".")[0]) < kept.base and one not in named]
+        self._remove(garbage)
+        return len(garbage)
+
+    def _remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            if self._exists(name):
+                os.unlink(f"{self._path}/{name}")
 
 
 class FileSinkConnector(Connector):

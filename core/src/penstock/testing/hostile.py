@@ -19,7 +19,7 @@ from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.plugins import EXACTLY_ONCE
 from penstock.serialization import JsonSerializer
-from penstock.sink import CommitOutcome, Committer, Prepared, SinkContext, SinkWriter, WriterContext
+from penstock.sink import Committer, Found, Kept, Prepared, SinkContext, SinkWriter, WriterContext
 from penstock.testing.file_sink import FileCommitter, FileSink, FileSinkConnector, FileWriter
 
 __all__ = ["FLAWS", "Flaw", "hostile_connector"]
@@ -48,10 +48,10 @@ class WritesInPlace(FileSink):
 
 
 class _AppendingCommitter(FileCommitter):
-    def _publish(self, name: str) -> CommitOutcome:
+    def _publish(self, name: str) -> Found:
         with open(f"{self._path}/{name}", "rb") as hidden, open(f"{self._path}/all.jsonl", "ab") as visible:
             visible.write(hidden.read())
-        return CommitOutcome.COMMITTED
+        return Found.COMMITTED
 
 
 class CommitsAgain(FileSink):
@@ -75,9 +75,9 @@ class AttemptsShareAFile(FileSink):
 
 
 class _CleansEverything(FileCommitter):
-    def clean_up(self, live_states: Sequence[None], *, before_batch: int) -> int:
+    def clear(self, kept: Kept[str, None]) -> int:
         names = [name for name in os.listdir(self._path) if name.startswith(".")] if os.path.isdir(self._path) else []
-        self.abort(names, [])
+        self._remove(names)
         return len(names)
 
 
@@ -89,7 +89,7 @@ class CleansUpAfterOthers(FileSink):
 
 
 class _CleansNothing(FileCommitter):
-    def clean_up(self, live_states: Sequence[None], *, before_batch: int) -> int:
+    def clear(self, kept: Kept[str, None]) -> int:
         return 0
 
 
@@ -140,13 +140,9 @@ class StumblesOverEmptyTasks(FileSink):
 
 
 class _LostIsCommitted(FileCommitter):
-    def _publish(self, name: str) -> CommitOutcome:
-        outcome = super()._publish(name)
-        return CommitOutcome.COMMITTED if outcome is CommitOutcome.LOST else outcome
-
-    def commit(self, committables: Sequence[str]) -> list[CommitOutcome]:
-        self.abort([name for name in os.listdir(self._path) if name.startswith(".")][1:], [])
-        return super().commit(committables)
+    def look(self, committables: Sequence[str]) -> list[Found]:
+        self.discard([name for name in os.listdir(self._path) if name.endswith(".jsonl") and name[0] == "."][1:], [])
+        return [found if found is Found.OPEN else Found.COMMITTED for found in super().look(committables)]
 
 
 class LosesWithoutAWord(FileSink):
@@ -255,10 +251,10 @@ class MisreadsNewerForms(FileSink):
 
 
 class _OutageIsTheEnd(FileCommitter):
-    def commit(self, committables: Sequence[str]) -> list[CommitOutcome]:
+    def look(self, committables: Sequence[str]) -> list[Found]:
         if not os.path.isdir(self._path):
             raise FatalError("the directory is gone")
-        return super().commit(committables)
+        return super().look(committables)
 
 
 class TakesAnOutageForTheEnd(FileSink):

@@ -17,10 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.checkpoint import SparkLog, chain_of
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
-from penstock.sink.decision_log import DecisionLog
-from penstock.sink.two_phase import BatchPlan, TaskResult, TwoPhaseCommit, run_task
+from penstock.sink.tasks import BatchPlan, PlannedBatch, TaskResult, run_task
+from penstock.sink.two_phase import RunMemory, TwoPhaseCommit
 from penstock.storage import LocalStorage
 from penstock.testing.faults import Crash, FaultyStorage, Fuse, faulty_sink
 
@@ -57,7 +58,7 @@ class SinkQuery:
         sink = pickle.loads(pickle.dumps(self.sink))
         sink.validate_schema(self.schema)
         self._pickled = pickle.dumps(sink.start(self._context))
-        self._log = DecisionLog(self.storage, location.path)
+        self._memory = RunMemory()
 
     @property
     def commits(self) -> bool:
@@ -70,11 +71,20 @@ class SinkQuery:
 
     def protocol(self) -> TwoPhaseCommit:
         """The driver's side, new for every batch as in Spark."""
-        return TwoPhaseCommit(self._sink(), self._context, self._log)
+        chain = chain_of(self.storage, str(self.checkpoint))
+        return TwoPhaseCommit(self._sink(), self._context, chain, self._memory)
 
-    def plan(self) -> BatchPlan | None:
-        """Before the tasks of a batch. ``None`` for a sink that decides nothing."""
-        return self.protocol().plan() if self.commits else None
+    def plan(self, batch_id: int = 0) -> BatchPlan | None:
+        """Before the tasks of a batch. ``None`` for a sink that decides nothing.
+
+        The engine notes first what the batch reads; the same when it runs it again.
+        """
+        if not self.commits:
+            return None
+        offsets = self.checkpoint / "offsets" / str(batch_id)
+        offsets.parent.mkdir(parents=True, exist_ok=True)
+        offsets.write_text(f"v1\n{{}}\n{batch_id}")
+        return self.protocol().plan(SparkLog(LocalStorage(), str(self.checkpoint)))
 
     def _attempt_context(self, batch_id: int, writer: int) -> WriterContext:
         """Of an attempt of its own."""
@@ -105,7 +115,8 @@ class SinkQuery:
             raise
         finally:
             opened.close()
-        return TaskResult(context.writer_index, context.attempt_id, metrics=context.metrics.take())
+        planned = PlannedBatch(self.query_id, "", "", 0, 0, 0, context.batch_id, "", is_decided=False)
+        return TaskResult(context.writer_index, context.attempt_id, planned, metrics=context.metrics.take())
 
     def writer(self, plan: BatchPlan | None, batch_id: int, writer: int) -> SinkWriter[Any, Any]:
         """The writer of one attempt, to do with it what no engine would."""
@@ -115,8 +126,9 @@ class SinkQuery:
 
     def tasks(self, batch_id: int, shares: Shares) -> list[TaskResult]:
         """Plans the batch and runs one attempt of each task."""
-        plan = self.plan()
-        return [self.attempt(plan, batch_id, writer, iter(share)) for writer, share in enumerate(shares)]
+        plan = self.plan(batch_id)
+        # Spark runs one task for a frame without partitions.
+        return [self.attempt(plan, batch_id, writer, iter(share)) for writer, share in enumerate(shares or [[]])]
 
     def commit(self, batch_id: int, results: Sequence[TaskResult]) -> None:
         """After the tasks; then the engine notes the batch as done."""
@@ -141,12 +153,9 @@ class SinkQuery:
         self.finish()
 
     def finish(self) -> None:
-        """Publishes what is carried from batch to batch, and cleans up."""
+        """Publishes what was decided and what is carried from batch to batch, and leaves nothing behind."""
         if self.commits:
-            protocol = self.protocol()
-            while protocol.roll(finish=True) is not None:
-                pass
-            protocol.clean_up()
+            self.protocol().take_over()
 
     @contextlib.contextmanager
     def crashing_at(self, step: int) -> Iterator[Fuse]:

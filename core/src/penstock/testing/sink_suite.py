@@ -45,7 +45,7 @@ from penstock.testing.target import SinkTarget
 __all__ = ["SinkSuite"]
 
 #: The decision is durable and nothing of it was done; everything was done and not noted.
-_DECIDED, _CARRIED_OUT = "after put_if_absent", "before put "
+_DECIDED, _CARRIED_OUT = "after create", "before put "
 
 
 class SinkSuite(SinkCases):
@@ -196,7 +196,7 @@ class SinkSuite(SinkCases):
 
         Steps: the tasks of a batch end; the target is read; the batch is committed; the target is read again.
         Pass: nothing, then everything.
-        If it fails: write() must hide rows until Committer.commit: a transaction, a file under another name.
+        If it fails: write() must hide rows until Committer.publish: a transaction, a file under another name.
         """
         self._needs_hidden_rows(query)
         results = query.tasks(0, self._batches([(3, 2)])[0])
@@ -212,15 +212,17 @@ class SinkSuite(SinkCases):
         Steps: the driver ends after it has committed and before it notes so; a new one finishes the decision; then once
         more.
         Pass: every row can be read once.
-        If it fails: Committer.commit must recognise what an earlier call has done, and say ALREADY_COMMITTED.
+        If it fails: Committer.look must recognise what an earlier call has done, and say COMMITTED.
         """
+        self._needs_hidden_rows(query)
         batches = self._batches([(3, 2)])
         results = query.tasks(0, batches[0])
         with query_crashing(query, _CARRIED_OUT):
             query.commit(0, results)
+            query.finish()  # what the batch has only added to what is carried
         for _ in range(2):
             query.restart()
-            query.protocol().recover()
+            query.finish()
         query.run_all(batches)
         assert self._seen(target) == self._ids([(3, 2)])
 
@@ -246,7 +248,7 @@ class SinkSuite(SinkCases):
 
         Steps: the tasks of a batch end; it is aborted; it is run again.
         Pass: nothing is visible after the abort, and every row once at the end.
-        If it fails: Committer.abort gets what the other tasks have prepared, and must throw it away.
+        If it fails: Committer.discard gets what the other tasks have prepared, and must throw it away.
         """
         batches = self._batches()
         query.abort(0, query.tasks(0, batches[0]))
@@ -342,7 +344,7 @@ class SinkSuite(SinkCases):
 
         Steps: both run the tasks of the same batch; both commit; the first one is restarted and goes on.
         Pass: at most one of the commits succeeds, and at the end each row can be read once.
-        If it fails: publish nothing outside of Committer.commit.
+        If it fails: publish nothing outside of Committer.publish.
         """
         other = SinkQuery(query.sink, self.schema, query.checkpoint, query.query_id)
         shares = self._batches([(3, 2)])[0]
@@ -385,7 +387,7 @@ class SinkSuite(SinkCases):
         Steps: attempts end without their results reaching the driver, three times; the query is restarted, runs to its
         end and cleans up.
         Pass: nothing is hidden in the target any more, and every row can be read once.
-        If it fails: Committer.clean_up (files) or abort_lingering (open transactions) must find what nobody names.
+        If it fails: Committer.clear must find what nobody names.
         """
         if target.hidden is None:
             pytest.skip("the target does not tell what is hidden")
@@ -428,7 +430,7 @@ class SinkSuite(SinkCases):
         Steps: the tasks of a batch end; everything prepared is lost; the batch is committed; the driver is restarted
         and runs it again.
         Pass: the commit raises, and at the end every row can be read once.
-        If it fails: Committer.commit must say LOST, not COMMITTED, of what it can't find and did not commit itself.
+        If it fails: Committer.look must say LOST, not COMMITTED, of what it can't find and did not publish itself.
         """
         self._needs_hidden_rows(query)
         if target.lose is None:
@@ -459,7 +461,7 @@ class SinkSuite(SinkCases):
             query.commit(0, results)
         query.restart()
         with query_crashing(query, "before "):
-            query.protocol().recover()
+            query.finish()
         query.restart()
         query.run_all(batches)
         assert self._seen(target) == self._ids()

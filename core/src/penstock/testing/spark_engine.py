@@ -25,11 +25,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock import errors
+from penstock.checkpoint import chain_of, open_place, query_id_of
 from penstock.errors import FatalError, PenstockError
-from penstock.finishing import query_id_of
 from penstock.plugins import Connector
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
-from penstock.sink.decision_log import DecisionLog
 from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.source import Source
 from penstock.spark._metrics import CountsParam
@@ -187,11 +186,9 @@ class SparkSinkQuery(_SparkQuery):
         """Publishes what is carried from batch to batch, as ``penstock finish`` does."""
         if isinstance(self.sink, TwoPhaseCommitSink):
             storage, path = LocalStorage(), str(self.checkpoint)
-            context = SinkContext(query_id_of(storage, path), self.schema, checkpoint=CheckpointLocation(storage, path))
-            protocol = TwoPhaseCommit(self.sink.start(context), context, DecisionLog(storage, path))
-            while protocol.roll(finish=True) is not None:
-                pass
-            protocol.clean_up()
+            names = open_place(storage, path, query_id_of(storage, path)).names
+            context = SinkContext(names, self.schema, checkpoint=CheckpointLocation(storage, path))
+            TwoPhaseCommit(self.sink.start(context), context, chain_of(storage, path)).take_over()
 
     def frame(self, shares: Shares) -> DataFrame:
         """All rows of ``shares``, in one partition."""

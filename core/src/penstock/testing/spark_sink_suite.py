@@ -72,7 +72,7 @@ class SparkSinkSuite(SinkCases):
         return True
 
     @pytest.mark.parametrize(
-        "step", ["before write", "after prepare_commit", "before commit", "half way through commit", "after commit"]
+        "step", ["before write", "after prepare_commit", "before publish", "half way through publish", "after publish"]
     )
     @proves(STREAM_WRITE)
     def test_a_process_is_killed(self, target: SinkTarget, tmp_path: Path, step: str) -> None:
@@ -89,6 +89,8 @@ class SparkSinkSuite(SinkCases):
         assert not self._ids() - seen
         if EXACTLY_ONCE in self.connector.capabilities:
             assert seen == self._ids()
+        if not (tmp_path / "burnt").exists():
+            pytest.skip(f"the sink never comes to the step '{step}'")
 
     @proves(BATCH_WRITE)
     def test_a_batch_write(self, target: SinkTarget, tmp_path: Path) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.sink import CheckpointCommitter, Segment, Sender, SinkContext, WriteAheadSink
+from penstock.sink.write_ahead import base_of
 from penstock_sqlite._database import check_columns, connect, errors, quoted
 
-_SENT = (
-    "create table if not exists penstock_sent (query text, segment text, batch integer, primary key (query, segment))"
-)
+_SENT = "create table if not exists penstock_sent (query text, segment text, primary key (query, segment))"
+# A table that the first edition has made has one more column.
+_NOTE = "insert or ignore into penstock_sent (query, segment) values (?, ?)"
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class AppendSink(WriteAheadSink):
     table: str
     #: SQLite has one writer at a time.
     parallel_senders: int = 1
+
+    @property
+    def target(self) -> str:
+        return f"{self.path}: {self.table}"
 
     def validate_schema(self, schema: pa.Schema) -> None:
         check_columns(self.path, self.table, schema)
@@ -36,15 +41,17 @@ class SqliteSender(Sender):
     def __init__(self, sink: AppendSink, context: SinkContext) -> None:
         self._database = connect(sink.path)
         self._database.execute(_SENT)
-        self._query_id = context.query_id
+        self._context = context
         names = ", ".join(map(quoted, context.schema.names))
         places = ", ".join("?" for _ in context.schema.names)
         self._statement = f"insert into {quoted(sink.table)} ({names}) values ({places})"
 
     def send(self, batches: Iterator[pa.RecordBatch], segment: Segment) -> None:
         with errors(), self._database:
-            note = (self._query_id, segment.id, segment.batch_id)
-            self._database.execute("insert into penstock_sent values (?, ?, ?)", note)
+            if not self._database.execute(_NOTE, (self._context.query_id, segment.id)).rowcount:
+                return  # another process was quicker
+            # In the transaction: nobody forgets the segment before it ends, and nobody has, if the query is still ours.
+            self._context.check_owner()
             for batch in batches:
                 columns = [column.to_pylist() for column in batch.columns]
                 self._database.executemany(self._statement, zip(*columns, strict=True))
@@ -65,13 +72,16 @@ class SqliteCheckpointCommitter(CheckpointCommitter):
 
     def record(self, segment: Segment) -> None:
         with self._database:
-            note = (self._query_id, segment.id, segment.batch_id)
-            self._database.execute("insert or ignore into penstock_sent values (?, ?, ?)", note)
+            self._database.execute(_NOTE, (self._query_id, segment.id))
 
-    def forget(self, before_batch: int) -> None:
+    def forget(self, before_base: int, kept: Collection[str]) -> None:
+        noted = self._database.execute(
+            "select segment from penstock_sent where query = ?", (self._query_id,)
+        ).fetchall()
+        old = [segment for (segment,) in noted if base_of(segment) < before_base and segment not in kept]
         with self._database:
-            old = (self._query_id, before_batch)
-            self._database.execute("delete from penstock_sent where query = ? and batch < ?", old)
+            delete = "delete from penstock_sent where query = ? and segment = ?"
+            self._database.executemany(delete, [(self._query_id, segment) for segment in old])
 
     def close(self) -> None:
         self._database.close()

@@ -20,6 +20,10 @@ class UpsertSink(IdempotentSink):
     key: tuple[str, ...]
 
     @property
+    def target(self) -> str:
+        return f"{self.path}: {self.table}"
+
+    @property
     def key_columns(self) -> tuple[str, ...]:
         return self.key
 

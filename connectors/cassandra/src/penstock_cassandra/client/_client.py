@@ -96,10 +96,10 @@ class Client:
                     self._prepared[cql] = Statement(cql, self.session.prepare(cql))
             return self._prepared[cql]
 
-    def rows(self, cql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a small query, as Python values of the driver's choice."""
+    def rows(self, cql: str, values: Sequence[Any] = (), consistency: str | None = None) -> list[tuple[Any, ...]]:
+        """All rows of a small query, as Python values of the driver's choice. ``consistency`` goes with ``values``."""
         with cassandra_errors(f"'{cql}'"):
-            query = self.prepare(cql).prepared.bind(tuple(values)) if values else cql
+            query = self._bound(cql, values, consistency) if values else cql
             found: list[tuple[Any, ...]] = []
             result = self.session.execute(query)
             while True:
@@ -107,6 +107,12 @@ class Client:
                 if not result.has_more_pages:
                     return found
                 result = self.session.execute(query, paging_state=result.paging_state)
+
+    def _bound(self, cql: str, values: Sequence[Any], consistency: str | None) -> Any:
+        bound = self.prepare(cql).prepared.bind(tuple(values))
+        if consistency is not None:
+            bound.consistency_level = ConsistencyLevel.name_to_value[consistency]
+        return bound
 
     def execute_async(
         self,

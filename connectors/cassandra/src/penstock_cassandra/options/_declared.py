@@ -148,7 +148,7 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "checkpointKeyspace",
-            "write-ahead: where the table penstock_sent is, which notes what was sent; default: keyspace",
+            "write-ahead: where the table penstock_sent_segments is, which notes what was sent; default: keyspace",
         ),
         *STORAGE_OPTIONS,
     )

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.sink import CheckpointCommitter, Segment, Sender, SinkContext, WriteAheadSink, WriterContext
-from penstock_cassandra.client import Client, shared_client
+from penstock.sink.write_ahead import base_of
+from penstock_cassandra.client import Client, insist, shared_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._plain import OrderedRows
-from penstock_cassandra.sink._plan import write_plan
+from penstock_cassandra.sink._plan import target_of, write_plan
 from penstock_cassandra.sink._writing import bad_rows, row_values, where, without
 from penstock_cassandra.source._cql import quoted
 
 __all__ = ["SentTable", "WriteAheadCassandraSink"]
 
-_TABLE = "penstock_sent"
+_TABLE, _TABLE_OF_FIRST_EDITION = "penstock_sent_segments", "penstock_sent"
+#: What is written at one of them is seen by whoever reads at the same one.
+_QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,11 @@ class WriteAheadCassandraSink(WriteAheadSink):
     options: SinkOptions
     schema: pa.Schema
 
+    @property
+    def target(self) -> str:
+        """See the contract."""
+        return target_of(self.options)
+
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract."""
         write_plan(shared_client(self.options.connection), self.options, self.schema).check(schema, self.options)
@@ -37,16 +46,18 @@ class WriteAheadCassandraSink(WriteAheadSink):
     def start(self, context: SinkContext) -> WriteAheadCassandraSink:
         """Makes the table of what was sent, if it is not there."""
         super().start(context)
-        SentTable(self._client(), self.options.checkpoint_keyspace, context.query_id).create()
+        self.create_checkpoint_committer(context).create()
         return self
 
-    def _client(self) -> Client:
+    def create_checkpoint_committer(self, context: SinkContext) -> SentTable:
+        """See the contract: in Cassandra."""
         if not self.options.checkpoint_keyspace:
             raise BadConfigurationError(
                 "delivery=write-ahead keeps a table of what was sent: name its keyspace with the option "
                 "'checkpointKeyspace'"
             )
-        return shared_client(self.options.connection)
+        client, options = shared_client(self.options.connection), self.options
+        return SentTable(client, options.checkpoint_keyspace, context.query_id, options.retry_for_s)
 
     def screen(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
         """See the contract: null keys, values that do not fit, rows that are too large."""
@@ -68,10 +79,6 @@ class WriteAheadCassandraSink(WriteAheadSink):
         """See the contract."""
         return _CassandraSender(self.options, context)
 
-    def create_checkpoint_committer(self, context: SinkContext) -> CheckpointCommitter:
-        """See the contract: in Cassandra."""
-        return SentTable(self._client(), self.options.checkpoint_keyspace, context.query_id)
-
 
 class _CassandraSender(Sender):
     def __init__(self, options: SinkOptions, context: SinkContext) -> None:
@@ -86,39 +93,68 @@ class _CassandraSender(Sender):
 
 
 class SentTable(CheckpointCommitter):
-    """Table ``penstock_sent``: a row for each segment that was sent. All of a query are one partition.
+    """Table ``penstock_sent_segments``: a row for each segment that was sent. All of a query are one partition.
 
-    Old ones are removed, by one range tombstone, as soon as nobody will ask for them again.
+    Rows are in the order of their bases. So what is forgotten is one range from the partition's begin, and one
+    tombstone, which makes those before it superfluous; nothing reads over it. Segments of later bases are never in that
+    range: a call that lands late removes nothing that anybody will ask for. Notes are read and written at a quorum even
+    if rows are not: whoever takes a query over must find them.
+
+    The first edition had a table ordered by batch, ``penstock_sent``. It is read for segments of that edition.
     """
 
-    def __init__(self, client: Client, keyspace: str, query_id: str) -> None:
+    def __init__(self, client: Client, keyspace: str, query_id: str, retry_for_s: float) -> None:
         self._client = client
         self._keyspace = keyspace
         self._query_id = query_id
+        self._retry_for_s = retry_for_s
         self._name = f"{quoted(keyspace)}.{quoted(_TABLE)}"
+        self._name_of_first_edition = f"{quoted(keyspace)}.{quoted(_TABLE_OF_FIRST_EDITION)}"
+        given = client.settings.consistency
+        self._consistency = given if given in _QUORUMS else "LOCAL_QUORUM"
 
     def create(self) -> None:
         """Makes the table unless it is there."""
-        known = self._client.keyspace(self._keyspace)
-        if known is None:
-            raise BadConfigurationError(f"the cluster has no keyspace '{self._keyspace}' (option 'checkpointKeyspace')")
-        if _TABLE not in known.tables:
+        if _TABLE not in self._tables():
             self._client.rows(
                 f"CREATE TABLE IF NOT EXISTS {self._name} "
-                "(query text, batch_id bigint, segment text, PRIMARY KEY (query, batch_id, segment))"
+                "(query text, base bigint, segment text, PRIMARY KEY (query, base, segment))"
             )
 
     def is_recorded(self, segment: Segment) -> bool:
         """See the contract."""
-        cql = f"SELECT segment FROM {self._name} WHERE query = ? AND batch_id = ? AND segment = ?"
-        return bool(self._client.rows(cql, (self._query_id, segment.batch_id, segment.id)))
+        cql = f"SELECT segment FROM {self._name} WHERE query = ? AND base = ? AND segment = ?"
+        if self._rows(cql, segment.base, segment.id):
+            return True
+        if segment.base >= 0 or not self._has_first_edition():
+            return False
+        cql = f"SELECT segment FROM {self._name_of_first_edition} WHERE query = ? AND batch_id = ? AND segment = ?"
+        return bool(self._rows(cql, segment.batch_id, segment.id))
 
     def record(self, segment: Segment) -> None:
-        """See the contract."""
-        cql = f"INSERT INTO {self._name} (query, batch_id, segment) VALUES (?, ?, ?)"
-        self._client.rows(cql, (self._query_id, segment.batch_id, segment.id))
+        """See the contract. Tried again: what was sent and is not noted is sent a second time."""
+        cql = f"INSERT INTO {self._name} (query, base, segment) VALUES (?, ?, ?)"
+        insist(lambda: self._rows(cql, segment.base, segment.id), self._retry_for_s)
 
-    def forget(self, before_batch: int) -> None:
-        """See the contract."""
-        cql = f"DELETE FROM {self._name} WHERE query = ? AND batch_id < ?"
-        self._client.rows(cql, (self._query_id, before_batch))
+    def forget(self, before_base: int, kept: Collection[str]) -> None:
+        """See the contract. From the lowest base in ``kept`` on everything stays until a later call.
+
+        Segments of one base are decided by one link, so nothing but ``kept`` is there.
+        """
+        below = min((before_base, *map(base_of, kept)))
+        self._rows(f"DELETE FROM {self._name} WHERE query = ? AND base < ?", below)
+        if below >= 0 and self._has_first_edition():
+            self._rows(f"DELETE FROM {self._name_of_first_edition} WHERE query = ?")
+
+    def _rows(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Of a statement whose first value is the query."""
+        return self._client.rows(cql, (self._query_id, *values), consistency=self._consistency)
+
+    def _has_first_edition(self) -> bool:
+        return _TABLE_OF_FIRST_EDITION in self._tables()
+
+    def _tables(self) -> Any:
+        known = self._client.keyspace(self._keyspace)
+        if known is None:
+            raise BadConfigurationError(f"the cluster has no keyspace '{self._keyspace}' (option 'checkpointKeyspace')")
+        return known.tables

@@ -17,12 +17,14 @@ from penstock_cassandra.source._cql import quoted
 from penstock_cassandra.source._plan import table_of
 from penstock_cassandra.types import CqlType, check_writable, cql_type_of
 
-__all__ = ["Binding", "Prepared", "WritePlan", "write_plan"]
+__all__ = ["Binding", "Prepared", "WritePlan", "target_of", "write_plan"]
 
 _NOT_REPEATABLE = re.compile(
     r"\b(now|uuid|currenttimestamp|currentdate|currenttime|currenttimeuuid)\s*\(", re.IGNORECASE
 )
 _INSERT = re.compile(r"^\s*INSERT\s+INTO\b", re.IGNORECASE)
+_NAME = r'("(?:[^"]|"")+"|\w+)'
+_TARGET = re.compile(rf"\b(?:INTO|UPDATE|FROM)\s+{_NAME}\s*\.\s*{_NAME}", re.IGNORECASE)
 _LWT = re.compile(r"\bIF\s+(NOT\s+EXISTS|EXISTS|\w+\s*[=<>])", re.IGNORECASE)
 
 
@@ -75,6 +77,18 @@ class WritePlan:
                 "twice, and Cassandra has no transaction to prevent it. Sum up in a plain column, or set the option "
                 "'delivery' to at-least-once"
             )
+
+
+def target_of(options: SinkOptions) -> str:
+    """``keyspace.table``, for a person, by the options alone; empty if the statement does not tell."""
+    if options.table:
+        return f"{options.keyspace}.{options.table}"
+    found = _TARGET.search(options.statement)
+    return "" if found is None else ".".join(_as_it_is(name) for name in found.groups())
+
+
+def _as_it_is(identifier: str) -> str:
+    return identifier[1:-1].replace('""', '"') if identifier.startswith('"') else identifier.lower()
 
 
 def write_plan(client: Client, options: SinkOptions, schema: pa.Schema) -> WritePlan:

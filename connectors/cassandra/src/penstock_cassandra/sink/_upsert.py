@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.sink import IdempotentSink, Upserter, WriterContext
 from penstock_cassandra.client import insist, shared_client
 from penstock_cassandra.options import SinkOptions
-from penstock_cassandra.sink._plan import WritePlan, write_plan
+from penstock_cassandra.sink._plan import WritePlan, target_of, write_plan
 from penstock_cassandra.sink._writing import RowWriter
 
 __all__ = ["UpsertCassandraSink"]
@@ -36,6 +36,11 @@ class UpsertCassandraSink(IdempotentSink):
     def key_columns(self) -> Sequence[str]:
         """Those of the rows that go to the table's primary key."""
         return self._insistent_plan().key
+
+    @property
+    def target(self) -> str:
+        """See the contract."""
+        return target_of(self.options)
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract. Keys may be of any type that the server takes as one."""

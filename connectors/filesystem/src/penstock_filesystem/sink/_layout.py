@@ -10,7 +10,7 @@ from urllib.parse import quote
 from penstock.sink import WriterContext
 from penstock.storage import Storage
 
-__all__ = ["AttemptNames", "Layout", "batch_of"]
+__all__ = ["AttemptNames", "Layout", "base_of"]
 
 HIDDEN_DIRECTORY = ".penstock"  # readers skip names that begin with a dot
 
@@ -33,8 +33,11 @@ class Layout:
         return f"{HIDDEN_DIRECTORY}/{quote(query_id, safe='')}"
 
 
-def batch_of(relative: str) -> int | None:
-    """The batch that a hidden path belongs to; ``None`` for a path that this sink did not make."""
+def base_of(relative: str) -> int | None:
+    """The base that a hidden path was made for; ``None`` for a path that this sink did not make.
+
+    The first edition had the number of the batch in its place, which is never greater.
+    """
     pieces = relative.split("/")
     if len(pieces) != 4 or pieces[0] != HIDDEN_DIRECTORY or not pieces[2].lstrip("-").isdigit():
         return None
@@ -53,7 +56,7 @@ class AttemptNames:
         self._context = context
         self._hidden = 0
         self.used = 0
-        self.directory = f"{layout.query_directory(context.query_id)}/{context.batch_id}"
+        self.directory = f"{layout.query_directory(context.query_id)}/{context.base}"
         self._stem = f"{context.attempt_id}-{role[0]}"
         query = hashlib.sha256(context.query_id.encode()).hexdigest()[:8]
         attempt = hashlib.sha256(f"{context.attempt_id}:{role}".encode()).hexdigest()[:8]
@@ -70,5 +73,5 @@ class AttemptNames:
         index = self._context.sequence + self.used
         self.used += 1
         prefix, suffix = self._layout.part_prefix, self._layout.part_suffix
-        name = f"{prefix}-{self._context.writer_index}-{index}-{self._uid}{suffix}{extension}"
+        name = f"{prefix}-{max(0, self._context.writer_index)}-{index}-{self._uid}{suffix}{extension}"
         return f"{bucket}/{name}" if bucket else name

@@ -6,8 +6,9 @@ import tempfile
 from collections.abc import Sequence
 from typing import Literal
 
+from penstock.errors import RetriableError
 from penstock.sink import WriterContext
-from penstock.storage import S3Storage
+from penstock.storage import S3Storage, translated
 from penstock_filesystem.sink._layout import Layout
 from penstock_filesystem.sink._staging import StagedFile, Staging, copied, joined_pieces
 from penstock_filesystem.sink._state import Chunk, PendingPart
@@ -43,7 +44,8 @@ class MultipartStaging(Staging):
         self._chunks.append(path)
         bucket, key = self._storage.split(self.layout.full(path))
         file.stream.seek(0)
-        self._storage.client.put_object(Bucket=bucket, Key=key, Body=file.stream)
+        with translated(self._storage.url(self.layout.full(path))):
+            self._storage.client.put_object(Bucket=bucket, Key=key, Body=file.stream)
         self._drop(file)
         return path
 
@@ -110,16 +112,12 @@ class MultipartStaging(Staging):
 
     def abort(self) -> None:
         """See the base class."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        from penstock.errors import RetriableError
-
         for file in self._spools:
             file.discard()
         try:
             for upload in self._uploads:
                 upload.abort()
-                self._storage.delete([self.layout.full(upload.marker)])
-            self._storage.delete([self.layout.full(path) for path in self._chunks])
-        except (BotoCoreError, ClientError, OSError, RetriableError):
-            return  # clean_up finds them by their markers
+            markers = [upload.marker for upload in self._uploads]
+            self._storage.delete(map(self.layout.full, [*markers, *self._chunks]))
+        except (OSError, RetriableError):
+            return  # garbage as soon as the decision log goes on, and found by its markers

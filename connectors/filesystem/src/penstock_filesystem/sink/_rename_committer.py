@@ -1,97 +1,79 @@
-"""Committing by rename: local file systems, and others (HDFS) through pyarrow."""
+"""Committing by rename: local file systems and HDFS."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 
-import pyarrow.fs as pafs
-
-from penstock.metrics import Metrics
-from penstock.sink import CommitOutcome
-from penstock.storage import LocalStorage
+from penstock.sink import Found
 from penstock_filesystem.sink._committer import FileCommitter
-from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink._rename_staging import sync_directories
-from penstock_filesystem.sink._state import PendingPart
+from penstock_filesystem.sink._layout import base_of
+from penstock_filesystem.sink._state import Chunk, PendingPart
 
 __all__ = ["RenameCommitter"]
 
 
 class RenameCommitter(FileCommitter):
-    """Gives the hidden file its final name. That name is this file's alone, so nothing can be replaced by it."""
+    """Gives the hidden file its final name, which is this file's alone.
 
-    def __init__(self, layout: Layout, query_id: str, metrics: Metrics) -> None:
-        super().__init__(layout, query_id, metrics)
-        self._is_local = isinstance(layout.storage, LocalStorage)
+    A late call finds the hidden name gone and does nothing. That would not be so with a link in place of the rename: a
+    reader may have taken the final file away, and a late link would bring it back.
+    """
 
-    def _publish(self, part: PendingPart) -> CommitOutcome:
-        if self._is_published(part):
-            return CommitOutcome.ALREADY_COMMITTED
-        final, hidden = self._layout.full(part.final), self._layout.full(part.hidden)
+    def look(self, committables: Sequence[PendingPart]) -> list[Found]:
+        """See the contract."""
+        return [self._look(part) for part in committables]
+
+    def _look(self, part: PendingPart) -> Found:
+        size = self._size(part.hidden)
+        if size == part.size:
+            return Found.OPEN
+        # In this order: whoever publishes it meanwhile takes the hidden name away first.
+        if size is not None or self._size(part.sealed) is not None:
+            return Found.LOST
+        is_published = self._size(part.final) == part.size or self._size(part.witness) is not None
+        return Found.COMMITTED if is_published else Found.LOST
+
+    def _size(self, path: str) -> int | None:
+        return self._layout.storage.size(self._layout.full(path))
+
+    def publish(self, committables: Sequence[PendingPart]) -> list[Found]:
+        """See the contract."""
+        found = [self._publish(part) for part in committables]
+        finals = [self._layout.full(part.final) for part in committables]
+        self._layout.storage.sync_names(self._layout.root, finals)
+        self._metrics.add("parts_published", found.count(Found.COMMITTED))
+        return found
+
+    def _publish(self, part: PendingPart) -> Found:
         try:
-            self._rename(hidden, final, part.size)
-        except OSError:
-            # Another process may carry out the same decision at the same time.
-            if self._is_published(part):
-                return CommitOutcome.ALREADY_COMMITTED
-            if self._layout.storage.size(hidden) == part.size and self._layout.storage.size(final) is None:
-                raise  # a failure that may pass
-            return CommitOutcome.LOST
-        return CommitOutcome.COMMITTED
+            self._layout.storage.move(self._layout.full(part.hidden), self._layout.full(part.final))
+        except FileNotFoundError:
+            return self._look(part)
+        return Found.COMMITTED
 
-    def _is_published(self, part: PendingPart) -> bool:
-        return self._layout.storage.size(self._layout.full(part.final)) == part.size
+    def seal(self, committables: Sequence[PendingPart]) -> None:
+        """See the contract."""
+        for part in committables:
+            with contextlib.suppress(FileNotFoundError):
+                self._layout.storage.move(self._layout.full(part.hidden), self._layout.full(part.sealed))
 
-    def _rename(self, hidden: str, final: str, size: int) -> None:
-        storage = self._layout.storage
-        if storage.size(hidden) != size:
-            raise FileNotFoundError(hidden)
-        if storage.size(final) is not None:
-            raise FileExistsError(final)
-        if self._is_local:
-            os.makedirs(os.path.dirname(final), exist_ok=True)
-            os.rename(hidden, final)
-        else:
-            storage.fs.create_dir(os.path.dirname(final), recursive=True)
-            storage.fs.move(hidden, final)
-
-    def _settle(self, parts: Sequence[PendingPart]) -> None:
-        if self._is_local and parts:
-            directories = {os.path.dirname(part.final) for part in parts}
-            existing = [name for name in directories if os.path.isdir(self._layout.full(name))]
-            sync_directories(self._layout.root, existing)
-
-    def _take_back(self, part: PendingPart) -> None:
-        if not part.adopted:
-            self._delete([part.hidden])
+    def discard(self, committables: Sequence[PendingPart], states: Sequence[Chunk]) -> None:
+        """See the contract."""
+        parts = [path for part in committables if not part.adopted for path in (part.hidden, part.witness, part.sealed)]
+        self._delete([*parts, *(chunk.path for chunk in states)])
 
     def _hidden_files(self) -> list[str]:
-        return [info.path[len(self._layout.root) + 1 :] for info in self._listed(recursive=True) if info.is_file]
+        paths = self._layout.storage.list_tree(self._layout.full(self._directory))
+        return [path[len(self._layout.root) + 1 :] for path in paths]
 
-    def _listed(self, *, recursive: bool) -> list[pafs.FileInfo]:
-        selector = pafs.FileSelector(self._layout.full(self._directory), allow_not_found=True, recursive=recursive)
-        try:
-            return list(self._layout.storage.fs.get_file_info(selector))
-        except FileNotFoundError:
-            return []  # another clean-up removed the directory while it was listed
-
-    def _remove_empty_directories(self, before_batch: int) -> None:
-        # Not those of a batch that may be running: a writer is about to use them.
-        for info in self._listed(recursive=False):
-            if info.base_name.isdigit() and int(info.base_name) < before_batch:
-                self._remove_if_empty(info.path)
+    def _remove(self, paths: Sequence[str]) -> None:
+        self._delete(paths)
+        for directory in {path.rpartition("/")[0] for path in paths if base_of(path) is not None}:
+            self._layout.storage.remove_empty(self._layout.full(directory))
 
     def leave(self) -> None:
         """See the contract: the query's hidden directory, and the one of all queries if no other is there."""
         query = self._layout.full(self._directory)
-        for path in (*(info.path for info in self._listed(recursive=False)), query, os.path.dirname(query)):
-            self._remove_if_empty(path)
-
-    def _remove_if_empty(self, path: str) -> None:
-        if self._is_local:
-            with contextlib.suppress(OSError):
-                os.rmdir(path)
-        elif not self._layout.storage.fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
-            self._layout.storage.fs.delete_dir(path)
+        for directory in (query, query.rpartition("/")[0]):
+            self._layout.storage.remove_empty(directory)

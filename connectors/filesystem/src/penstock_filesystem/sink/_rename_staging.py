@@ -1,22 +1,17 @@
-"""Staging where a rename is atomic: local file systems, and others (HDFS) through pyarrow."""
+"""Staging where a rename is one step: local file systems and HDFS."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+import contextlib
+from collections.abc import Sequence
+from typing import Literal
 
 from penstock.sink import WriterContext
-from penstock.storage import LocalStorage
 from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink._staging import StagedFile, Staging, copied, joined_pieces, open_chunk
+from penstock_filesystem.sink._staging import StagedFile, Staging, check_chunk, copied, joined_pieces
 from penstock_filesystem.sink._state import Chunk, PendingPart
 
-__all__ = ["RenameStaging", "sync_directories"]
-
-_BUFFER = 1 << 20
-_OPEN_ATTEMPTS = 10
+__all__ = ["RenameStaging"]
 
 
 class RenameStaging(Staging):
@@ -24,41 +19,39 @@ class RenameStaging(Staging):
 
     def __init__(self, layout: Layout, context: WriterContext, role: Literal["writer", "roller"]) -> None:
         super().__init__(layout, context, role)
-        self._is_local = isinstance(layout.storage, LocalStorage)
-        self._made: dict[str, StagedFile] = {}
+        self._open: list[StagedFile] = []
+        self._made: list[str] = []
 
     def create(self) -> StagedFile:
         """See the base class."""
-        path = self.names.hidden("chunk")
-        file = StagedFile(path, self._open(self.layout.full(path)))
-        self._made[path] = file
+        path = self._new_path()
+        file = StagedFile(path, self.layout.storage.open_new(self.layout.full(path)))
+        self._open.append(file)
         return file
 
-    def _open(self, path: str) -> Any:
-        if not self._is_local:
-            return self.layout.storage.open_output(path)
-        for attempt in range(_OPEN_ATTEMPTS - 1):
-            try:
-                return _open_new(path)
-            except FileNotFoundError:
-                time.sleep(0.001 * attempt)  # a batch write just left, and with it an empty directory
-        return _open_new(path)
+    def _new_path(self) -> str:
+        path = self.names.hidden("chunk")
+        self._made.append(path)
+        return path
 
     def chunk(self, file: StagedFile) -> str:
         """See the base class."""
-        self._close(file)
+        self._finish(file)
         return file.path
 
     def part(self, file: StagedFile, final: str, rows: int) -> PendingPart:
         """See the base class."""
-        self._close(file)
-        return PendingPart("rename", final, file.size, rows, hidden=file.path)
+        self._finish(file)
+        return self._witnessed(PendingPart("rename", final, file.size, rows, hidden=file.path))
 
-    def _close(self, file: StagedFile) -> None:
-        file.stream.flush()
-        if self._is_local:
-            os.fsync(file.stream.fileno())
-        file.stream.close()
+    def _finish(self, file: StagedFile) -> None:
+        self.layout.storage.finish(file.stream)
+        self._open.remove(file)
+
+    def _witnessed(self, part: PendingPart) -> PendingPart:
+        self._made.append(part.witness)
+        self.layout.storage.open_new(self.layout.full(part.witness)).close()
+        return part
 
     def join_to_chunk(self, chunks: Sequence[Chunk]) -> tuple[str, int]:
         """See the base class."""
@@ -66,12 +59,15 @@ class RenameStaging(Staging):
         return self.chunk(file), file.size
 
     def join_to_part(self, chunks: Sequence[Chunk], final: str) -> PendingPart:
-        """A single chunk is taken as it is: commit renames it."""
+        """A single chunk is not copied: it gets a second name, of this attempt."""
         rows = sum(chunk.rows for chunk in chunks)
-        if len(chunks) == 1:
-            open_chunk(self.layout, chunks[0]).close()  # said now, not after it was decided, if it is gone
-            return PendingPart("rename", final, chunks[0].size, rows, hidden=chunks[0].path, adopted=True)
-        return self.part(self._join(chunks), final, rows)
+        if len(chunks) > 1:
+            return self.part(self._join(chunks), final, rows)
+        (chunk,) = chunks
+        check_chunk(self.layout, chunk)
+        path = self._new_path()
+        self.layout.storage.add_name(self.layout.full(chunk.path), self.layout.full(path))
+        return self._witnessed(PendingPart("rename", final, chunk.size, rows, hidden=path))
 
     def _join(self, chunks: Sequence[Chunk]) -> StagedFile:
         file = self.create()
@@ -82,36 +78,15 @@ class RenameStaging(Staging):
 
     def sync(self) -> None:
         """See the base class."""
-        if self._is_local and self._made:
-            sync_directories(self.layout.root, [self.names.directory])
+        self.layout.storage.sync_names(self.layout.root, map(self.layout.full, self._made))
 
     def abort(self) -> None:
         """See the base class."""
-        for file in self._made.values():
-            try:
+        # What fails here is garbage as soon as the decision log goes on.
+        for file in self._open:
+            with contextlib.suppress(OSError):
                 file.discard()
-                self.layout.storage.delete([self.layout.full(file.path)])
-            except OSError:
-                continue  # clean_up finds it
+        with contextlib.suppress(OSError):
+            self.layout.storage.delete(map(self.layout.full, self._made))
+        self._open.clear()
         self._made.clear()
-
-
-def _open_new(path: str) -> Any:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    return open(path, "xb", buffering=_BUFFER)
-
-
-def sync_directories(root: str, directories: Iterable[str]) -> None:
-    """Makes names in local directories below ``root`` durable, up to and with that of ``root`` itself."""
-    todo = {os.path.dirname(root)}
-    for directory in directories:
-        while directory:
-            todo.add(f"{root}/{directory}")
-            directory = os.path.dirname(directory)
-        todo.add(root)
-    for path in sorted(todo, reverse=True):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

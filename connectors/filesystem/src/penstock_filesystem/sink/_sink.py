@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.serialization import SimpleVersionedSerializer
-from penstock.sink import SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.storage import S3Storage, open_storage
 from penstock_filesystem.sink._bucket_assigner import BucketAssigner
 from penstock_filesystem.sink._buckets import bucket_assigner
@@ -132,6 +132,16 @@ class FileSink(TwoPhaseCommitSink[PendingPart, Chunk]):
         """See the base class."""
         is_s3 = isinstance(self._layout.storage, S3Storage)
         return (MultipartCommitter if is_s3 else RenameCommitter)(self._layout, context.query_id, context.metrics)
+
+    @property
+    def target(self) -> str:
+        """See the contract."""
+        return self._layout.storage.url(self._layout.root)
+
+    def batch_log(self, query_id: str) -> CheckpointLocation:
+        """See the contract."""
+        layout = self._layout
+        return CheckpointLocation(layout.storage, layout.full(layout.query_directory(query_id)))
 
     def owner_key(self, state: Chunk) -> str:
         """The bucket: chunks of one bucket are merged by one task."""

@@ -59,8 +59,9 @@ class UploadedPart:
 class PendingPart:
     """Committable: a finished file that becomes visible as ``final`` on commit. Paths are relative to the sink's path.
 
-    ``rename``: the bytes are in the hidden file ``hidden``. ``adopted`` says that this is a chunk made earlier, which
-    an abort must leave alone. ``multipart``: the bytes are in the open upload ``upload_id`` to the final key, which
+    ``rename``: the bytes are in the hidden file ``hidden``, with an empty file beside it, its witness, which tells that
+    it was there. ``adopted`` says that it is a chunk made earlier, which must be left alone (only in what the first
+    edition has decided). ``multipart``: the bytes are in the open upload ``upload_id`` to the final key, which
     the object ``marker`` tells of. ``consumed`` are the chunks that the part replaces.
     """
 
@@ -74,6 +75,16 @@ class PendingPart:
     upload_id: str = ""
     parts: tuple[UploadedPart, ...] = ()
     marker: str = ""
+
+    @property
+    def witness(self) -> str:
+        """Stays when the hidden file gets its final name, and when a reader takes that away."""
+        return f"{self.hidden}.witness"
+
+    @property
+    def sealed(self) -> str:
+        """The hidden file's name once nobody may publish it any more."""
+        return f"{self.hidden}.sealed"
 
     def consuming(self, paths: Iterable[str]) -> PendingPart:
         """The same part, which replaces the chunks at ``paths``."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from penstock.errors import RetriableError
-from penstock.storage import S3Storage
+from penstock.storage import S3Storage, translated
 from penstock_filesystem.sink._layout import Layout
 from penstock_filesystem.sink._state import UploadedPart
 
@@ -29,12 +28,15 @@ class Upload:
     def __init__(self, layout: Layout, marker: str, target: str) -> None:
         storage = layout.storage
         assert isinstance(storage, S3Storage)
+        self._storage = storage
         self._client = storage.client
-        self.bucket, self.key = storage.split(layout.full(target))
+        self.path = layout.full(target)
+        self.bucket, self.key = storage.split(self.path)
         self.marker = marker
         self.parts: list[UploadedPart] = []
         storage.put(layout.full(marker), json.dumps({"format": 1, "key": self.key}).encode())
-        self.id: str = self._client.create_multipart_upload(Bucket=self.bucket, Key=self.key)["UploadId"]
+        with translated(storage.url(layout.full(target))):
+            self.id: str = self._client.create_multipart_upload(Bucket=self.bucket, Key=self.key)["UploadId"]
         if storage.size(layout.full(marker)) is None:
             self.abort()
             raise RetriableError(f"{storage.url(layout.full(target))}: this attempt was cleaned up, it is not the last")
@@ -58,14 +60,15 @@ class Upload:
         """
         number = len(self.parts) + 1
         bucket, key = S3Storage.split(source)
-        answer = self._client.upload_part_copy(
-            Bucket=self.bucket,
-            Key=self.key,
-            UploadId=self.id,
-            PartNumber=number,
-            CopySource={"Bucket": bucket, "Key": key},
-            CopySourceRange=f"bytes={offset}-{size - 1}",
-        )
+        with translated(self._storage.url(source)):
+            answer = self._client.upload_part_copy(
+                Bucket=self.bucket,
+                Key=self.key,
+                UploadId=self.id,
+                PartNumber=number,
+                CopySource={"Bucket": bucket, "Key": key},
+                CopySourceRange=f"bytes={offset}-{size - 1}",
+            )
         self.parts.append(UploadedPart(number, answer["CopyPartResult"]["ETag"], size - offset))
 
     def flush(self) -> None:
@@ -76,43 +79,49 @@ class Upload:
     def _send(self, length: int) -> None:
         number = len(self.parts) + 1
         body = bytes(self._pending[:length])
-        answer = self._client.upload_part(
-            Bucket=self.bucket, Key=self.key, UploadId=self.id, PartNumber=number, Body=body
-        )
+        with translated(self._storage.url(self.path)):
+            answer = self._client.upload_part(
+                Bucket=self.bucket, Key=self.key, UploadId=self.id, PartNumber=number, Body=body
+            )
         self.parts.append(UploadedPart(number, answer["ETag"], length))
         del self._pending[:length]
 
     def complete(self) -> None:
         """Makes the object appear."""
-        complete_upload(self._client, self.bucket, self.key, self.id, self.parts)
+        complete_upload(self._storage, self.path, self.id, self.parts)
 
     def abort(self) -> None:
         """Throws the upload away; it is gone, or never was, afterwards."""
-        abort_uploads(self._client, self.bucket, self.key, [self.id])
+        abort_uploads(self._storage, self.path, [self.id])
 
 
-def complete_upload(client: Any, bucket: str, key: str, upload_id: str, parts: list[UploadedPart]) -> None:
-    """Completes an upload. Raises botocore's ClientError."""
+def complete_upload(storage: S3Storage, path: str, upload_id: str, parts: list[UploadedPart]) -> None:
+    """Completes an upload. Raises FileNotFoundError if it is not open, RetriableError."""
+    bucket, key = storage.split(path)
     listed = [{"PartNumber": part.number, "ETag": part.etag} for part in parts]
-    client.complete_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": listed})
+    with translated(storage.url(path)):
+        storage.client.complete_multipart_upload(
+            Bucket=bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": listed}
+        )
 
 
-def open_upload_ids(client: Any, bucket: str, key: str) -> Iterator[str]:
-    """Ids of the open uploads to exactly ``key``."""
-    for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=key):
-        yield from (upload["UploadId"] for upload in page.get("Uploads", []) if upload["Key"] == key)
+def open_upload_ids(storage: S3Storage, path: str) -> Iterator[str]:
+    """Ids of the open uploads to exactly ``path``."""
+    bucket, key = storage.split(path)
+    with translated(storage.url(path)):
+        for page in storage.client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=key):
+            yield from (upload["UploadId"] for upload in page.get("Uploads", []) if upload["Key"] == key)
 
 
-def abort_uploads(client: Any, bucket: str, key: str, upload_ids: list[str]) -> int:
-    """Aborts uploads; unknown ones are fine. Returns how many were open."""
-    from botocore.exceptions import ClientError
-
+def abort_uploads(storage: S3Storage, path: str, upload_ids: list[str]) -> int:
+    """Aborts uploads; unknown ones are fine. Returns how many were open. Raises RetriableError."""
+    bucket, key = storage.split(path)
     aborted = 0
     for upload_id in upload_ids:
         try:
-            client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
+            with translated(storage.url(path)):
+                storage.client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
             aborted += 1
-        except ClientError as error:
-            if upload_id in set(open_upload_ids(client, bucket, key)):
-                raise RetriableError(f"s3://{bucket}/{key}: an upload could not be aborted") from error
+        except FileNotFoundError:
+            continue
     return aborted

@@ -211,13 +211,6 @@ SINK_OPTIONS = OptionSet(
             minimum=1000,
         ),
         Option(
-            "deterministicPlan",
-            "exactly-once: a promise that a batch run again gives every task the same rows in the same order; if part "
-            "of its transactions is lost, only that part is then written again instead of stopping the query",
-            kind="bool",
-            default="false",
-        ),
-        Option(
             "logFailuresOnly",
             "delivery=none: log records that a broker refuses instead of failing",
             kind="bool",

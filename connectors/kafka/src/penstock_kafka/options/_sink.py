@@ -25,8 +25,7 @@ class SinkOptions:
     """Checked, typed, picklable. Holds secrets in ``producer``, ``admin`` and the formats; the repr hides them.
 
     ``partitioner`` is murmur2, round-robin, task or ``module:function``. ``transaction_timeout_ms`` is ``None`` for
-    the broker's maximum, ``transactional_id_prefix`` for one made from the query's id. ``plan_is_deterministic`` is a
-    promise of the user's.
+    the broker's maximum, ``transactional_id_prefix`` for one made from the query's id.
     """
 
     producer: ClientSettings
@@ -37,10 +36,14 @@ class SinkOptions:
     partitioner: str
     transactional_id_prefix: str | None
     transaction_timeout_ms: int | None
-    plan_is_deterministic: bool
     log_failures_only: bool
     key_format: FormatSettings
     value_format: FormatSettings
+
+    @property
+    def target(self) -> str:
+        """Where rows go, for a person. Brokers are not named: there are many ways to name the same ones."""
+        return "the topics that rows name" if self.topic is None else f"topic {self.topic}"
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SinkOptions:
@@ -66,7 +69,6 @@ class SinkOptions:
             partitioner=_partitioner(values["partitioner"]),
             transactional_id_prefix=_prefix(values, delivery),
             transaction_timeout_ms=_for_transactions(values, "transactionTimeout", delivery),
-            plan_is_deterministic=bool(_for_transactions(values, "deterministicPlan", delivery)),
             log_failures_only=values["logFailuresOnly"],
             key_format=FormatSettings.from_values(values, "key", reading=False),
             value_format=FormatSettings.from_values(values, "value", reading=False),

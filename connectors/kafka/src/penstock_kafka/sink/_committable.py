@@ -13,9 +13,10 @@ __all__ = ["COMMITTABLE_SERIALIZER", "KafkaCommittable"]
 
 @dataclass(frozen=True)
 class KafkaCommittable:
-    """``ref`` is the transaction; ``batch_id`` and ``attempt_id`` are in its proof; ``prepared_ms`` since 1970.
+    """``ref`` is the transaction; ``batch_id`` and ``attempt_id`` are in its proof.
 
-    ``topics`` are those that it wrote to; none if they are not known.
+    ``topics`` are those that it wrote to; none if they are not known. ``prepared_ms`` and ``opened_ms`` (0 if it is not
+    known) are milliseconds since 1970, by the clock of the task's machine.
     """
 
     ref: TransactionRef
@@ -24,6 +25,7 @@ class KafkaCommittable:
     records: int
     prepared_ms: int
     topics: tuple[str, ...]
+    opened_ms: int = 0
 
     @property
     def proof_group(self) -> str:
@@ -51,16 +53,23 @@ def _fields(committable: KafkaCommittable) -> dict[str, Any]:
         "records": committable.records,
         "prepared_ms": committable.prepared_ms,
         "topics": list(committable.topics),
+        "opened_ms": committable.opened_ms,
     }
 
 
 def _committable(version: int, fields: dict[str, Any]) -> KafkaCommittable:
     ref = TransactionRef(fields["transactional_id"], fields["producer_id"], fields["epoch"])
-    topics = tuple(fields["topics"]) if version > 1 else ()
     return KafkaCommittable(
-        ref, fields["batch_id"], fields["attempt_id"], fields["records"], fields["prepared_ms"], topics
+        ref=ref,
+        batch_id=fields["batch_id"],
+        attempt_id=fields["attempt_id"],
+        records=fields["records"],
+        prepared_ms=fields["prepared_ms"],
+        topics=tuple(fields["topics"]) if version > 1 else (),
+        opened_ms=fields["opened_ms"] if version > 2 else 0,
     )
 
 
-#: A JSON object with the fields of :class:`KafkaCommittable`. Version 1 had no topics.
-COMMITTABLE_SERIALIZER: JsonSerializer[KafkaCommittable] = JsonSerializer(2, _fields, _committable)
+#: A JSON object with the fields of :class:`KafkaCommittable`. Version 1 had no topics, version 2 not
+#: when the transaction was opened.
+COMMITTABLE_SERIALIZER: JsonSerializer[KafkaCommittable] = JsonSerializer(3, _fields, _committable)

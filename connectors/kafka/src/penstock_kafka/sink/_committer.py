@@ -8,13 +8,13 @@ was committed to a consumer group as a part of it.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import CommitOutcome, Committer
+from penstock.sink import Committer, Found, Kept
+from penstock.system import system
 from penstock_kafka.sink._committable import KafkaCommittable
 from penstock_kafka.transactions import Ended, OpenTransaction, Partition, QueryPrefix, TransactionRef
 
@@ -40,34 +40,48 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
         self._coordinators = coordinators
         self._prefix = prefix
         self._metrics = metrics
+        #: Of transactions that were open when they were looked at: coordinators forget it as they end them.
+        self._written_to: dict[TransactionRef, Collection[Partition]] = {}
 
-    def commit(self, committables: Sequence[KafkaCommittable]) -> list[CommitOutcome]:
-        """See the contract.
+    # 1. Which are open, and what became of the others?
 
-        Looks before it commits: if one transaction has been lost and none is committed yet, the others are given up as
-        well, so that the batch is written again as a whole.
+    def look(self, committables: Sequence[KafkaCommittable]) -> list[Found]:
+        """See the contract. One is committed when readers see it: those that brokers have ended and not marked yet are
+        waited for.
+
+        What has a third of its time-out left, or less, is lost as long as none is committed.
         """
-        found, described = self._look(committables)
-        lost = [c for c in committables if found[c] is CommitOutcome.LOST]
-        if lost and CommitOutcome.ALREADY_COMMITTED not in found.values():
-            _log.warning("%s can't be committed any more; its batch is given up as a whole", lost[0].describe())
-            self._end(committables, commit=False)
-            found, described = self._look(committables)
-        found.update(self._commit_open([c for c in committables if found[c] is None]))
-        committed = [c for c in committables if found[c] is not CommitOutcome.LOST]
-        self._await_marks(self._partitions(committed, described), commit=True)
-        return [found[c] or CommitOutcome.LOST for c in committables]
-
-    # 1. Which are open (None), and what became of the others?
-
-    def _look(
-        self, committables: Sequence[KafkaCommittable]
-    ) -> tuple[dict[KafkaCommittable, CommitOutcome | None], dict[str, OpenTransaction]]:
         described = self._describe_settled({c.ref.transactional_id for c in committables})
-        over = [c for c in committables if not self._is_open(c, described.get(c.ref.transactional_id))]
-        found: dict[KafkaCommittable, CommitOutcome | None] = dict.fromkeys(committables)
-        found.update(self._outcomes(over, described))
-        return found, described
+        open_ = [c for c in committables if self._is_open(c, described.get(c.ref.transactional_id))]
+        self._written_to.update({c.ref: described[c.ref.transactional_id].partitions for c in open_})
+        found: dict[KafkaCommittable, Found] = dict.fromkeys(open_, Found.OPEN)
+        found.update(self._outcomes([c for c in committables if c not in found], described))
+        committed = [c for c, state in found.items() if state is Found.COMMITTED]
+        if not committed:
+            found.update(dict.fromkeys(self._dying(open_, described), Found.LOST))
+        self._await_marks(committed, commit=True)
+        return [found[c] for c in committables]
+
+    @staticmethod
+    def _dying(
+        committables: Sequence[KafkaCommittable], described: Mapping[str, OpenTransaction]
+    ) -> list[KafkaCommittable]:
+        now_ms = system().now_us() // 1000
+        dying = []
+        for committable in committables:
+            one = described[committable.ref.transactional_id]
+            # By the broker's clock or the task's, whichever makes it younger: with a wrong one every batch is given up.
+            age_ms = now_ms - max(one.started_ms, committable.opened_ms)
+            if age_ms > one.timeout_ms * 2 // 3:
+                dying.append(committable)
+                _log.warning(
+                    "%s has been open for %d of the %d s that brokers allow it: raise the option transactionTimeout, "
+                    "or make batches smaller",
+                    committable.describe(),
+                    age_ms // 1000,
+                    one.timeout_ms // 1000,
+                )
+        return dying
 
     @staticmethod
     def _is_open(committable: KafkaCommittable, described: OpenTransaction | None) -> bool:
@@ -75,59 +89,59 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
 
     def _describe_settled(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
         """The states of all ids, none of them on its way from one to another."""
-        deadline = time.monotonic() + _SETTLE_S
+        deadline = system().monotonic() + _SETTLE_S
         while True:
             described = self._coordinators.describe(transactional_ids)
             if not any(one.state.startswith("Prepare") for one in described.values()):
                 return described
-            if time.monotonic() > deadline:
+            if system().monotonic() > deadline:
                 raise RetriableError(f"a transaction has been ending for {_SETTLE_S:.0f} s; restart the query")
-            time.sleep(0.01)
+            system().sleep(0.01)
 
     # 2. End the open ones together.
 
-    def _commit_open(self, committables: Sequence[KafkaCommittable]) -> dict[KafkaCommittable, CommitOutcome]:
-        ended = dict(zip(committables, self._end(committables, commit=True), strict=True))
-        done = {c: CommitOutcome.COMMITTED for c, answer in ended.items() if answer is Ended.DONE}
-        self._metrics.add("transactions_committed", len(done))
-        over = [c for c in committables if c not in done]  # timed out between looking and ending
-        return {**done, **self._outcomes(over, self._describe_settled({c.ref.transactional_id for c in over}))}
-
-    def _end(self, committables: Sequence[KafkaCommittable], *, commit: bool) -> list[Ended]:
-        return self._coordinators.end([c.ref for c in committables], commit=commit) if committables else []
+    def publish(self, committables: Sequence[KafkaCommittable]) -> list[Found]:
+        """See the contract. Requests travel together."""
+        ended = dict(zip(committables, self._coordinators.end([c.ref for c in committables], commit=True), strict=True))
+        found = {c: Found.COMMITTED for c, answer in ended.items() if answer is Ended.DONE}
+        self._metrics.add("transactions_committed", len(found))
+        over = [c for c in committables if c not in found]  # timed out since it was looked at, or ended by another
+        found.update(self._outcomes(over, self._describe_settled({c.ref.transactional_id for c in over})))
+        self._await_marks([c for c, state in found.items() if state is Found.COMMITTED], commit=True)
+        return [found[c] for c in committables]
 
     # 3. What became of one that is over: its coordinator remembers it until the id is used again; after that its proof
     # is there if, and only if, it was committed.
 
     def _outcomes(
         self, committables: Sequence[KafkaCommittable], described: Mapping[str, OpenTransaction]
-    ) -> dict[KafkaCommittable, CommitOutcome]:
+    ) -> dict[KafkaCommittable, Found]:
         outcomes = {}
         for committable in committables:
             state = described.get(committable.ref.transactional_id)
             # Brokers may show an offset a moment after the transaction that committed it.
             patience = _PROOF_S if state is not None and state.state == "CompleteCommit" else 0.0
             if _is_remembered(committable, state) or self._is_proven(committable, patience):
-                outcomes[committable] = CommitOutcome.ALREADY_COMMITTED
+                outcomes[committable] = Found.COMMITTED
             else:
                 self._refuse_if_forgotten(committable)
-                outcomes[committable] = CommitOutcome.LOST
+                outcomes[committable] = Found.LOST
         return outcomes
 
     def _is_proven(self, committable: KafkaCommittable, patience_s: float) -> bool:
-        deadline = time.monotonic() + patience_s
+        deadline = system().monotonic() + patience_s
         while True:
             found = self._coordinators.proofs([committable.proof_group]).get(committable.proof_group)
             # A later batch in the same slot comes only after this one was carried out.
             if found is not None and (found == committable.proof or found.offset > committable.batch_id):
                 return True
-            if time.monotonic() > deadline:
+            if system().monotonic() > deadline:
                 return False
-            time.sleep(0.02)
+            system().sleep(0.02)
 
     def _refuse_if_forgotten(self, committable: KafkaCommittable) -> None:
         """A proof that is missing says nothing once the brokers may have dropped it."""
-        age_ms = time.time() * 1000 - committable.prepared_ms
+        age_ms = system().now_us() / 1000 - committable.prepared_ms
         if age_ms < _NOT_BEFORE_MS:
             return
         for setting, unit_ms in FORGETTING_SETTINGS.items():
@@ -144,15 +158,18 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     # 4. Readers see the end of a transaction once it is marked in its partitions. A coordinator that was killed on the
     # way may have left marks out.
 
-    def _await_marks(self, partitions: Mapping[TransactionRef, Collection[Partition]], *, commit: bool) -> None:
+    def _await_marks(self, committables: Sequence[KafkaCommittable], *, commit: bool) -> None:
         """Returns when none of the transactions, which have all ended, is open in any of its partitions."""
+        self._await_marks_in(self._partitions(committables), commit=commit)
+
+    def _await_marks_in(self, partitions: Mapping[TransactionRef, Collection[Partition]], *, commit: bool) -> None:
         if not partitions:
             return
         markers, ids = self._coordinators.markers, {ref.transactional_id for ref in partitions}
-        asked, pause = time.monotonic(), _FIRST_LOOK_S
+        asked, pause = system().monotonic(), _FIRST_LOOK_S
         where = {one for some in partitions.values() for one in some}
         while missing := markers.missing(partitions, where):
-            time.sleep(pause)
+            system().sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
             where = {one.partition for one in missing}
             if pause < _LONGEST_PAUSE_S:
@@ -163,35 +180,50 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
                 # Else they would hide everything behind them, for ever.
                 markers.write(left_out, commit=commit)
                 _log.warning("brokers had ended transactions and not marked it in %s: done now", _places(left_out))
-            if time.monotonic() > asked + _SETTLE_S:
+            if system().monotonic() > asked + _SETTLE_S:
                 raise RetriableError(f"a transaction has been ending for {_SETTLE_S:.0f} s; restart the query")
 
-    def _partitions(
-        self, committables: Sequence[KafkaCommittable], described: Mapping[str, OpenTransaction]
-    ) -> dict[TransactionRef, Collection[Partition]]:
-        """Where the transactions wrote to: known of those that were open when ``described``, guessed for the others."""
-        known: dict[TransactionRef, Collection[Partition]] = {one.ref: one.partitions for one in described.values()}
-        others = {topic for c in committables if not known.get(c.ref) for topic in c.topics}
+    def _partitions(self, committables: Sequence[KafkaCommittable]) -> dict[TransactionRef, Collection[Partition]]:
+        """Where the transactions wrote to: known of those that were open when looked at, guessed for the others."""
+        others = {topic for c in committables if not self._written_to.get(c.ref) for topic in c.topics}
         guess = self._coordinators.markers.partitions_of(others)
-        return {c.ref: known.get(c.ref) or guess for c in committables}
+        return {c.ref: self._written_to.get(c.ref) or guess for c in committables}
 
     # 5. What does not count.
 
-    def abort(self, committables: Sequence[KafkaCommittable], states: Sequence[Any]) -> None:
-        """See the contract."""
-        described = self._coordinators.describe({c.ref.transactional_id for c in committables})
-        ended = zip(committables, self._end(committables, commit=False), strict=True)
-        aborted = [c for c, answer in ended if answer is Ended.DONE]
-        self._await_marks(self._partitions(aborted, described), commit=False)
-        self._metrics.add("transactions_aborted", len(committables))
+    def seal(self, committables: Sequence[KafkaCommittable]) -> None:
+        """See the contract: aborted, by producer and epoch. A request to commit that is on its way is refused then."""
+        self._abort(committables)
 
-    def abort_lingering(self) -> int:
-        """See the contract: open transactions of this query are listed, none is looked for by guessing its id."""
-        lingering = self._coordinators.describe(self._coordinators.open_ids(self._prefix.owns))
+    def discard(self, committables: Sequence[KafkaCommittable], states: Sequence[Any]) -> None:
+        """See the contract."""
+        self._abort(committables)
+
+    def _abort(self, committables: Sequence[KafkaCommittable]) -> None:
+        if not committables:
+            return
+        described = self._coordinators.describe({c.ref.transactional_id for c in committables})
+        self._written_to.update({one.ref: one.partitions for one in described.values()})
+        ended = zip(committables, self._coordinators.end([c.ref for c in committables], commit=False), strict=True)
+        aborted = [c for c, answer in ended if answer is Ended.DONE]
+        self._await_marks(aborted, commit=False)
+        self._metrics.add("transactions_aborted", len(aborted))
+
+    def clear(self, kept: Kept[KafkaCommittable, Any]) -> int:
+        """See the contract: open transactions of this query are listed, none is looked for by guessing its id.
+
+        They are fenced and not only aborted: their producers may be alive and go on writing.
+        """
+        named = {c.ref.transactional_id for c in kept.committables}
+
+        def is_garbage(transactional_id: str) -> bool:
+            generation = self._prefix.generation_of(transactional_id)
+            return generation is not None and generation < kept.generation and transactional_id not in named
+
+        lingering = self._coordinators.describe(self._coordinators.open_ids(is_garbage))
         for transactional_id in lingering:
-            # Fenced and not only aborted: its producer may be alive and go on writing.
             self._coordinators.fence(transactional_id)
-        self._await_marks({one.ref: one.partitions for one in lingering.values()}, commit=False)
+        self._await_marks_in({one.ref: one.partitions for one in lingering.values()}, commit=False)
         if lingering:
             _log.info("aborted %d transactions that earlier attempts had left open", len(lingering))
             self._metrics.add("transactions_aborted", len(lingering))

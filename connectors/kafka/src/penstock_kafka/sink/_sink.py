@@ -101,9 +101,9 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         return JsonSerializer(1, lambda value: value, lambda version, fields: fields)
 
     @property
-    def plan_is_deterministic(self) -> bool:
-        """See the contract: only the user knows."""
-        return self.delivery.options.plan_is_deterministic
+    def target(self) -> str:
+        """See the contract."""
+        return self.delivery.options.target
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract."""
@@ -138,6 +138,7 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
         pool = producer_pool(
             self.prefix_of(context.query_id),
+            context.generation,
             repr(sorted(config.items())),
             lambda transactional_id: self.delivery.open({**config, "transactional.id": transactional_id}),
         )
@@ -169,7 +170,7 @@ def _prepare_brokers(settings: ClientSettings, prefix: QueryPrefix) -> int:
     if brokers not in _most_timeouts:
         connections = coordinators_of(settings)
         # New brokers have none, and it takes them seconds to make some.
-        connections.await_group_coordinators(prefix.transactional_id("start", 0))
+        connections.await_group_coordinators(f"{prefix.text}start")
         value = connections.broker_setting(_MAX_TIMEOUT_SETTING)
         _most_timeouts[brokers] = int(value) if value is not None else _USUAL_MAX_TIMEOUT_MS
     return _most_timeouts[brokers]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
 from penstock.sink import Prepared, SinkWriter, WriterContext
+from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
 from penstock_kafka.sink._kept_producer import forget_producer, keep_for_a_while
@@ -86,6 +86,7 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         self._proof: _Proof | None = None
         self._topics: set[str] = set()
         self._records = 0
+        self._opened_ms = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See the contract."""
@@ -93,7 +94,8 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
             return
         records = self._batches.convert(batch)
         if self._ready is None:
-            self._ready = self._pool.take(self._context.plan_id)
+            self._ready = self._pool.take(self._context.base)
+            self._opened_ms = system().now_us() // 1000
             self._ready.producer.begin_transaction()
             self._proof = _Proof(self._ready, records.column("topic")[0].as_py(), self._context)
             self._context.metrics.add("transactions_opened")
@@ -115,8 +117,9 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
             batch_id=self._context.batch_id,
             attempt_id=self._context.attempt_id,
             records=self._records,
-            prepared_ms=time.time_ns() // 1_000_000,
+            prepared_ms=system().now_us() // 1000,
             topics=tuple(sorted(self._topics)),
+            opened_ms=self._opened_ms,
         )
         return Prepared([committable])
 

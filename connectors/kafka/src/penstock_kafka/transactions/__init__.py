@@ -3,13 +3,14 @@
 :mod:`penstock_kafka.transactions.coordinators`, which ends them, is imported by the driver alone.
 """
 
-from penstock_kafka.transactions._names import DEFAULT_PREFIX, QueryPrefix
+from penstock_kafka.transactions._names import DEFAULT_PREFIX, FIRST_EDITION, QueryPrefix
 from penstock_kafka.transactions._producers import ProducerPool, ReadyProducer, producer_pool
 from penstock_kafka.transactions._refs import Ended, OpenTransaction, Partition, Proof, TransactionRef
 from penstock_kafka.transactions._slots import Slot, SlotLender
 
 __all__ = [
     "DEFAULT_PREFIX",
+    "FIRST_EDITION",
     "Ended",
     "OpenTransaction",
     "Partition",

@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_PREFIX", "QueryPrefix"]
+__all__ = ["DEFAULT_PREFIX", "FIRST_EDITION", "QueryPrefix"]
 
 #: What the names of transactions begin with, if no option says otherwise.
 DEFAULT_PREFIX = "penstock"
-_SLOT = re.compile(r"[0-9a-f]{8}\.\d+")
+#: The generation of ids that have none: the first edition made them.
+FIRST_EDITION = -1
+_SLOT = re.compile(r"(?:(\d+)\.)?[0-9a-f]{8}\.\d+")
 
 
 @dataclass(frozen=True)
 class QueryPrefix:
-    """The transactional ids of one query: ``<prefix>.<query id>.<host>.<slot>``.
+    """The transactional ids of one query: ``<prefix>.<query id>.<generation>.<host>.<slot>``.
 
-    ``host`` (8 hex digits) stands for a machine, ``slot`` counts what one machine has in use at a time: both are used
-    again by later runs. The id of the query makes them its own, whatever prefix was set.
+    ``generation`` is that of the run (see :class:`penstock.sink.WriterContext`): shutting out the producers of earlier
+    ones can't hit a later one's, however late it is done. ``host`` (8 hex digits) stands for a machine, ``slot`` counts
+    what one machine has in use at a time: both are used again. The id of the query makes the ids its own, whatever
+    prefix was set.
     """
 
     prefix: str
@@ -28,10 +32,19 @@ class QueryPrefix:
         """What every id of the query begins with, the dot included."""
         return f"{self.prefix}.{self.query_id}."
 
-    def transactional_id(self, host: str, slot: int) -> str:
+    def transactional_id(self, generation: int, host: str, slot: int) -> str:
         """The id of one slot."""
-        return f"{self.text}{host}.{slot}"
+        return f"{self.text}{generation}.{host}.{slot}"
+
+    def generation_of(self, transactional_id: str) -> int | None:
+        """The generation of one of this query's ids; ``None`` for another's, also for one that only begins alike."""
+        if not transactional_id.startswith(self.text):
+            return None
+        found = _SLOT.fullmatch(transactional_id[len(self.text) :])
+        if found is None:
+            return None
+        return FIRST_EDITION if found[1] is None else int(found[1])
 
     def owns(self, transactional_id: str) -> bool:
-        """Whether it is one of this query's ids; one that only begins alike is not."""
-        return transactional_id.startswith(self.text) and bool(_SLOT.fullmatch(transactional_id[len(self.text) :]))
+        """Whether it is one of this query's ids."""
+        return self.generation_of(transactional_id) is not None

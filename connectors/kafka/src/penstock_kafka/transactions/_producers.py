@@ -46,9 +46,9 @@ class ReadyProducer:
 
 
 class ProducerPool:
-    """The producers of one query in one process. A task takes and retires them, a thread does the rest.
+    """The producers of one generation of a query in one process. A task takes and retires them, a thread does the rest.
 
-    A slot whose transaction waits for the driver is not used again before the plan of a later batch has been seen:
+    A slot whose transaction waits for the driver is not used again before a batch that was planned on a later base:
     registering its id again would abort that transaction.
     """
 
@@ -60,11 +60,11 @@ class ProducerPool:
         self._next: Future[ReadyProducer] | None = None
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="penstock-producers")
 
-    def take(self, plan_id: str) -> ReadyProducer:
-        """A producer for one transaction of the batch that was planned as ``plan_id``. Raises what making it raised."""
-        ready = self._prepared() or self._make(plan_id)
-        ready.slot.use(plan_id)
-        self._next = self._worker.submit(self._make, plan_id)
+    def take(self, base: int) -> ReadyProducer:
+        """A producer for one transaction of the batch that was planned on ``base``. Raises what making it raised."""
+        ready = self._prepared() or self._make(base)
+        ready.slot.use(base)
+        self._next = self._worker.submit(self._make, base)
         return ready
 
     def _prepared(self) -> ReadyProducer | None:
@@ -81,8 +81,8 @@ class ProducerPool:
         self._give_back(ready)
         return None
 
-    def _make(self, plan_id: str) -> ReadyProducer:
-        slot = self._free_slot(plan_id)
+    def _make(self, base: int) -> ReadyProducer:
+        slot = self._free_slot(base)
         try:
             producer = self._open_producer(slot.transactional_id)
             try:
@@ -96,13 +96,13 @@ class ProducerPool:
             raise
         return ReadyProducer(producer, slot, identity, time.monotonic())
 
-    def _free_slot(self, plan_id: str) -> Slot:
+    def _free_slot(self, base: int) -> Slot:
         with self._lock:
             for slot in self._slots:
-                if slot.is_free(plan_id):
+                if slot.is_free(base):
                     self._slots.remove(slot)
                     return slot
-            return self._lender.lend(plan_id)
+            return self._lender.lend(base)
 
     def _give_back(self, ready: ReadyProducer) -> None:
         with self._lock:
@@ -122,19 +122,24 @@ class ProducerPool:
         self._lender.close()
 
 
-_pools: dict[int, dict[tuple[QueryPrefix, str], ProducerPool]] = {}
+_pools: dict[int, dict[tuple[QueryPrefix, int, str], ProducerPool]] = {}
 
 
 def producer_pool(
-    prefix: QueryPrefix, settings_key: str, open_producer: Callable[[str], BatchProducer]
+    prefix: QueryPrefix, generation: int, settings_key: str, open_producer: Callable[[str], BatchProducer]
 ) -> ProducerPool:
-    """This process's pool of a query, kept from batch to batch. ``settings_key`` changes with the client's settings."""
+    """This process's pool of a generation of a query, kept from batch to batch; those of earlier ones are closed.
+
+    ``settings_key`` changes with the client's settings.
+    """
     # By process id: a forked process must not touch a producer or a lock that was made before the fork, not even to
     # forget it.
     own = _pools.setdefault(os.getpid(), {})
-    key = (prefix, settings_key)
+    key = (prefix, generation, settings_key)
     if key not in own:
+        for other in [one for one in own if one[0] == prefix and one[1] < generation]:
+            own.pop(other).close()
         while len(own) >= _KEPT_POOLS:
             own.pop(next(iter(own))).close()
-        own[key] = ProducerPool(SlotLender(prefix), open_producer)
+        own[key] = ProducerPool(SlotLender(prefix, generation), open_producer)
     return own[key]

@@ -57,13 +57,6 @@ SINK_OPTIONS = OptionSet(
             minimum=1,
         ),
         Option(
-            "deterministicPlan",
-            "exactly-once: promise that a batch that is run again gives every task the same rows, so that the share of "
-            "one lost transaction can be written again alone",
-            "bool",
-            "false",
-        ),
-        Option(
             "watermark.timestamps",
             "exactly-once: a column (timestamp, date, or ms since the epoch), or a field of one (value.at). The latest "
             "time in it is noted at Pravega with each batch, for readers that go by the times of writers",
@@ -100,7 +93,6 @@ class SinkOptions:
     key_column_is_needed: bool
     key_function: str | None
     lease_ms: int | None
-    plan_is_deterministic: bool
     timestamps: ColumnTimestamps | None
     out_of_orderness_ms: int
     create: StreamPolicy | None
@@ -112,7 +104,7 @@ class SinkOptions:
         """The options of ``values``. Raises BadConfigurationError for what does not go together."""
         key = (values["routingKey"] or "").strip()
         is_function = bool(_FUNCTION.fullmatch(key))
-        for name in ("transactionLease", "deterministicPlan", "watermark.timestamps"):
+        for name in ("transactionLease", "watermark.timestamps"):
             if values.is_set(name) and values["delivery"] != "exactly-once":
                 raise BadConfigurationError(f"option '{name}' is for delivery=exactly-once: leave it out, or set that")
         timestamps = values["watermark.timestamps"]
@@ -129,7 +121,6 @@ class SinkOptions:
             key_column_is_needed=bool(key) and not is_function,
             key_function=key if is_function else None,
             lease_ms=values["transactionLease"],
-            plan_is_deterministic=values["deterministicPlan"],
             timestamps=ColumnTimestamps(timestamps.strip()) if timestamps is not None else None,
             out_of_orderness_ms=values["watermark.outOfOrderness"],
             create=_policy(values),

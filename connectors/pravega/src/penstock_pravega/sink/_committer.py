@@ -1,19 +1,20 @@
 """The driver's side of the exactly-once sink: ends the transactions that tasks left open. Read it from top to bottom.
 
 The controller commits a transaction by its id, whoever opened it, and remembers what became of it. It commits an empty
-or a half-written one without a word: so the bytes of each segment are compared with what the task counted, first.
+or a half-written one without a word: so the bytes of each segment are compared with what the task counted, first. An id
+is never used again, and what has ended stays as it has ended: so a late call finds its own transaction, or none.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import CommitOutcome, Committer
+from penstock.sink import Committer, Found, Kept
+from penstock.system import system
 from penstock_pravega.protocol import (
     ControllerSettings,
     NoSuchSegment,
@@ -34,8 +35,8 @@ _log = logging.getLogger("penstock.pravega")
 _SETTLE_S, _FIRST_LOOK_S, _LONGEST_PAUSE_S = 60.0, 0.002, 0.02
 #: The controller forgets transactions a day after their end; before that, what it does not know was never committed.
 _FORGOTTEN_AFTER_MS = 12 * 3_600_000
-
-Outcomes = dict[PravegaCommittable, "CommitOutcome | None"]
+#: The part of its lease that a transaction must live on for, so that none ends while others are committed.
+_LAST_PART = 3
 
 
 class PravegaCommitter(Committer[PravegaCommittable, Any]):
@@ -54,62 +55,56 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         writer: str,
         out_of_orderness_ms: int = 0,
     ) -> None:
-        self._settings = settings
         self._stores = SegmentStores(settings)
         self._notes = notes
         self._metrics = metrics
         self._watermark = WatermarkNoter(self._stores, writer, out_of_orderness_ms)
+        #: What was looked at last, and what has become of it since: a time is noted once all of it is committed.
+        self._found: dict[PravegaCommittable, Found] = {}
 
-    def commit(self, committables: Sequence[PravegaCommittable]) -> list[CommitOutcome]:
-        """See the contract.
+    # 1. Which are open and whole, and what became of the others?
 
-        Looks before it commits: if one transaction has been lost and none is committed yet, the others are given up as
-        well, so that the batch is written again as a whole. Those that are open get their whole lease once more, so
-        that none ends while others are committed.
+    def look(self, committables: Sequence[PravegaCommittable]) -> list[Found]:
+        """See the contract. Changes nothing but the lease: whether one lives on is only told by renewing it.
+
+        One that ends within a third of its lease, and can't be renewed for longer, is lost as long as none is
+        committed. One that is being committed is waited for. Raises FatalError for one that may have been committed so
+        long ago that the controller has forgotten it.
         """
-        found = self._look(committables)
-        lost = [c for c in committables if found[c] is CommitOutcome.LOST]
-        if lost and CommitOutcome.ALREADY_COMMITTED not in found.values():
-            _log.warning("%s can't be committed any more; its batch is given up as a whole", lost[0].describe())
-            for committable in committables:
-                self._abort(committable.ref)
-            found = self._look(committables)
-        found.update(self._commit_open([c for c in committables if found[c] is None]))
-        self._forget([c.ref for c in committables])
-        outcomes = [found[c] or CommitOutcome.LOST for c in committables]
-        if CommitOutcome.LOST not in outcomes:
-            self._watermark.note(committables)
-        return outcomes
+        looked_at = [self._look(committable) for committable in committables]
+        short_lived = Found.OPEN if Found.COMMITTED in looked_at else Found.LOST
+        found = [one or short_lived for one in looked_at]
+        self._found = dict(zip(committables, found, strict=True))
+        return found
 
-    # 1. Which are open and whole (None), and what became of the others?
-
-    def _look(self, committables: Sequence[PravegaCommittable]) -> Outcomes:
-        return {committable: self._look_at(committable) for committable in committables}
-
-    def _look_at(self, committable: PravegaCommittable) -> CommitOutcome | None:
+    def _look(self, committable: PravegaCommittable) -> Found | None:
+        """``None``: it is open and whole, and ends soon."""
         state = self._settled_state(committable.ref)
-        if state is TransactionState.COMMITTED:
-            return CommitOutcome.ALREADY_COMMITTED
-        if state is TransactionState.OPEN and self._is_whole(committable) and self._renew(committable):
-            return None
         if state is TransactionState.OPEN:
-            self._abort(committable.ref)
-            return self._look_at(committable)
+            is_whole, lives_on = self._is_whole(committable), self._lives_on(committable)
+            if is_whole and lives_on:
+                return Found.OPEN
+            state = self._settled_state(committable.ref)
+            if state is TransactionState.OPEN:  # it has not ended meanwhile
+                return None if is_whole else Found.LOST
+        if state is TransactionState.COMMITTED:
+            return Found.COMMITTED
         if state is TransactionState.UNKNOWN:
             self._refuse_if_forgotten(committable)
-        return CommitOutcome.LOST
+        return Found.LOST
+
+    def _state(self, ref: TransactionRef) -> TransactionState:
+        return self._stores.controller.transaction_state(*ref.scope_and_stream, ref.id)
 
     def _settled_state(self, ref: TransactionRef) -> TransactionState:
-        """What became of it, not on its way from one state to another."""
-        deadline, pause = time.monotonic() + _SETTLE_S, _FIRST_LOOK_S
-        while True:
-            state = self._stores.controller.transaction_state(*ref.scope_and_stream, ref.id)
-            if state not in (TransactionState.COMMITTING, TransactionState.ABORTING):
-                return state
-            if time.monotonic() > deadline:
-                raise RetriableError(f"{ref} has been ending for {_SETTLE_S:.0f} s; restart the query")
-            time.sleep(pause)
+        """What became of it. One that is being committed will be, and then its events are there to be read."""
+        deadline, pause = system().monotonic() + _SETTLE_S, _FIRST_LOOK_S
+        while (state := self._state(ref)) is TransactionState.COMMITTING:
+            if system().monotonic() > deadline:
+                raise RetriableError(f"{ref} has been committing for {_SETTLE_S:.0f} s; restart the query")
+            system().sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+        return state
 
     def _is_whole(self, committable: PravegaCommittable) -> bool:
         """Whether its segments hold exactly what the task counted."""
@@ -123,70 +118,93 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
                 return False
         return True
 
-    def _renew(self, committable: PravegaCommittable) -> bool:
+    def _lives_on(self, committable: PravegaCommittable) -> bool:
+        """Whether it stays open for another third of its lease. It gets all of it, if the server lets it live so long:
+        that is a thousand leases in all, and a day at most.
+        """
         ref = committable.ref
-        answer = self._stores.controller.ping_transaction(*ref.scope_and_stream, ref.id, committable.lease_ms)
-        if answer is PingAnswer.MAX_EXECUTION_TIME_EXCEEDED:
-            return True  # it can't be renewed any more, and is still open
-        return answer in (PingAnswer.OK, PingAnswer.DISCONNECTED)
+        for lease_ms in (committable.lease_ms, committable.lease_ms // _LAST_PART):
+            answer = self._stores.controller.ping_transaction(*ref.scope_and_stream, ref.id, lease_ms)
+            if answer is PingAnswer.OK:
+                return True
+            if answer is PingAnswer.DISCONNECTED:
+                raise RetriableError(f"{ref}: the controller can't renew leases now; restart the query")
+        _log.warning("%s can't be kept open for another %d ms (%s)", ref, lease_ms, answer.name)
+        return False
 
     def _refuse_if_forgotten(self, committable: PravegaCommittable) -> None:
-        age_ms = time.time() * 1000 - committable.prepared_ms
+        age_ms = system().now_us() / 1000 - committable.prepared_ms
         if age_ms > _FORGOTTEN_AFTER_MS:
             raise FatalError(
                 f"{committable.describe()} was prepared {age_ms / 3_600_000:.0f} hours ago, and the controller may "
-                "have forgotten whether it was committed. Look into the stream whether the batch is there, then start "
-                "with a new checkpoint behind it or before it"
+                "have forgotten whether it was committed. Look into the stream whether the batch is there. If it is "
+                "not, run: penstock resolve CHECKPOINT --write-all-again; else start with a new checkpoint behind it"
             )
 
     # 2. Commit the open ones: all are begun before the first is waited for.
 
-    def _commit_open(self, committables: Sequence[PravegaCommittable]) -> Outcomes:
-        begun = {c: self._stores.controller.commit_transaction(*c.ref.scope_and_stream, c.ref.id) for c in committables}
-        outcomes: Outcomes = {}
-        for committable, accepted in begun.items():
-            state = self._settled_state(committable.ref)
-            if state is TransactionState.COMMITTED:
-                outcomes[committable] = CommitOutcome.COMMITTED if accepted else CommitOutcome.ALREADY_COMMITTED
-            elif accepted:
-                raise RetriableError(f"{committable.describe()} is to be committed and in state {state.name}")
-            else:  # it ended between looking and committing
-                outcomes[committable] = CommitOutcome.LOST
-        committed = sum(outcome is CommitOutcome.COMMITTED for outcome in outcomes.values())
-        self._metrics.add("transactions_committed", committed)
-        return outcomes
+    def publish(self, committables: Sequence[PravegaCommittable]) -> list[Found]:
+        """See the contract."""
+        commit = self._stores.controller.commit_transaction
+        accepted = [commit(*one.ref.scope_and_stream, one.ref.id) for one in committables]
+        found = [self._published(*one) for one in zip(committables, accepted, strict=True)]
+        self._metrics.add("transactions_committed", found.count(Found.COMMITTED))
+        self._found.update(zip(committables, found, strict=True))
+        self._forget([one.ref for one, is_ in zip(committables, found, strict=True) if is_ is Found.COMMITTED])
+        if all(one is Found.COMMITTED for one in self._found.values()):
+            self._watermark.note(list(self._found))
+        return found
+
+    def _published(self, committable: PravegaCommittable, accepted: bool) -> Found:
+        state = self._settled_state(committable.ref)
+        if state is TransactionState.COMMITTED:
+            return Found.COMMITTED
+        if accepted or state is TransactionState.OPEN:
+            raise RetriableError(f"{committable.describe()} is to be committed and in state {state.name}")
+        return Found.LOST
 
     # 3. What does not count.
 
-    def abort(self, committables: Sequence[PravegaCommittable], states: Sequence[Any]) -> None:
+    def seal(self, committables: Sequence[PravegaCommittable]) -> None:
         """See the contract."""
-        aborted = [committable.ref for committable in committables if self._abort(committable.ref)]
-        self._metrics.add("transactions_aborted", len(aborted))
-        self._forget([committable.ref for committable in committables])
+        self._abort([committable.ref for committable in committables])
 
-    def abort_lingering(self) -> int:
+    def discard(self, committables: Sequence[PravegaCommittable], states: Sequence[Any]) -> None:
+        """See the contract."""
+        self._abort([committable.ref for committable in committables])
+
+    def clear(self, kept: Kept[PravegaCommittable, Any]) -> int:
         """See the contract: the query's own notes say what its attempts have opened."""
         if self._notes is None:
             return 0
-        refs = [ref for ref, _ in self._notes.read()]
-        aborted = [ref for ref in refs if self._abort(ref)]
-        self._forget(refs)
-        if aborted:
-            _log.info("aborted %d transactions that earlier attempts had left open", len(aborted))
-            self._metrics.add("transactions_aborted", len(aborted))
-        return len(aborted)
+        self._notes.sweep()
+        named = {committable.ref for committable in kept.committables}
+        garbage = [note.ref for note in self._notes.read() if note.base < kept.base and note.ref not in named]
+        if aborted := self._abort(garbage):
+            _log.info("aborted %d transactions that earlier attempts had left open", aborted)
+        return len(garbage)
 
-    def _abort(self, ref: TransactionRef) -> bool:
-        """Whether it was open; it no longer is."""
+    def _abort(self, refs: Sequence[TransactionRef]) -> int:
+        """Those that are open; none is after that. Returns how many were."""
+        aborted = sum(self._abort_one(ref) for ref in refs)
+        self._metrics.add("transactions_aborted", aborted)
+        self._forget(refs)
+        return aborted
+
+    def _abort_one(self, ref: TransactionRef) -> bool:
         try:
-            if self._settled_state(ref) is not TransactionState.OPEN:
+            if self._state(ref) is not TransactionState.OPEN:
                 return False
             self._stores.controller.abort_transaction(*ref.scope_and_stream, ref.id)
-            return self._settled_state(ref) is TransactionState.ABORTED
+            state = self._state(ref)
         except UnknownStreamError:  # deleted, with all of it
             return False
+        if state is TransactionState.OPEN:
+            raise RetriableError(f"{ref} is to be aborted and still open")
+        return state in (TransactionState.ABORTING, TransactionState.ABORTED)
 
-    def _forget(self, refs: list[TransactionRef]) -> None:
+    def _forget(self, refs: Sequence[TransactionRef]) -> None:
+        """They are over: nobody has to keep them open, or to look for them."""
         for ref in refs:
             lease_keeper().forget(ref)
         if self._notes is not None:

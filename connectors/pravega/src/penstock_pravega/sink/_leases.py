@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from penstock.errors import PenstockError
 from penstock_pravega.protocol import ControllerSettings, PingAnswer, controller_of
 from penstock_pravega.sink._committable import TransactionRef
+from penstock_pravega.sink._notes import Note
 
 __all__ = ["LeaseKeeper", "lease_keeper"]
 
@@ -20,7 +21,7 @@ _log = logging.getLogger("penstock.pravega")
 _LONGEST_S = 24 * 3600.0
 _LEASE_PART, _SOONEST_S, _RETRY_S = 4, 0.5, 2.0
 
-Source = Callable[[], Iterable[tuple[TransactionRef, int]]]
+Source = Callable[[], Iterable[Note]]
 
 
 class LeaseKeeper:
@@ -114,9 +115,9 @@ class LeaseKeeper:
     def _ask(self, name: str, settings: ControllerSettings, source: Source, until: float) -> None:
         pause = _RETRY_S
         try:
-            for ref, lease_ms in source():
-                pause = max(pause, _interval(lease_ms))
-                controller_of(settings).ping_transaction(*ref.scope_and_stream, ref.id, lease_ms)
+            for note in source():
+                pause = max(pause, _interval(note.lease_ms))
+                controller_of(settings).ping_transaction(*note.ref.scope_and_stream, note.ref.id, note.lease_ms)
             self._failing.discard(name)
         except (PenstockError, OSError) as error:
             self._warn(name, "leases of open transactions", error)

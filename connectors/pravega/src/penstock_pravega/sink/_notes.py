@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from penstock.sink import CheckpointLocation
 from penstock_pravega.sink._committable import TransactionRef
 
-__all__ = ["TransactionNotes"]
+__all__ = ["Note", "TransactionNotes"]
 
-_VERSION = 1
+_VERSION = 2
+#: Temporary files that are older were left by processes that were killed.
+_SWEEP_AFTER_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Note:
+    """A transaction that an attempt has opened. ``base`` is the attempt's (-1 for what the first edition has noted)."""
+
+    ref: TransactionRef
+    lease_ms: int
+    base: int = -1
 
 
 class TransactionNotes:
@@ -19,31 +32,54 @@ class TransactionNotes:
     opener dies before it noted it holds nothing, and ends with its lease.
     """
 
-    def __init__(self, checkpoint: CheckpointLocation) -> None:
+    def __init__(self, checkpoint: CheckpointLocation, query_id: str) -> None:
         self._storage = checkpoint.storage
         self._folder = f"{checkpoint.path}/penstock/pravega-transactions"
+        self._query_id = query_id
 
-    def write(self, ref: TransactionRef, lease_ms: int) -> None:
+    def write(self, note: Note) -> None:
         """Durable on return."""
-        note = {"v": _VERSION, "stream": ref.stream, "transaction": f"{ref.id:032x}", "lease_ms": lease_ms}
-        self._storage.put(self._path(ref), json.dumps(note, sort_keys=True).encode())
+        fields = {
+            "v": _VERSION,
+            "query": self._query_id,
+            "base": note.base,
+            "stream": note.ref.stream,
+            "transaction": f"{note.ref.id:032x}",
+            "lease_ms": note.lease_ms,
+        }
+        self._storage.put(self._path(note.ref), json.dumps(fields, sort_keys=True).encode())
 
-    def read(self) -> list[tuple[TransactionRef, int]]:
-        """Every noted transaction with its lease (ms)."""
+    def read(self) -> list[Note]:
+        """Those of the query, and what the first edition has noted here. What does not parse is left out."""
         found = []
         for name in self._storage.list_names(self._folder):
-            if not name.endswith(".json") or name.startswith("."):
-                continue
+            path = f"{self._folder}/{name}"
             try:
-                note = json.loads(self._storage.read(f"{self._folder}/{name}"))
-            except (FileNotFoundError, ValueError):
+                note = self._parsed(self._storage.read(path))
+            except FileNotFoundError:
                 continue  # another driver was quicker
-            found.append((TransactionRef(note["stream"], int(note["transaction"], 16)), int(note["lease_ms"])))
+            if note is not None and self._path(note.ref) == path:
+                found.append(note)
         return found
 
-    def delete(self, refs: list[TransactionRef]) -> None:
-        """Of transactions that are over."""
+    def _parsed(self, data: bytes) -> Note | None:
+        """``None`` if it is no note, one of a newer version, or another query's."""
+        try:
+            fields = json.loads(data)
+            if fields["v"] > _VERSION or fields.get("query", self._query_id) != self._query_id:
+                return None
+            ref = TransactionRef(fields["stream"], int(fields["transaction"], 16))
+            return Note(ref, int(fields["lease_ms"]), int(fields.get("base", -1)))
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return None
+
+    def delete(self, refs: Iterable[TransactionRef]) -> None:
+        """Of transactions that are over. Missing ones are fine."""
         self._storage.delete([self._path(ref) for ref in refs])
+
+    def sweep(self) -> None:
+        """Removes what killed processes have left of notes that they were writing."""
+        self._storage.sweep(self._folder, _SWEEP_AFTER_S)
 
     def _path(self, ref: TransactionRef) -> str:
         return f"{self._folder}/{ref.id:032x}.json"

@@ -67,9 +67,9 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         return JsonSerializer(1, lambda value: value, lambda version, fields: fields)
 
     @property
-    def plan_is_deterministic(self) -> bool:
-        """See the contract: only the user knows."""
-        return self.options.plan_is_deterministic
+    def target(self) -> str:
+        """See the contract."""
+        return self.options.stream
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract."""
@@ -81,7 +81,7 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         """
         lease_ms = self.lease_ms or _allowed_lease(_prepare_stream(self.options), self.options)
         if context.checkpoint is not None:
-            notes = TransactionNotes(context.checkpoint)
+            notes = TransactionNotes(context.checkpoint, context.query_id)
             lease_keeper().watch(context.query_id, self.options.connection, notes.read, lease_ms)
         return replace(self, lease_ms=lease_ms)
 
@@ -91,7 +91,7 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
 
     def create_committer(self, context: SinkContext) -> Committer[PravegaCommittable, Any]:
         """See the contract."""
-        notes = None if context.checkpoint is None else TransactionNotes(context.checkpoint)
+        notes = None if context.checkpoint is None else TransactionNotes(context.checkpoint, context.query_id)
         return PravegaCommitter(
             self.options.connection,
             notes,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import PenstockError, RetriableError
 from penstock.sink import Prepared, SinkWriter, WriterContext
+from penstock.system import system
 from penstock_pravega.options import SinkOptions
 from penstock_pravega.protocol import (
     NoSuchSegment,
@@ -22,7 +22,7 @@ from penstock_pravega.protocol import (
 from penstock_pravega.sink._committable import PravegaCommittable, TransactionRef
 from penstock_pravega.sink._event_appender import EventAppender
 from penstock_pravega.sink._leases import lease_keeper
-from penstock_pravega.sink._notes import TransactionNotes
+from penstock_pravega.sink._notes import Note, TransactionNotes
 from penstock_pravega.sink._rows import EventColumns
 
 __all__ = ["DeliveringWriter", "TransactionalWriter"]
@@ -65,7 +65,8 @@ class TransactionalWriter(SinkWriter[PravegaCommittable, Any]):
             self._ref = TransactionRef(stream, number)
             lease_keeper().keep(self._options.connection, self._ref, self._lease_ms)
             if self._context.checkpoint is not None:
-                TransactionNotes(self._context.checkpoint).write(self._ref, self._lease_ms)
+                notes = TransactionNotes(self._context.checkpoint, self._context.query_id)
+                notes.write(Note(self._ref, self._lease_ms, self._context.base))
             self._context.metrics.add("transactions_opened")
             self._appender = EventAppender(
                 self._stores,
@@ -94,7 +95,7 @@ class TransactionalWriter(SinkWriter[PravegaCommittable, Any]):
                     batch_id=self._context.batch_id,
                     attempt_id=self._context.attempt_id,
                     lease_ms=self._lease_ms,
-                    prepared_ms=time.time_ns() // 1_000_000,
+                    prepared_ms=system().now_us() // 1000,
                     latest_ms=self._latest_ms,
                 )
             ]

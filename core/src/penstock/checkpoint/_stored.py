@@ -6,20 +6,38 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from penstock.checkpoint._place import Place, open_place
+from penstock.checkpoint._spark_log import SparkLog
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues
 from penstock.plugins import Connector, find_connector
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
-from penstock.sink.decision_log import Decision, DecisionLog
-from penstock.sink.two_phase import AnySink, TwoPhaseCommit
+from penstock.sink.chain import Chain, committables_of
+from penstock.sink.tasks import AnySink
+from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.storage import Storage, open_storage
 
-__all__ = ["StoredQuery", "finish", "open_stored_query", "query_id_of", "remember_sink"]
+__all__ = [
+    "StoredQuery",
+    "chain_of",
+    "load_sink",
+    "open_stored_query",
+    "query_id_of",
+    "remember_sink",
+    "s3_options",
+    "store_sink",
+]
 
 FORMAT = 1
+
+
+def chain_of(storage: Storage, checkpoint: str) -> Chain:
+    """The decision log of a checkpoint."""
+    return Chain(storage, f"{checkpoint}/penstock/decisions")
 
 
 @dataclass(frozen=True)
@@ -34,21 +52,39 @@ class StoredQuery:
     checkpoint: str
 
     @property
-    def log(self) -> DecisionLog:
+    def chain(self) -> Chain:
         """Its decision log."""
-        return DecisionLog(self.storage, self.checkpoint)
+        return chain_of(self.storage, self.checkpoint)
+
+    @property
+    def spark_log(self) -> SparkLog:
+        """What Spark has planned and committed."""
+        return SparkLog(self.storage, self.checkpoint)
+
+    @property
+    def place(self) -> Place:
+        """Where it is at home. Raises BadConfigurationError as :func:`open_place` does."""
+        return open_place(self.storage, self.checkpoint, self.query_id)
 
     @property
     def protocol(self) -> TwoPhaseCommit:
         """The driver's side of its commit protocol. Starts the sink: the target system is looked at."""
         location = CheckpointLocation(self.storage, self.checkpoint)
-        context = SinkContext(self.query_id, self.schema, checkpoint=location)
-        return TwoPhaseCommit(self.sink.start(context), context, self.log)
+        context = SinkContext(self.place.names, self.schema, checkpoint=location)
+        return TwoPhaseCommit(self.sink.start(context), context, self.chain)
+
+    def pending_committables(self) -> list[Any]:
+        """What was decided and is not noted as published."""
+        head = self.chain.head()
+        if head.pending is None:
+            return []
+        stored = committables_of(self.chain.read(head.pending).outputs)
+        return [self.sink.committable_serializer.unpack(one) for one in stored]
 
     def has_open_work(self) -> bool:
         """Whether something is carried on, or a decision is pending."""
-        head = self.log.head()
-        return bool(head.states) or not head.done
+        head = self.chain.head()
+        return bool(head.link.states) or head.pending is not None
 
 
 def _sink_path(checkpoint: str) -> str:
@@ -67,10 +103,14 @@ def query_id_of(storage: Storage, checkpoint: str) -> str:
 
 def remember_sink(storage: Storage, checkpoint: str, connector: str, options: OptionValues, schema: pa.Schema) -> None:
     """Stores what :func:`open_stored_query` needs; secret options are left out. Writes only if something changed."""
+    store_sink(storage, _sink_path(checkpoint), connector, options, schema)
+
+
+def store_sink(storage: Storage, path: str, connector: str, options: OptionValues, schema: pa.Schema) -> None:
+    """Stores a sink as the file ``path``; secret options are left out. Writes only if something changed."""
     schema_text = base64.b64encode(schema.serialize().to_pybytes()).decode("ascii")
     value = {"format": FORMAT, "connector": connector, "options": options.texts(secrets=False), "schema": schema_text}
     data = json.dumps(value, sort_keys=True, indent=1).encode()
-    path = _sink_path(checkpoint)
     try:
         unchanged = storage.read(path) == data
     except FileNotFoundError:
@@ -84,43 +124,39 @@ def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None)
 
     Raises BadConfigurationError if it is no checkpoint, or not of a Penstock sink.
     """
-    given = dict(options or {})
-    s3 = {name[3:]: text for name, text in given.items() if name.lower().startswith("s3.")}
-    storage, path = open_storage(checkpoint, s3)
+    storage, path = open_storage(checkpoint, s3_options(options))
     query_id = query_id_of(storage, path)
     try:
-        stored = json.loads(storage.read(_sink_path(path)))
+        connector, sink, schema = load_sink(storage, _sink_path(path), options)
     except FileNotFoundError:
         raise BadConfigurationError(
             f"{checkpoint}: no penstock sink has written with this checkpoint yet (penstock/sink.json is missing)"
         ) from None
+    return StoredQuery(connector, query_id, sink, schema, storage, path)
+
+
+def s3_options(options: Mapping[str, str] | None) -> dict[str, str]:
+    """Those that are for the store itself, without their prefix."""
+    return {name[3:]: text for name, text in (options or {}).items() if name.lower().startswith("s3.")}
+
+
+def load_sink(storage: Storage, path: str, options: Mapping[str, str] | None) -> tuple[str, AnySink, pa.Schema]:
+    """The inverse of :func:`store_sink`: the connector's name, the sink, the schema of its rows.
+
+    Raises FileNotFoundError, and BadConfigurationError if there is no such sink any more.
+    """
+    given, where = dict(options or {}), storage.url(path)
+    stored = json.loads(storage.read(path))
     if stored["format"] > FORMAT:
-        raise FatalError(f"{checkpoint}: penstock/sink.json was written by a newer penstock: upgrade this one")
+        raise FatalError(f"{where} was written by a newer penstock: upgrade this one")
     connector: Connector = find_connector(stored["connector"]).load()
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored["schema"])))
     if connector.sink_options is None:
-        raise BadConfigurationError(f"{checkpoint}: connector '{stored['connector']}' has no sink any more")
+        raise BadConfigurationError(f"{where}: connector '{stored['connector']}' has no sink any more")
     lower = {name.lower() for name in given}
     texts = {name: text for name, text in stored["options"].items() if name.lower() not in lower} | given
     parsed = connector.sink_options.parse(texts, owner=f"sink penstock.{stored['connector']}")
     sink = connector.create_sink(parsed, schema)
     if not isinstance(sink, TwoPhaseCommitSink):
-        raise BadConfigurationError(f"{checkpoint}: its sink commits nothing with these options (delivery)")
-    return StoredQuery(stored["connector"], query_id, sink, schema, storage, path)
-
-
-def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Decision]:
-    """Closes and publishes everything that a query has committed and still holds open. Returns the decisions made.
-
-    Any process that reaches checkpoint and target may call it, also while the query runs: it then gives way to a batch
-    that commits at the same moment. A batch that the query had planned and not decided is left to its restart. Rows
-    still open are merged in this process, in bounded memory. Raises as :func:`open_stored_query` does.
-    """
-    query = open_stored_query(checkpoint, options)
-    protocol = query.protocol
-    before = query.log.head()
-    made = [] if before.done else [protocol.recover()]
-    while (decision := protocol.roll(finish=True)) is not None:
-        made.append(decision)
-    protocol.clean_up()
-    return made
+        raise BadConfigurationError(f"{where}: its sink commits nothing with these options (delivery)")
+    return stored["connector"], sink, schema

@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock import BadConfigurationError, FatalError
-from penstock.finishing import open_stored_query, query_id_of, remember_sink
+from penstock.checkpoint import open_stored_query, query_id_of, remember_sink
 from penstock.plugins import find_connector
 from penstock.storage import LocalStorage
 
@@ -28,7 +28,7 @@ def test_checkpoint_of_format_1_opens(checkpoint):
     query = open_stored_query(str(checkpoint))
     assert (query.connector_name, query.query_id) == ("filesystem", "0b53ab65-4a2c-4f10-9a4d-a54a8f1f64c9")
     assert query.schema == pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
-    assert query.log.head().number == -1
+    assert query.chain.head().link.number == -1
 
 
 def test_options_of_the_call_replace_stored_ones(checkpoint, tmp_path):

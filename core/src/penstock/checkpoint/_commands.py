@@ -1,0 +1,117 @@
+"""What a person, or the idle listener, does to a checkpoint from outside of its query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.checkpoint._batch_writes import StoredWrite, stored_writes
+from penstock.checkpoint._place import adopt as adopt_place
+from penstock.checkpoint._stored import chain_of, open_stored_query, query_id_of, s3_options
+from penstock.errors import BadConfigurationError
+from penstock.sink.chain import Link
+from penstock.sink.two_phase import Batch, GaveWayError
+from penstock.storage import open_storage
+
+__all__ = ["adopt", "finish", "resolve", "restore_offsets", "take_over"]
+
+
+def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Link]:
+    """Closes and publishes everything that a query has committed and still holds open. Returns the links that did it.
+
+    Any process that reaches checkpoint and target may call it, also while the query runs. A batch that is decided and
+    not published is left to its driver: raises GaveWayError, also if a batch came first. Rows still open are merged in
+    this process, in bounded memory. Raises as :func:`open_stored_query` does.
+
+    ``checkpoint`` may also be a path that batch writes have written to: those that were decided are published, and
+    GaveWayError says so of one that was not.
+    """
+    if (writes := _writes_below(checkpoint, options)) is not None:
+        return _finish_writes(writes, take_over=False)
+    protocol = open_stored_query(checkpoint, options).protocol
+    made = []
+    while (link := protocol.roll(finish=True)) is not None:
+        made.append(link)
+    return made
+
+
+def take_over(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Link]:
+    """As :func:`finish`, for a query that does not run: also publishes what it had decided, and leaves nothing behind.
+    A batch write that was not decided is undone.
+
+    A driver that runs all the same is displaced: it stops with an error, and nothing is lost or doubled.
+    """
+    if (writes := _writes_below(checkpoint, options)) is not None:
+        return _finish_writes(writes, take_over=True)
+    query = open_stored_query(checkpoint, options)
+    pending = query.chain.head().pending
+    closing = query.protocol.take_over()
+    if pending is None or pending not in query.chain.head().done:
+        return [closing]
+    return [query.chain.read(pending), closing]
+
+
+def _writes_below(path: str, options: Mapping[str, str] | None) -> list[StoredWrite] | None:
+    """The batch writes below a path that is no checkpoint; ``None`` if there are none."""
+    storage, root = open_storage(path, s3_options(options))
+    return None if storage.exists(f"{root}/metadata") else stored_writes(path, options) or None
+
+
+def _finish_writes(writes: Sequence[StoredWrite], *, take_over: bool) -> list[Link]:
+    made, undecided = [], []
+    for write in writes:
+        protocol = write.protocol()
+        try:
+            made.append(protocol.finish_at_once())
+        except GaveWayError:
+            if not take_over:
+                undecided.append(write.write_id)
+                continue
+            protocol.void_at_once()
+        write.forget()
+    if undecided:
+        raise GaveWayError(
+            f"{len(undecided)} batch write{'s have' if len(undecided) > 1 else ' has'} not decided anything yet "
+            f"({undecided[0]}): it is running, or was killed; if it was, undo it with: penstock finish --take-over PATH"
+        )
+    return made
+
+
+def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -> Batch:
+    """Writes back Spark's offsets of the last batch that was decided, which were deleted or replaced. Returns them.
+
+    Raises BadConfigurationError if the decision log does not hold them.
+    """
+    query = open_stored_query(checkpoint, options)
+    chain = query.chain
+    links = {link.batch: link for link in chain.links() if link.offsets}
+    head = chain.head().link
+    if head.batch not in links:
+        raise BadConfigurationError(f"{checkpoint}: its decision log holds no offsets of batch {head.batch}")
+    batch = Batch(head.batch, links[head.batch].offsets)
+    query.spark_log.restore(batch)
+    return batch
+
+
+def resolve(checkpoint: str, options: Mapping[str, str] | None = None, *, write_all_again: bool) -> Link:
+    """Ends what only a person can decide: a batch of which a part is published and another part is lost.
+
+    ``write_all_again``: the batch is given up, and the next start writes all of it: rows that are published come twice.
+    Otherwise what is lost stays missing, and the rest is published.
+    """
+    return open_stored_query(checkpoint, options).protocol.resolve(write_all_again=write_all_again)
+
+
+def adopt(checkpoint: str, options: Mapping[str, str] | None = None, *, is_copy: bool) -> None:
+    """Makes a checkpoint that was moved (or is a copy, beside its original) at home where it is.
+
+    Raises BadConfigurationError for a copy with something open, which original and copy would both publish.
+    """
+    storage, path = open_storage(checkpoint, s3_options(options))
+    query_id_of(storage, path)
+    head = chain_of(storage, path).head()
+    if is_copy and (head.pending is not None or head.link.states):
+        raise BadConfigurationError(
+            f"{checkpoint}: rows are open in it, which both checkpoints would publish. Run penstock finish on the "
+            "original, and copy it again"
+        )
+    adopt_place(storage, path, is_copy=is_copy)

@@ -1,0 +1,310 @@
+"""The decision log: whatever a query's sink has decided, as one numbered chain of links under its checkpoint.
+
+``<checkpoint>/penstock/decisions/<number>.json`` is a link, ``<number>.done`` says that what it publishes is published.
+A number is created only if it is absent, so that of two processes which both knew it to be free one gets it. Every link
+holds all that counts after it, so older ones can be deleted.
+
+This file knows how links are stored. What may follow what, and who may append it, is in ``two_phase.py``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from penstock.errors import FatalError
+from penstock.serialization import Versioned
+from penstock.storage import Storage
+from penstock.system import system
+
+__all__ = ["BEFORE_ALL", "Chain", "Head", "Link", "LinkKind", "Output", "StateItem"]
+
+FORMAT = 2
+#: Links that are kept below the base and below what is pending.
+KEEP = 32
+_SHORTEN_EVERY = 16
+
+
+@dataclass(frozen=True)
+class StateItem:
+    """A piece of carried state with an id that is unique in the world."""
+
+    id: str
+    payload: Versioned
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object."""
+        return {"id": self.id, **self.payload.to_json()}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> StateItem:
+        """The inverse of :meth:`to_json`."""
+        return cls(value["id"], Versioned.from_json(value))
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one attempt contributed: a writer's rows, or a replacement of carried state (``consumed`` is not empty).
+
+    It is the unit of deciding: all of it counts or none. ``writer`` is the writer's index, -1 for the driver.
+    """
+
+    writer: int
+    attempt: str
+    consumed: tuple[str, ...] = ()
+    committables: tuple[Versioned, ...] = ()
+    states: tuple[StateItem, ...] = ()
+    sequences_used: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object."""
+        return {
+            "writer": self.writer,
+            "attempt": self.attempt,
+            "consumed": list(self.consumed),
+            "committables": [committable.to_json() for committable in self.committables],
+            "states": [state.to_json() for state in self.states],
+            "sequences_used": self.sequences_used,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Output:
+        """The inverse of :meth:`to_json`."""
+        return cls(
+            writer=value["writer"],
+            attempt=value["attempt"],
+            consumed=tuple(value["consumed"]),
+            committables=tuple(Versioned.from_json(c) for c in value["committables"]),
+            states=tuple(StateItem.from_json(s) for s in value["states"]),
+            sequences_used=value["sequences_used"],
+        )
+
+
+class LinkKind(str, Enum):
+    """What a link says."""
+
+    CLAIM = "claim"  #: plans made before are void; the duty to carry out what is pending is taken over
+    BATCH = "batch"  #: a micro-batch is decided
+    LOST = "lost"  #: the pending link is given up
+    ROLL = "roll"  #: carried state was replaced; the only kind that leaves the base where it is
+    CLOSE = "close"  #: carried state was replaced, all of it, by the owner: the orderly end of a run
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link. What it does not change it copies from the link before.
+
+    ``base`` is the number of the last link that is no roll: its own, if it is none. ``pending`` is the number of the
+    link that is still to be carried out (its own, if it publishes something), unless its done mark is there.
+    ``generation`` is the number of the claim that the run began with (see ``docs/protocol.md``). ``batch`` is the last
+    batch that was decided (-1: none), ``fingerprint`` tells it from another of the same number (empty for one that the
+    first edition decided), and ``offsets`` is Spark's own file of it. ``sequence`` is used up to there. ``floor_us``
+    and ``ceiling_us`` bound write timestamps: those up to the floor may have been used, and nobody uses one above the
+    ceiling.
+    """
+
+    number: int
+    kind: LinkKind
+    base: int
+    generation: int = -1
+    id: str = ""
+    run: str = ""
+    session: str = ""
+    plan: str = ""
+    time_ms: int = 0
+    batch: int = -1
+    fingerprint: str = ""
+    offsets: bytes = b""
+    states: tuple[StateItem, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    pending: int | None = None
+    sequence: int = 0
+    writers: int = 1
+    floor_us: int = 0
+    ceiling_us: int = 0
+    query: str = ""
+    place: str = ""
+    target: str = ""
+    metrics: dict[str, int] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The stored form, JSON."""
+        value = {
+            **vars(self),
+            "format": FORMAT,
+            "kind": self.kind.value,
+            "offsets": base64.b64encode(zlib.compress(self.offsets)).decode("ascii") if self.offsets else "",
+            "states": [state.to_json() for state in self.states],
+            "outputs": [output.to_json() for output in self.outputs],
+        }
+        return json.dumps(value, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, done: bool, where: str) -> Link:
+        """From the stored form of any released version. ``done`` counts for links of the first edition only."""
+        value = json.loads(data)
+        stored = value.pop("format")
+        if stored > FORMAT:
+            raise FatalError(f"{where}: written by a newer penstock (format {stored}): upgrade this one")
+        outputs = tuple(Output.from_json(output) for output in value.pop("outputs"))
+        states = tuple(StateItem.from_json(state) for state in value.pop("states"))
+        if stored == 1:
+            return _from_first_edition(value, outputs, states, done=done, where=where)
+        value["kind"] = LinkKind(value["kind"])
+        value["offsets"] = zlib.decompress(base64.b64decode(value["offsets"])) if value["offsets"] else b""
+        return cls(outputs=outputs, states=states, **value)
+
+    def state_after(self, outputs: Iterable[Output]) -> tuple[StateItem, ...]:
+        """This link's state with ``outputs`` applied."""
+        outputs = list(outputs)
+        consumed = {state_id for output in outputs for state_id in output.consumed}
+        kept = [state for state in self.states if state.id not in consumed]
+        return tuple(kept + [state for output in outputs for state in output.states])
+
+
+def _from_first_edition(
+    value: dict[str, Any], outputs: tuple[Output, ...], states: tuple[StateItem, ...], *, done: bool, where: str
+) -> Link:
+    if value["redo"]:
+        raise FatalError(
+            f"{where}: batch {value['last_batch']} is to be written again in part, which only the first edition of "
+            "penstock does: run the query with that once more, until the batch is through"
+        )
+    stamp = value.get("write_timestamp_us", 0)
+    number = value["number"]
+    is_open = not done and any(output.committables for output in outputs)
+    return Link(
+        number=number,
+        kind=LinkKind.BATCH if value["kind"] == "batch" else LinkKind.CLAIM,
+        base=number,
+        id=f"{value['driver']}-{number}",
+        run=value["driver"],
+        time_ms=value["time_ms"],
+        batch=value["last_batch"],
+        states=states,
+        outputs=outputs,
+        pending=number if is_open else None,
+        sequence=value["sequence"],
+        writers=value["writers"],
+        floor_us=stamp,
+        ceiling_us=stamp + 1_000_000,
+        metrics=value["metrics"],
+    )
+
+
+#: Stands before the first link.
+BEFORE_ALL = Link(number=-1, kind=LinkKind.CLAIM, base=-1)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last link of a chain, and which links were carried out when it was looked at."""
+
+    link: Link
+    done: frozenset[int] = frozenset()
+
+    @property
+    def pending(self) -> int | None:
+        """The number of the link that is to be carried out before anything but a claim follows; ``None``: nothing."""
+        return self.link.pending if self.link.pending not in self.done else None
+
+
+class Chain:
+    """The chain of one query. Not thread-safe. Memory: the last link that this object wrote or read."""
+
+    def __init__(self, storage: Storage, directory: str) -> None:
+        self.storage = storage
+        self.directory = directory
+        self._last: Link | None = None
+
+    def _path(self, number: int, suffix: str = "json") -> str:
+        return f"{self.directory}/{number:020d}.{suffix}"
+
+    def _numbers(self) -> tuple[list[int], frozenset[int]]:
+        names = self.storage.list_names(self.directory)
+        links = sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
+        return links, frozenset(int(name[:-5]) for name in names if name.endswith(".done") and name[:-5].isdigit())
+
+    def head(self) -> Head:
+        """One listing and, unless it is known, one read."""
+        numbers, done = self._numbers()
+        if not numbers:
+            return Head(BEFORE_ALL)
+        return Head(self._get(numbers[-1], done), done)
+
+    def links(self) -> list[Link]:
+        """Every link that is kept, oldest first."""
+        numbers, done = self._numbers()
+        return [self._get(number, done) for number in numbers]
+
+    def read(self, number: int) -> Link:
+        """One that is known to be there; :data:`BEFORE_ALL` for -1."""
+        return BEFORE_ALL if number < 0 else self._get(number, frozenset())
+
+    def _get(self, number: int, done: frozenset[int]) -> Link:
+        if self._last is not None and self._last.number == number:
+            return self._last
+        path = self._path(number)
+        self._last = Link.from_bytes(self.storage.read(path), done=number in done, where=self.storage.url(path))
+        return self._last
+
+    def create(self, link: Link) -> bool:
+        """Whether ``link`` has its number: it is durable then. An error means that it may come to be there later."""
+        path = self._path(link.number)
+        if not self.storage.create(path, link.to_bytes()):
+            # An earlier try of this call may have met its own success.
+            found = Link.from_bytes(self.storage.read(path), done=False, where=self.storage.url(path))
+            if found.id != link.id:
+                self._last = None
+                return False
+        self._last = link
+        return True
+
+    def is_in_order(self, number: int) -> bool:
+        """Whether link ``number``, which was just created, is a part of the chain.
+
+        A process that slept may create a link at a number that had been used and deleted. Links are deleted once more
+        than 32 stand above them, so many above a new one say that it is such a number: what was created is no part of
+        the chain then, and is deleted.
+        """
+        numbers, _ = self._numbers()
+        if numbers and numbers[-1] >= number + KEEP:
+            self._last = None
+            self.storage.delete([self._path(number)])
+            return False
+        return True
+
+    def forget(self) -> None:
+        """What was read is read again."""
+        self._last = None
+
+    def mark_done(self, number: int, *, durable: bool = False) -> None:
+        """Notes that a link was carried out. Whoever misses it looks at what is published, and notes it again."""
+        self.storage.put(self._path(number, "done"), b"", durable=durable)
+
+    def shorten(self, head: Head) -> None:
+        """Deletes links that nobody asks for any more. Does so at every 16th link."""
+        if head.link.number % _SHORTEN_EVERY:
+            return
+        up_to = min(head.link.base, head.link.number if head.pending is None else head.pending) - KEEP
+        numbers, done = self._numbers()
+        old = [number for number in numbers if number < up_to]
+        marks = [number for number in sorted(done) if number < up_to]
+        self.storage.delete(
+            [*(self._path(number) for number in old), *(self._path(number, "done") for number in marks)]
+        )
+
+
+def now_ms() -> int:
+    """For a link's time."""
+    return system().now_us() // 1000
+
+
+def committables_of(outputs: Sequence[Output]) -> list[Versioned]:
+    """All of them, in order."""
+    return [committable for output in outputs for committable in output.committables]

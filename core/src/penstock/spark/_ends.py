@@ -1,0 +1,60 @@
+"""The end of a run, as the user's process sees it: everything that was written can be read.
+
+Spark tells a sink in Python neither which trigger its query has nor that the query ends. The user's process knows both,
+so methods of pyspark are wrapped there. In a classic session what a query holds open is published as it ends, by the
+process that waits for it or stops it. Over Connect that process may not reach the target: there the sink is told that
+its run ends by itself, and publishes all it has with every batch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ENDS_OPTION", "publish_at_ends", "tell_of_ends"]
+
+#: Says to the sink that its run ends by itself (``availableNow``, ``once``), and that nobody publishes behind it.
+ENDS_OPTION = "penstock.run.ends"
+_MARK = "_penstock_wrapped"
+
+
+def publish_at_ends(publish: Callable[[Any], None]) -> None:
+    """From now on ``publish(query)`` is called in the caller's thread when a query was stopped, or has been waited for
+    and has ended without an error. Classic sessions; once in a process.
+    """
+    from pyspark.sql.streaming import StreamingQuery
+
+    def publishing(method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(query: Any, *args: Any, **given: Any) -> Any:
+            answer = method(query, *args, **given)
+            if not query.isActive and query.exception() is None:
+                publish(query)
+            return answer
+
+        return wrapped
+
+    for name in ("stop", "awaitTermination"):
+        _wrap(StreamingQuery, name, publishing)
+
+
+def tell_of_ends() -> None:
+    """From now on writers of Connect sessions tell sinks which runs end by themselves. Once in a process."""
+    from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
+
+    def telling(trigger: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(writer: Any, **given: Any) -> Any:
+            ends = bool(given.get("availableNow") or given.get("once"))
+            return trigger(writer, **given).option(ENDS_OPTION, "true" if ends else "false")
+
+        return wrapped
+
+    _wrap(DataStreamWriter, "trigger", telling)
+
+
+def _wrap(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    before = getattr(owner, name)
+    if not getattr(before, _MARK, False):
+        wrapped = functools.wraps(before)(wrapper(before))
+        setattr(wrapped, _MARK, True)
+        setattr(owner, name, wrapped)

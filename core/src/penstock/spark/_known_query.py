@@ -1,0 +1,59 @@
+"""What a driver's process knows of the queries whose batches it plans or commits: read once, not with every batch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import pyarrow as pa
+
+from penstock.checkpoint import Place, SparkLog, chain_of, open_place, query_id_of, remember_sink
+from penstock.options import OptionValues
+from penstock.sink.two_phase import RunMemory
+from penstock.storage import Storage
+
+__all__ = ["KnownQuery", "QueryReplacedError", "forget_query", "known_query"]
+
+_MOST = 64
+
+
+class KnownQuery:
+    """One query. Single thread: Spark gives a process one thing to do at a time."""
+
+    def __init__(self, storage: Storage, checkpoint: str) -> None:
+        self.storage = storage
+        self.checkpoint = checkpoint
+        self.query_id = query_id_of(storage, checkpoint)
+        self.place: Place = open_place(storage, checkpoint, self.query_id)
+        self.spark_log = SparkLog(storage, checkpoint)
+        self.chain = chain_of(storage, checkpoint)
+        self.memory = RunMemory()
+
+    def begin(self, connector: str, options: OptionValues, schema: pa.Schema) -> None:
+        """A run begins. Raises QueryReplacedError if the checkpoint was deleted and is another query's now."""
+        if query_id_of(self.storage, self.checkpoint) != self.query_id:
+            raise QueryReplacedError
+        remember_sink(self.storage, self.checkpoint, connector, options, schema)
+
+
+class QueryReplacedError(Exception):
+    """What is known is of a query whose checkpoint is gone."""
+
+
+_known: OrderedDict[str, KnownQuery] = OrderedDict()
+
+
+def known_query(storage: Storage, checkpoint: str, *, names: str | None = None) -> KnownQuery:
+    """Of this process. ``names``: what its things at the target are named by, where that is known."""
+    key = storage.url(checkpoint)
+    found = _known.pop(key, None)
+    if found is None or names not in (None, found.place.names):
+        found = KnownQuery(storage, checkpoint)
+    _known[key] = found
+    while len(_known) > _MOST:
+        _known.popitem(last=False)
+    return found
+
+
+def forget_query(query: KnownQuery) -> None:
+    """The next who asks reads everything anew."""
+    _known.pop(query.storage.url(query.checkpoint), None)

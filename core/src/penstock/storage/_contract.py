@@ -1,0 +1,123 @@
+"""What the core asks of a place for files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import pyarrow.fs as pafs
+
+__all__ = ["Storage", "is_temporary"]
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file is a storage's own, on its way to the name that was asked for."""
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+class Storage(ABC):
+    """A place for files. Paths are those of :attr:`fs` (no scheme; ``bucket/key`` for S3). Thread-safe, picklable.
+
+    A failure is an ``OSError`` (``FileNotFoundError`` where that is what it is) or a
+    :class:`penstock.errors.RetriableError`, whatever library is behind it. After a failure of a writing call the file
+    may be there all the same, now or later.
+
+    A storage's temporary files are its own: no other call shows them.
+    """
+
+    @property
+    @abstractmethod
+    def fs(self) -> pafs.FileSystem:
+        """The pyarrow file system: listing, opening, reading."""
+
+    @abstractmethod
+    def url(self, path: str) -> str:
+        """``path`` with its scheme, as a user would write it."""
+
+    @abstractmethod
+    def create(self, path: str, data: bytes) -> bool:
+        """Writes a whole file atomically, only if nothing is there. Durable if True.
+
+        False says that something is there, which may be what an earlier try of this very call has written: a caller
+        that must know looks at it.
+        """
+
+    @abstractmethod
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Writes a whole file atomically, replacing what is there.
+
+        ``durable`` on return, or at some time: for what is only looked up to save work.
+        """
+
+    def read(self, path: str) -> bytes:
+        """The whole file. Raises FileNotFoundError."""
+        with self.fs.open_input_stream(path) as stream:
+            return bytes(stream.read())
+
+    def size(self, path: str) -> int | None:
+        """Size in bytes, ``None`` if there is no such file."""
+        info = self.fs.get_file_info(path)
+        return int(info.size) if info.type == pafs.FileType.File else None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        return self.size(path) is not None
+
+    def list_names(self, directory: str) -> list[str]:
+        """Names of the files right below ``directory``, in order; empty if it does not exist.
+
+        Whatever was written before the call, by any process, is in it.
+        """
+        infos = self.fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+        return sorted(
+            info.base_name for info in infos if info.type == pafs.FileType.File and not is_temporary(info.base_name)
+        )
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Removes files; missing ones are fine. In one request where the store has one for many."""
+        for path in paths:
+            try:
+                self.fs.delete_file(path)
+            except FileNotFoundError:
+                continue
+
+    def sweep(self, directory: str, older_than_s: float) -> int:
+        """Removes temporary files right below ``directory`` that killed processes left. Returns how many there were."""
+        return 0
+
+    def make_durable(self, path: str) -> None:  # noqa: B027
+        """What somebody else has written there is durable on return, its name included. Raises FileNotFoundError."""
+
+    # For a sink that leaves files hidden and publishes them by a rename. An object store has no such thing.
+
+    def open_new(self, path: str) -> BinaryIO:
+        """A new file to write to. Parent directories are made. Not there for sure before :meth:`finish`."""
+        raise NotImplementedError
+
+    def finish(self, file: BinaryIO) -> None:
+        """Closes what :meth:`open_new` gave. Its bytes are durable on return, its name after :meth:`sync_names`."""
+        raise NotImplementedError
+
+    def sync_names(self, root: str, paths: Iterable[str]) -> None:  # noqa: B027
+        """The names of files are durable on return, and those of the directories they are in, up to ``root``."""
+
+    def move(self, source: str, target: str) -> None:
+        """Gives a file another name, in one step. ``target`` is nobody else's. Raises FileNotFoundError."""
+        raise NotImplementedError
+
+    def add_name(self, source: str, target: str) -> None:
+        """A second file with the bytes of ``source``, which is never changed: a link, or where there is none a copy."""
+        raise NotImplementedError
+
+    def list_tree(self, directory: str) -> list[str]:
+        """The paths of all files below, in order; empty if it does not exist."""
+        raise NotImplementedError
+
+    def remove_empty(self, directory: str) -> None:  # noqa: B027
+        """Removes a directory, and those below it, if there is no file in them. One that is not there is fine."""
+
+    def open_output(self, path: str) -> Any:
+        """A writable binary file (pyarrow's). Parent directories are made. Not atomic."""
+        self.fs.create_dir(path.rpartition("/")[0], recursive=True)
+        return self.fs.open_output_stream(path)

@@ -1,0 +1,222 @@
+"""Local and mounted file systems."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import functools
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import pyarrow.fs as pafs
+
+from penstock.errors import BadConfigurationError
+from penstock.storage._contract import Storage, is_temporary
+
+__all__ = ["LocalStorage", "sync_directory"]
+
+_BUFFER_BYTES = 1 << 20
+_OPEN_TRIES = 10
+#: What link(2) says where there are no hard links (FAT, some mounts of network file systems and of containers).
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+
+
+def sync_directory(path: str) -> None:
+    """Makes names in a local directory durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def rename_without_replacing(source: str, target: str) -> bool:
+    """False if ``target`` is there. Raises BadConfigurationError where the file system can't do it in one step."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    encoded = os.fsencode(source), os.fsencode(target)
+    if sys.platform == "darwin":
+        failed = libc.renamex_np(*encoded, 4)  # RENAME_EXCL
+    else:
+        failed = libc.renameat2(-100, encoded[0], -100, encoded[1], 1)  # AT_FDCWD, RENAME_NOREPLACE
+    if not failed:
+        return True
+    error = ctypes.get_errno()
+    if error == errno.EEXIST:
+        return False
+    if error in (errno.EINVAL, *_NO_LINKS):
+        raise BadConfigurationError(
+            f"{os.path.dirname(target)} is on a file system with neither hard links nor a rename that never "
+            "replaces: two drivers could decide the same batch there. Put the checkpoint on another one"
+        )
+    raise OSError(error, os.strerror(error), target)
+
+
+class LocalStorage(Storage):
+    """Atomicity comes from link(2) and rename(2); without hard links, from a rename that never replaces."""
+
+    @functools.cached_property
+    def fs(self) -> pafs.FileSystem:
+        """See the base class."""
+        return pafs.LocalFileSystem()
+
+    def __reduce__(self) -> Any:
+        return (LocalStorage, ())
+
+    def url(self, path: str) -> str:
+        """Local paths are shown as they are."""
+        return path
+
+    def read(self, path: str) -> bytes:
+        """See the base class."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def size(self, path: str) -> int | None:
+        """See the base class."""
+        try:
+            return os.stat(path).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def list_names(self, directory: str) -> list[str]:
+        """See the base class."""
+        try:
+            with os.scandir(directory) as entries:
+                return sorted(one.name for one in entries if not is_temporary(one.name) and one.is_file())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See the base class."""
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def _write_temporary(self, path: str, data: bytes, *, durable: bool = True) -> str:
+        directory, _, name = path.rpartition("/")
+        os.makedirs(directory, exist_ok=True)
+        temporary = f"{directory}/.{name}.{uuid.uuid4().hex}.tmp"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+        except BaseException:
+            self.delete([temporary])
+            raise
+        return temporary
+
+    def create(self, path: str, data: bytes) -> bool:
+        """See the base class."""
+        temporary = self._write_temporary(path, data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if not rename_without_replacing(temporary, path):
+                return False
+        finally:
+            self.delete([temporary])
+        sync_directory(os.path.dirname(path))
+        return True
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """See the base class."""
+        os.replace(self._write_temporary(path, data, durable=durable), path)
+        if durable:
+            sync_directory(os.path.dirname(path))
+
+    def sweep(self, directory: str, older_than_s: float) -> int:
+        """See the base class."""
+        before = time.time() - older_than_s
+        old = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+            for one in entries:
+                if is_temporary(one.name):
+                    with contextlib.suppress(FileNotFoundError):
+                        old += [one.path] if one.stat().st_mtime < before else []
+        self.delete(old)
+        return len(old)
+
+    def make_durable(self, path: str) -> None:
+        """See the base class."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_directory(os.path.dirname(path))
+
+    def open_new(self, path: str) -> BinaryIO:
+        """See the base class."""
+        for attempt in range(_OPEN_TRIES):
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                return open(path, "xb", buffering=_BUFFER_BYTES)
+            except FileNotFoundError:
+                # Somebody has just removed the empty directory.
+                if attempt + 1 == _OPEN_TRIES:
+                    raise
+                time.sleep(0.001 * attempt)
+        raise AssertionError
+
+    def finish(self, file: BinaryIO) -> None:
+        """See the base class."""
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+
+    def sync_names(self, root: str, paths: Iterable[str]) -> None:
+        """See the base class."""
+        todo = set()
+        for path in paths:
+            directory = os.path.dirname(path)
+            while directory.startswith(root) and directory not in todo:
+                todo.add(directory)
+                directory = os.path.dirname(directory)
+        if todo:
+            todo.add(os.path.dirname(root))
+        for directory in sorted(todo, reverse=True):
+            with contextlib.suppress(FileNotFoundError):
+                sync_directory(directory)
+
+    def move(self, source: str, target: str) -> None:
+        """See the base class."""
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.rename(source, target)
+
+    def add_name(self, source: str, target: str) -> None:
+        """See the base class."""
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with open(source, "rb") as file, self.open_new(target) as copy:
+                shutil.copyfileobj(file, copy, _BUFFER_BYTES)
+                copy.flush()
+                os.fsync(copy.fileno())
+
+    def list_tree(self, directory: str) -> list[str]:
+        """See the base class."""
+        found = []
+        for folder, _, names in os.walk(directory):
+            found += [f"{folder}/{name}" for name in names if not is_temporary(name)]
+        return sorted(found)
+
+    def remove_empty(self, directory: str) -> None:
+        """See the base class."""
+        for folder, _, _ in os.walk(directory, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)

@@ -1,0 +1,46 @@
+"""From an address to a storage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from penstock.errors import BadConfigurationError
+from penstock.options import Option
+from penstock.storage._contract import Storage
+from penstock.storage._hdfs import HdfsStorage
+from penstock.storage._local import LocalStorage
+from penstock.storage._s3 import S3Storage
+
+__all__ = ["STORAGE_OPTIONS", "open_storage"]
+
+#: Options that a connector which touches files adds to its own.
+STORAGE_OPTIONS = (
+    Option("s3.endpoint", "Address of an S3-compatible store; default: AWS_ENDPOINT_URL, then Amazon's"),
+    Option("s3.region", "Region of the bucket; default: AWS_REGION, then us-east-1"),
+    Option("s3.key", "Access key id; default: the AWS environment, profile or role", secret=True),
+    Option("s3.secret", "Secret access key; default as for s3.key", secret=True),
+    Option("s3.token", "Session token; default as for s3.key", secret=True),
+)
+
+
+def open_storage(url: str, options: Mapping[str, str | None] | None = None) -> tuple[Storage, str]:
+    """The storage of ``url`` and the path in it (absolute, no trailing slash).
+
+    ``options`` are those below ``s3.`` (``endpoint``, ``region``, ``key``, ``secret``, ``token``). A path without a
+    scheme is local and relative to the working directory. Raises BadConfigurationError for an unknown scheme.
+    """
+    # Split by hand: in a path '?' is a wildcard and '#' a character like any other.
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = ("file", url[5:]) if url.startswith("file:") else ("", url)
+    scheme = scheme.lower()
+    if scheme in ("", "file"):
+        return LocalStorage(), os.path.abspath(rest)
+    if scheme in ("s3", "s3a", "s3n"):
+        settings = {name: text for name, text in (options or {}).items() if text}
+        return S3Storage(settings), rest.rstrip("/")
+    if scheme in ("hdfs", "viewfs"):
+        host, _, path = rest.partition("/")
+        return HdfsStorage(f"{scheme}://{host}/"), f"/{path}".rstrip("/")
+    raise BadConfigurationError(f"{url!r}: no file system for '{scheme}://' (known: file, s3, s3a, hdfs, viewfs)")

@@ -1,0 +1,209 @@
+"""S3 and compatible stores."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow.fs as pafs
+
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock.storage._contract import Storage
+from penstock.system import system
+
+__all__ = ["S3Storage", "translated"]
+
+#: What a store says that has nothing there.
+_MISSING = {"NoSuchKey", "NoSuchBucket", "404", "NotFound", "NoSuchUpload"}
+_REFUSED = {"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AllAccessDisabled"}
+#: Keys that one request may delete.
+_DELETED_AT_ONCE = 1000
+
+
+@contextlib.contextmanager
+def translated(where: str) -> Iterator[None]:
+    """botocore's errors as ours, with ``where`` (an address) in the message.
+
+    Raises FileNotFoundError for what is not there, PermissionError for what is refused, else RetriableError.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+    try:
+        yield
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        if code in _MISSING:
+            raise FileNotFoundError(f"{where}: {code}") from error
+        if code in _REFUSED:
+            raise PermissionError(
+                f"{where}: the store refuses it ({code}); check s3.key, s3.secret and rights"
+            ) from error
+        raise RetriableError(f"{where}: {error}") from error
+    except NoCredentialsError as error:
+        raise BadConfigurationError(
+            f"{where}: no credentials; give s3.key and s3.secret, or AWS's own variables"
+        ) from error
+    except BotoCoreError as error:
+        raise RetriableError(f"{where}: {error}") from error
+
+
+class S3Storage(Storage):
+    """:meth:`create` is a conditional put (``If-None-Match: *``)."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
+
+    def __reduce__(self) -> Any:
+        return (S3Storage, (self._settings,))
+
+    def __repr__(self) -> str:
+        return f"S3Storage(endpoint={self._endpoint!r})"
+
+    @property
+    def _endpoint(self) -> str | None:
+        return (
+            self._settings.get("endpoint")
+            or os.environ.get("AWS_ENDPOINT_URL_S3")
+            or os.environ.get("AWS_ENDPOINT_URL")
+        )
+
+    @property
+    def _region(self) -> str:
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        return self._settings.get("region") or region or "us-east-1"
+
+    @functools.cached_property
+    def fs(self) -> pafs.FileSystem:
+        """See the base class."""
+        endpoint = urlsplit(self._endpoint) if self._endpoint else None
+        credentials = {}
+        if "key" in self._settings:
+            credentials = {"access_key": self._settings["key"], "secret_key": self._settings.get("secret", "")}
+            if "token" in self._settings:
+                credentials["session_token"] = self._settings["token"]
+        return pafs.S3FileSystem(
+            region=self._region,
+            endpoint_override=endpoint.netloc if endpoint else None,
+            scheme=endpoint.scheme if endpoint else "https",
+            **credentials,
+        )
+
+    @functools.cached_property
+    def client(self) -> Any:
+        """The boto3 client, for what pyarrow does not offer: conditional puts and multipart uploads.
+
+        Whoever calls it does so inside :func:`translated`.
+        """
+        try:
+            import boto3
+            from botocore.config import Config
+        except ImportError:
+            raise BadConfigurationError("writing to S3 needs boto3: pip install 'penstock[s3]'") from None
+        return boto3.client(
+            "s3",
+            region_name=self._region,
+            endpoint_url=self._endpoint,
+            aws_access_key_id=self._settings.get("key"),
+            aws_secret_access_key=self._settings.get("secret"),
+            aws_session_token=self._settings.get("token"),
+            config=Config(
+                retries={"max_attempts": 5, "mode": "standard"},
+                connect_timeout=10,
+                read_timeout=60,
+                s3={"addressing_style": "path"} if self._endpoint else {},
+            ),
+        )
+
+    def url(self, path: str) -> str:
+        """See the base class."""
+        return f"s3://{path}"
+
+    @staticmethod
+    def split(path: str) -> tuple[str, str]:
+        """``bucket/key`` → bucket, key."""
+        bucket, _, key = path.partition("/")
+        return bucket, key
+
+    def read(self, path: str) -> bytes:
+        """See the base class. One request, where Arrow's stream takes two."""
+        bucket, key = self.split(path)
+        with translated(self.url(path)):
+            return bytes(self.client.get_object(Bucket=bucket, Key=key)["Body"].read())
+
+    def size(self, path: str) -> int | None:
+        """See the base class."""
+        bucket, key = self.split(path)
+        try:
+            with translated(self.url(path)):
+                return int(self.client.head_object(Bucket=bucket, Key=key)["ContentLength"])
+        except FileNotFoundError:
+            return None
+
+    def list_names(self, directory: str) -> list[str]:
+        """See the base class."""
+        bucket, prefix = self.split(f"{directory}/")
+        names = []
+        with translated(self.url(directory)), contextlib.suppress(FileNotFoundError):
+            pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
+            for page in pages:
+                names += [one["Key"][len(prefix) :] for one in page.get("Contents", [])]
+        return sorted(name for name in names if name)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """See the base class."""
+        from botocore.exceptions import ClientError
+
+        bucket, key = self.split(path)
+        with translated(self.url(path)):
+            try:
+                self.client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+            except ClientError as error:
+                code = error.response.get("Error", {}).get("Code")
+                if code in ("PreconditionFailed", "412"):
+                    return False
+                if code in ("ConditionalRequestConflict", "409"):
+                    message = f"{self.url(path)}: another writer was active at the same time"
+                    raise RetriableError(message) from error
+                raise
+        return True
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """See the base class."""
+        bucket, key = self.split(path)
+        with translated(self.url(path)):
+            self.client.put_object(Bucket=bucket, Key=key, Body=data)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See the base class."""
+        by_bucket = itertools.groupby(sorted(map(self.split, paths)), key=lambda one: one[0])
+        for bucket, found in by_bucket:
+            keys = [{"Key": key} for _, key in found]
+            for start in range(0, len(keys), _DELETED_AT_ONCE):
+                some = keys[start : start + _DELETED_AT_ONCE]
+                with translated(f"s3://{bucket}"):
+                    answer = self.client.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True})
+                for one in answer.get("Errors", []):
+                    if one.get("Code") not in _MISSING:
+                        raise RetriableError(f"s3://{bucket}/{one.get('Key')} could not be deleted: {one.get('Code')}")
+
+    def list_tree(self, directory: str) -> list[str]:
+        """See the base class."""
+        bucket, prefix = self.split(f"{directory}/")
+        with translated(self.url(directory)):
+            pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+            return sorted(f"{bucket}/{one['Key']}" for page in pages for one in page.get("Contents", []))
+
+    def age_s(self, path: str) -> float | None:
+        """How long ago an object was written, by the store's clock and ours; ``None`` if there is none."""
+        bucket, key = self.split(path)
+        try:
+            with translated(self.url(path)):
+                written = self.client.head_object(Bucket=bucket, Key=key)["LastModified"]
+        except FileNotFoundError:
+            return None
+        return system().now_us() / 1_000_000 - float(written.timestamp())

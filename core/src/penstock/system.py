@@ -1,0 +1,48 @@
+"""What the protocol takes from the system: time, names and threads. A simulation puts its own in their place."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+__all__ = ["System", "system", "use"]
+
+
+class System:
+    """The real one. Thread-safe."""
+
+    def now_us(self) -> int:
+        """Microseconds since 1970, by this machine's clock, which may jump."""
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; never goes back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Returns after ``seconds``."""
+        time.sleep(seconds)
+
+    def new_id(self) -> str:
+        """32 hex digits that nobody else has."""
+        return uuid.uuid4().hex
+
+    def executor(self, threads: int, name: str) -> Executor:
+        """Threads of this process, to be shut down by the caller."""
+        return ThreadPoolExecutor(max(1, threads), name)
+
+
+_REAL = System()
+_used: System = _REAL
+
+
+def system() -> System:
+    """The one to ask."""
+    return _used
+
+
+def use(replacement: System | None) -> None:
+    """From now on ``replacement`` is asked, in this process; with ``None`` the real one again."""
+    global _used
+    _used = replacement or _REAL
