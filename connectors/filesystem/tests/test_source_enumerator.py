@@ -1,4 +1,4 @@
-"""Hand-out: order, limits, restart, late files, the size of the state."""
+"""Hand-out: order, limits, restart, listings that fail, stored forms."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.source import ReadLimits
-from penstock_filesystem.source.seen import SeenFiles
+from penstock_filesystem.source.first_edition import Edge
+from penstock_filesystem.source.seen import SeenFiles, SeenRun, fingerprint
+from penstock_filesystem.source.sketch import SetSketch
 from penstock_filesystem.source.split import FileSplit
-from penstock_filesystem.source.state import FileEnumeratorSerializer, FileEnumeratorState
+from penstock_filesystem.source.state import FileEnumeratorState, StoredRun
 
 SECOND = 10**9
 GOLDEN = Path(__file__).parent / "golden"
@@ -165,92 +167,49 @@ def test_a_file_removed_before_it_was_handed_out_is_not(stream):
     assert s.enumerator.describe_backlog()["bytes"] == 0
 
 
-def test_an_old_file_inside_the_window_is_read(stream):
-    s = stream(latenessWindow="60s")
-    s.put("new", 1000)
+def test_a_file_is_read_whatever_its_time_and_whenever_it_comes(stream):
+    """Of thousands that were read, so many that a state of the first edition had forgotten some of them."""
+    s = stream()
+    for i in range(1700):
+        s.put(f"f{i:04}", 1000 + i, "")
     s.take()
-    s.put("old", 950)
+    s.put("late", 900)
     s.look()
-    assert names(s.take()) == ["old"]
-    assert names(stream(s.stored(), latenessWindow="60s").take()) == []
-
-
-@pytest.fixture
-def late_stream(stream):
-    """A stream whose edge has moved: 1,700 files, of which at most 1,000 are remembered."""
-
-    def start(**options):
-        s = stream(maxTrackedFiles=1000, **options)
-        for i in range(1700):
-            s.put(f"f{i:04}", 1000 + i, "")
-        s.take()
-        assert s.enumerator.describe_backlog()["edge_ms"] == 1_999_000
-        s.put("late", 900)
-        s.look()
-        return s
-
-    return start
-
-
-def test_late_files_are_skipped_and_counted(late_stream, source_harness, caplog):
-    s = late_stream()
-    assert s.take() == []
-    assert source_harness.metrics.snapshot()["late_files"] == 1
-    assert "1 late file(s)" in caplog.text and "late: not newer" in caplog.text
-
-
-def test_late_files_are_read_on_request_also_after_a_restart(late_stream, stream):
-    s = late_stream(lateFiles="read")
-    again = stream(s.stored(), maxTrackedFiles=1000, lateFiles="read")
-    for one in (s, again):
-        assert names(one.take()) == ["late"]
-        assert one.take() == []
-    assert stream(again.stored(), maxTrackedFiles=1000, lateFiles="read").take() == []
-
-
-@pytest.mark.parametrize("policy", ["read", "skip", "fail"])
-def test_files_that_came_late_while_the_stream_was_down(late_stream, stream, source_harness, policy):
-    s = late_stream()
+    assert names(s.take()) == ["late"]
     stored = s.stored()
-    s.put("late2", 901)
-    (s.directory / "f0003").unlink()  # gone since it was read: not late
-    source_harness.metrics.take()
-    again = stream(stored, maxTrackedFiles=1000, lateFiles=policy)
-    if policy == "fail":
-        for _ in range(2):
-            with pytest.raises(BadDataError, match=r"1 late file\(s\), the first .*/late2"):
-                again.take()
-            again = stream(stored, maxTrackedFiles=1000, lateFiles=policy)
-    else:
-        assert names(again.take()) == (["late2"] if policy == "read" else [])
-        assert source_harness.metrics.snapshot()["late_files"] == 1
-        once_more = stream(again.stored(), maxTrackedFiles=1000, lateFiles=policy)
-        assert once_more.take() == [] and source_harness.metrics.snapshot()["late_files"] == 1
+    s.put("came while it was down", 901)
+    for i in range(0, 1700, 2):
+        (s.directory / f"f{i:04}").unlink()  # any retention does
+    again = stream(stored)
+    assert names(again.take()) == ["came while it was down"]
+    assert stream(again.stored()).take() == []
 
 
-def test_files_below_the_edge_count_as_read_where_that_cannot_be_told(late_stream, stream, caplog):
-    s = late_stream()
-    for i in range(1000):
-        (s.directory / f"f{i:04}").unlink()
-    s.put("late2", 901)
-    # A sketch that is too full may still tell of a few: which ones depends on the paths.
-    assert names(stream(s.stored(), maxTrackedFiles=1000, lateFiles="read").take()) in ([], ["late2"])
-    assert "the edge are taken as read unless they are named below" in caplog.text
-
-
-def test_a_late_file_that_changes_is_read_once(late_stream):
-    s = late_stream(lateFiles="read")
-    s.put("late", 901, "whole\n")
-    s.look()
-    assert [split.size for split in s.take()] == [6]
-    s.put("late", 902, "written to again\n")
+def test_a_listing_that_leaves_files_out_for_a_while_makes_none_come_again(stream):
+    s = stream()
+    for name in "abc":
+        s.put(name, 1)
+    assert len(s.take()) == 3
+    away = s.directory.rename(s.directory.with_name("away"))
     s.look()
     assert s.take() == []
+    away.rename(s.directory)
+    s.put("d", 0.5)
+    for one in (s, stream(s.stored())):
+        one.look()
+        assert names(one.take()) == ["d"]
 
 
-def test_late_files_fail_on_request(late_stream):
-    with pytest.raises(BadDataError, match=r"late file\(s\), the first .*/late.*lateFiles"):
-        late_stream(lateFiles="fail").take()
+def test_a_file_that_is_written_to_again_is_reported(stream, source_harness, caplog):
+    s = stream()
+    s.put("a", 1)
+    assert names(s.take()) == ["a"]
+    s.put("a", 2, "x\nmore\n")
+    s.look()
+    assert s.take() == []
+    assert source_harness.metrics.snapshot()["rewritten_files"] == 1
+    assert "a was written to again after it was handed out" in caplog.text
+    assert stream(s.stored()).take() == []
 
 
 def failing(discovery, monkeypatch, error=None):
@@ -275,13 +234,6 @@ def test_a_failed_listing_that_nobody_asked_about_is_forgotten_by_the_next_one(s
     s.put("a", 1)
     s.look()
     assert names(s.take()) == ["a"]
-
-
-def test_a_late_file_is_an_error_also_if_the_next_listing_succeeds(late_stream):
-    s = late_stream(lateFiles="fail")
-    s.look()
-    with pytest.raises(BadDataError, match="late"):
-        s.take()
 
 
 @pytest.mark.parametrize("error", [OSError("503 Slow Down"), RetriableError("503 Slow Down")])
@@ -324,64 +276,26 @@ def test_a_listing_that_is_refused_ends_the_stream_at_once(stream, monkeypatch):
         s.take()
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        60_000,
-        pytest.param(1_000_000, marks=pytest.mark.exhaustive("a million files; three times what is kept stays")),
-    ],
-)
-@pytest.mark.parametrize("same_time", [True, False])
-def test_the_state_stays_small_however_many_files(same_time, files, calls_made):
-    seen = SeenFiles(7 * 86_400 * SECOND, 20_000)
-    prefix = "/data/landing/a-rather-long-directory-name/region=europe/day=2026-11-21/part-"
-    for i in range(files):
-        seen.add((10**18 if same_time else 10**18 + i * 1000, f"{prefix}{i:08}-c000.csv.gz"))
-    assert 19_000 < len(seen) <= 20_000
-    serializer = FileEnumeratorSerializer()
-    stored = serializer.pack(
-        FileEnumeratorState(edge=seen.edge, chunks=seen.freeze(), below_edge=seen.freeze_below_edge())
-    )
-    assert len(str(stored.to_json())) < 1_000_000
-
-    def restore():
-        state = serializer.unpack(stored)
-        return SeenFiles(7 * 86_400 * SECOND, 20_000, state.edge, state.chunks, state.below_edge)
-
-    assert calls_made(restore) < len(seen), "a restart takes less than a call for each file that is remembered"
-    again = restore()
-    assert again.contains(f"{prefix}{files - 1:08}-c000.csv.gz") and len(again) == len(seen)
-    assert not again.contains(f"{prefix}{files:08}-c000.csv.gz")
-    assert again.is_below_edge((10**18, f"{prefix}00000000-c000.csv.gz"))
-    assert again.freeze() == seen.freeze()
-
-
-def test_files_that_come_in_reverse_order_stay_bounded():
-    seen = SeenFiles(10**6 * SECOND, 1000)
-    for i in range(10_000, 0, -1):
-        seen.add((i * SECOND, f"f{i}"))
-    assert len(seen) <= 1000
-    assert all(seen.contains(f"f{i}") or seen.is_below_edge((i * SECOND, f"f{i}")) for i in range(1, 10_001))
-
-
-def test_the_window_forgets_what_is_older():
-    seen = SeenFiles(100 * SECOND, 100_000)
-    for i in range(5_000):
-        seen.add((i * SECOND, f"f{i}"))
-    assert len(seen) <= 1_000 and seen.edge is not None and 4_000 * SECOND < seen.edge[0] < 4_900 * SECOND
+def first_edition_state():
+    """What ``enumerator-v1.bin`` holds: 1,600 files of which the first 500 are below the edge, and three splits."""
+    cut = FileSplit("/in/b.csv", 1_700_000_002_000_000_000, 100, 40, 60)
+    returned = (FileSplit("/in/a.csv", 1_700_000_001_000_000_000, 10, 0, 10), FileSplit("/in/late.csv", 5, 7, 0, 7))
+    return cut, returned
 
 
 def golden_state():
-    seen = SeenFiles(100 * SECOND, 1000)
-    for i in range(1600):
-        seen.add((1_700_000_001_000_000_000 + i, f"/in/é {i}.csv"))
     return FileEnumeratorState(
-        edge=seen.edge,
-        chunks=seen.freeze(),
-        below_edge=seen.freeze_below_edge(),
+        newest=SeenRun.of(fingerprint(f"/in/é {i}.csv") for i in range(20)).fingerprints,
+        runs=(
+            StoredRun(8000, "000000000123-4c9184f37cff01bcdc32dc486ec36961.run"),
+            StoredRun(3, None, SeenRun.of([3, 1, 2]).fingerprints),
+        ),
+        place="0d0f4ba1c1a84a9f8a9a1bb7c3a3fd7e",
+        commits=130,
+        replaced=(("000000000007-900150983cd24fb0d6963f7d28e17f72.run", 123),),
         rest=FileSplit("/in/b.csv", 1_700_000_002_000_000_000, 100, 40, 60),
         returned=(FileSplit("/in/a.csv", 1_700_000_001_000_000_000, 10, 0, 10),),
-        late=(FileSplit("/in/late.csv", 5, 7, 0, 7),),
+        edge=Edge(5, "/in/edge.csv", SetSketch().to_bytes()),
     )
 
 
@@ -389,11 +303,16 @@ def test_golden_stored_forms_still_open(source_harness, tmp_path):
     source = source_harness.source(tmp_path, format="text")
     split = FileSplit("/in/é 1.csv", 1_700_000_000_123_456_789, 1000, 100, 50)
     assert source.split_serializer.deserialize(1, (GOLDEN / "split-v1.bin").read_bytes()) == split
-    assert source.enumerator_serializer.deserialize(1, (GOLDEN / "enumerator-v1.bin").read_bytes()) == golden_state()
     assert source.split_serializer.deserialize(1, source.split_serializer.serialize(split)) == split
-    for serializer in (source.split_serializer, source.enumerator_serializer):
+    serializer = source.enumerator_serializer
+    assert serializer.deserialize(2, (GOLDEN / "enumerator-v2.bin").read_bytes()) == golden_state()
+    first = serializer.deserialize(1, (GOLDEN / "enumerator-v1.bin").read_bytes())
+    assert (first.rest, first.returned) == first_edition_state() and first.edge is not None
+    seen = SeenFiles([SeenRun(run.fingerprints) for run in first.runs])
+    assert [i for i in range(1600) if not seen.contains(f"/in/é {i}.csv")] == list(range(1600 - len(seen)))
+    for either in (source.split_serializer, serializer):
         with pytest.raises(FatalError, match="version 9"):
-            serializer.deserialize(9, b"{}")
+            either.deserialize(9, b"{}")
 
 
 def test_task_size_follows_sparks_rule(source_harness, tmp_path):

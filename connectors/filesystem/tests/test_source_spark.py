@@ -6,8 +6,12 @@ quote whatever ``escape`` is, and JSON strings in single quotes are not JSON.
 
 from __future__ import annotations
 
+import os
+
 import pyarrow as pa
 import pytest
+
+import penstock
 
 CSV = b"""1,"",1.5,true,2020-01-01,2020-01-01 00:00:00
 2,,1e3,TRUE,2020-1-1,2020-01-01T00:00:00.123456Z
@@ -75,3 +79,38 @@ def test_the_same_rows_as_spark(spark, tmp_path, source_harness, format_, data, 
     for mine, spark_row in zip(plain(ours), theirs, strict=False):
         assert mine == spark_row
     assert len(ours) == len(theirs)
+
+
+@pytest.mark.spark
+def test_every_file_is_read_once_over_restarts_also_one_that_comes_late(spark, tmp_path):
+    """More files than offsets hold; the memory beside the checkpoint does not disturb the sink's own files there."""
+    penstock.register(spark)
+    landing, out, checkpoint = tmp_path / "in", tmp_path / "out", str(tmp_path / "checkpoint")
+    landing.mkdir()
+
+    def put(name, seconds):
+        (landing / name).write_text(f"{name}\n")
+        os.utime(landing / name, (seconds, seconds))
+
+    def run():
+        files = spark.readStream.format("penstock.filesystem").option("format", "text")
+        files = files.option("maxFilesPerTrigger", 800).option("checkpointLocation", checkpoint)
+        rows = files.load(str(landing))
+        written = rows.writeStream.format("penstock.filesystem").option("format", "text")
+        written = written.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        written.start(str(out)).awaitTermination()
+        return sorted(line for path in out.glob("**/*.txt") for line in path.read_text().split())
+
+    expected = [f"f{number:04}" for number in range(1500)]
+    for number, name in enumerate(expected):
+        put(name, 10_000 + number)
+    assert run() == expected
+    for name in expected[:700]:
+        (landing / name).unlink()
+    put("a-late-one", 9)
+    assert run() == ["a-late-one", *expected]
+    assert run() == ["a-late-one", *expected]
+    stored = list((tmp_path / "checkpoint" / "penstock" / "sources").glob("*/*.run"))
+    assert stored and all(path.stat().st_size > 8_000 for path in stored)
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "checkpoint" / "offsets").iterdir()}
+    assert sizes["1"] > 12_000 > 4_000 > sizes["2"], "the offset names what it does not hold"

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from heapq import merge
 
-from penstock.errors import BadDataError, PenstockError, RetriableError
+from penstock.errors import PenstockError, RetriableError
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock_filesystem.source.clean import FileCleaner
 from penstock_filesystem.source.discovery import Discovery, FoundFile
+from penstock_filesystem.source.memory import SourceMemory
 from penstock_filesystem.source.options import FileSourceSettings
-from penstock_filesystem.source.seen import SeenFiles
 from penstock_filesystem.source.split import FileSplit
 from penstock_filesystem.source.state import FileEnumeratorState
 
@@ -29,13 +29,9 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
 
     Looking for files happens in the background; handing out costs the same however many files were read.
 
-    *Changed files.* A path is read once while it is remembered; a file that is written to later than that, in place,
-    counts as new and is read as a whole, as in Spark.
-
-    *Late files.* A new file at or below the edge of what is remembered (``latenessWindow`` before the newest file read,
-    or ``maxTrackedFiles`` files back) is told from one that was read by what this process listed before; after a
-    restart by a sketch in the state, as long as no more than some 500 files were late or removed meanwhile. Where that
-    fails, files at or below the edge count as read, and a warning says how many there are.
+    A path is read once, whatever its time and whenever it comes: every path that was read is remembered, also if a
+    listing leaves it out for a while. A file that is written to again after that is not read again: it is counted
+    (``rewritten_files``), and a warning names it.
     """
 
     def __init__(
@@ -45,6 +41,7 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
         settings: FileSourceSettings,
         is_splittable: Callable[[str], bool],
         cleaner: FileCleaner | None,
+        memory: SourceMemory,
         checkpoint: FileEnumeratorState | None,
     ) -> None:
         state = checkpoint or FileEnumeratorState()
@@ -53,16 +50,16 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
         self._settings = settings
         self._is_splittable = is_splittable
         self._cleaner = cleaner
-        window_ns = settings.lateness_window_ms * 1_000_000
-        self._seen = SeenFiles(window_ns, settings.max_tracked_files, state.edge, state.chunks, state.below_edge)
+        self._memory = memory
+        self._edge = state.edge
         self._rest = state.rest
         self._returned = list(state.returned)
-        self._late = list(state.late)
         self._pending: dict[str, FoundFile] = {}
         self._order: list[FoundFile] = []
         self._next = 0
         self._pending_bytes = 0
         self._looked = False
+        self._started = False
         self._frozen = False
         self._error: PenstockError | None = None
         self._failing_since: float | None = None
@@ -88,22 +85,26 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
 
     def handle_split_request(self) -> FileSplit | None:
         """See the base class. Raises what the first look failed with, or what all of them have failed with for long."""
-        if not self._looked:
-            done = self._context.await_handlers(lambda: self._looked or self._error is not None, _FIRST_DISCOVERY_MS)
-            if not done:
+        if not self._started:
+            if not self._context.await_handlers(self._has_started, _FIRST_DISCOVERY_MS):
                 raise RetriableError(f"listing {', '.join(self._settings.paths)} took more than ten minutes")
+            self._started = self._error is None
         if self._error is not None:
             error, self._error = self._error, None
             raise error
         if self._returned:
             return self._returned.pop(0)
         if self._rest is None:
-            whole = self._late.pop(0) if self._late else self._next_file()
+            whole = self._next_file()
             if whole is None:
                 return None
-            self._seen.add((whole.mtime_ns, whole.path))
+            self._memory.add(whole.path)
             self._rest = whole
         return self._cut(self._rest)
+
+    def _has_started(self) -> bool:
+        # What a run before has left to be stored is stored before the first offset: the next one would begin again.
+        return self._error is not None or (self._looked and not self._memory.is_busy)
 
     def _cut(self, rest: FileSplit) -> FileSplit:
         """The next range of a file; what is left stays in ``_rest``."""
@@ -156,22 +157,22 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
         return RetriableError(f"{', '.join(self._settings.paths)} could not be listed: {error}")
 
     def _take_found(self) -> None:
-        first, self._looked = not self._looked, True
+        self._looked = True
         for path in self._discovery.take_removed():
             if gone := self._pending.pop(path, None):
                 self._pending_bytes -= gone.size
+        found = self._discovery.take()
+        if self._edge is not None:
+            for file in self._edge.split([file for file in found if not self._memory.contains(file.path)]):
+                self._memory.add(file.path)
+            self._edge = None
         new: list[FoundFile] = []
-        late: list[FoundFile] = []
-        for file in self._discovery.take():
+        for file in found:
             if file.path in self._pending:
                 self._pending_bytes -= self._pending[file.path].size
-            elif self._seen.is_below_edge((file.mtime_ns, file.path)):
+            elif self._memory.contains(file.path):
                 if file.changed:
-                    self._replace_late(file)
-                else:
-                    late.append(file)
-                continue
-            elif self._seen.contains(file.path):
+                    self._note_rewritten(file)
                 continue
             new.append(file)
             self._pending[file.path] = file
@@ -179,76 +180,46 @@ class FileSplitEnumerator(SplitEnumerator[FileSplit, FileEnumeratorState]):
         if new:
             self._order = list(merge(self._order[self._next :], new))
             self._next = 0
-        if first and late:
-            late = self._never_read(late)
-        if late:
-            self._handle_late(late)
+        self._memory.tidy()
 
-    def _replace_late(self, file: FoundFile) -> None:
-        """A late file that changed while it waits is read as it is now; one that was dealt with stays so."""
-        self._late = [_whole(file) if waiting.path == file.path else waiting for waiting in self._late]
-
-    def _never_read(self, files: list[FoundFile]) -> list[FoundFile]:
-        """Those of the files below the edge that came while the stream was down."""
-        paths, complete = self._seen.find_late([file.path for file in files])
-        if not complete:
+    def _note_rewritten(self, file: FoundFile) -> None:
+        if not self._context.metrics.snapshot().get("rewritten_files"):
             _LOG.warning(
-                "%d file(s) at or below the edge are taken as read unless they are named below: "
-                "too many were removed, or came late, to tell",
-                len(files),
+                "%s was written to again after it was handed out: a file is read once, so what was added may be "
+                "missing. Write new files instead; others of the kind are counted as rewritten_files",
+                file.path,
             )
-        wanted = set(paths)
-        return [file for file in files if file.path in wanted]
-
-    def _handle_late(self, files: list[FoundFile]) -> None:
-        self._context.metrics.add("late_files", len(files))
-        edge = self._seen.edge
-        words = f"{len(files)} late file(s), the first {files[0].path}: not newer than {edge[1] if edge else ''}, "
-        words += "the newest of the files no longer remembered (latenessWindow, maxTrackedFiles)"
-        if self._settings.late_files == "fail":
-            self._error = BadDataError(f"{words}; set lateFiles to read or skip, or widen the window")
-            return
-        self._seen.add_late(file.path for file in files)
-        _LOG.warning("%s: %s", words, "read" if self._settings.late_files == "read" else "skipped")
-        if self._settings.late_files == "read":
-            self._late += map(_whole, files)
+        self._context.metrics.add("rewritten_files")
 
     def add_splits_back(self, splits: Sequence[FileSplit]) -> None:
         """See the base class."""
         self._returned = [*splits, *self._returned]
 
     def snapshot_state(self) -> FileEnumeratorState:
-        """See the base class. Bounded by ``maxTrackedFiles``: 8 bytes each."""
-        return FileEnumeratorState(
-            edge=self._seen.edge,
-            chunks=self._seen.freeze(),
-            below_edge=self._seen.freeze_below_edge() if self._seen.edge is not None else b"",
-            rest=self._rest,
-            returned=tuple(self._returned),
-            late=tuple(self._late),
+        """See the base class. What it is bounded by: :class:`FileEnumeratorState`."""
+        return self._memory.snapshot(
+            FileEnumeratorState(rest=self._rest, returned=tuple(self._returned), edge=self._edge)
         )
 
     def is_exhausted(self) -> bool:
         """See the base class."""
-        waiting = self._returned or self._rest or self._late or self._pending
-        return self._frozen and not waiting
+        return self._frozen and not (self._returned or self._rest or self._pending)
 
     def notify_checkpoint_complete(self, splits: Sequence[FileSplit]) -> None:
         """See the base class."""
+        self._memory.note_commit()
+        self._memory.tidy()
         if self._cleaner is not None:
             self._cleaner.clean(splits)
 
     def describe_backlog(self) -> dict[str, int]:
-        """``files`` and ``bytes`` found and not handed out; ``tracked_files`` remembered; the edge in ms since 1970."""
+        """``files`` and ``bytes`` found and not handed out; ``tracked_files`` remembered as read."""
         rest = self._rest.length if self._rest else 0
-        backlog = {
-            "files": len(self._pending) + len(self._late) + (1 if rest else 0),
-            "bytes": self._pending_bytes + rest + sum(split.length for split in self._late),
-            "tracked_files": len(self._seen),
+        return {
+            "files": len(self._pending) + (1 if rest else 0),
+            "bytes": self._pending_bytes + rest,
+            "tracked_files": len(self._memory),
         }
-        if self._seen.edge is not None:
-            backlog["edge_ms"] = self._seen.edge[0] // 1_000_000
-        return backlog
 
     def close(self) -> None:
         """See the base class."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from penstock_filesystem.source.discovery import Discovery
 from penstock_filesystem.source.emitter import FileEmitter
 from penstock_filesystem.source.enumerator import FileSplitEnumerator
 from penstock_filesystem.source.formats import create_format
+from penstock_filesystem.source.memory import SourceMemory
 from penstock_filesystem.source.metadata_columns import METADATA_SCHEMA, data_schema, validate_metadata
 from penstock_filesystem.source.opened import OpenedFile
 from penstock_filesystem.source.options import FileSourceSettings
@@ -31,8 +32,15 @@ _INFER_FILES = 100
 class FileSource(Source[FileSplit, FileEnumeratorState]):
     """Reads files of one format from one file system. See the option declarations for what can be set."""
 
-    def __init__(self, storage: Storage, roots: list[str], settings: FileSourceSettings) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        roots: list[str],
+        settings: FileSourceSettings,
+        store_options: Mapping[str, str | None] | None = None,
+    ) -> None:
         self._storage = storage
+        self._store_options = store_options
         self._roots = roots
         self._settings = settings
         self._format = create_format(settings)
@@ -46,7 +54,7 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
         storage = opened[0][0]
         if any(type(other) is not type(storage) for other, _ in opened):
             raise BadConfigurationError("all paths of one source must be in the same file system")
-        return cls(storage, [path for _, path in opened], settings)
+        return cls(storage, [path for _, path in opened], settings, store_options)
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[FileSplit]:
@@ -107,8 +115,15 @@ class FileSource(Source[FileSplit, FileEnumeratorState]):
         self, context: EnumeratorContext, checkpoint: FileEnumeratorState | None
     ) -> FileSplitEnumerator:
         """See the base class."""
+        memory = SourceMemory.open(context, self._settings.checkpoint_location, self._store_options, checkpoint)
         return FileSplitEnumerator(
-            context, self._discovery(), self._settings, self._format.is_splittable, self._cleaner(context), checkpoint
+            context,
+            self._discovery(),
+            self._settings,
+            self._format.is_splittable,
+            self._cleaner(context),
+            memory,
+            checkpoint,
         )
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[FileSplit]:

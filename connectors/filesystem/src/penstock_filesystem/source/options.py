@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from codecs import lookup
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -36,14 +35,9 @@ SOURCE_OPTIONS = OptionSet(
             minimum=1,
         ),
         Option(
-            "latenessWindow",
-            "How much older than the newest file read a new file may be",
-            kind="duration",
-            default="7d",
-        ),
-        Option("maxTrackedFiles", "Most files remembered inside the window", kind="int", default="20000", minimum=1000),
-        Option(
-            "lateFiles", "A file older than the window", kind="choice", choices=("read", "skip", "fail"), default="skip"
+            "checkpointLocation",
+            "streams: the query's checkpoint, as the writer has it. What was read is then kept beside it; else in each "
+            "offset, 11 bytes a file",
         ),
         Option(
             "changedFiles",
@@ -137,9 +131,7 @@ class FileSourceSettings:
     max_files: int
     max_bytes: int | None
     discovery_interval_ms: int
-    lateness_window_ms: int
-    max_tracked_files: int
-    late_files: str
+    checkpoint_location: str | None
     changed_files: str
     ignore_missing_files: bool
     ignore_corrupt_files: bool
@@ -163,8 +155,6 @@ class FileSourceSettings:
     @classmethod
     def from_values(cls, values: OptionValues) -> FileSourceSettings:
         """Settings of ``values``. Raises BadConfigurationError for values that do not go together."""
-        if values["latenessWindow"] < values["discoveryInterval"]:
-            warnings.warn("latenessWindow is shorter than discoveryInterval: files may count as late", stacklevel=2)
         if values["cleanSource"] == "archive" and not values["sourceArchiveDir"]:
             raise BadConfigurationError("cleanSource=archive needs the option 'sourceArchiveDir'")
         return cls(
@@ -175,9 +165,7 @@ class FileSourceSettings:
             max_files=values["maxFilesPerTrigger"],
             max_bytes=values["maxBytesPerTrigger"],
             discovery_interval_ms=values["discoveryInterval"],
-            lateness_window_ms=values["latenessWindow"],
-            max_tracked_files=values["maxTrackedFiles"],
-            late_files=values["lateFiles"],
+            checkpoint_location=values["checkpointLocation"],
             changed_files=values["changedFiles"],
             ignore_missing_files=values["ignoreMissingFiles"],
             ignore_corrupt_files=values["ignoreCorruptFiles"],
