@@ -1,0 +1,105 @@
+"""Kafka's committer under schedules by chance; and its model of the coordinators beside a real broker."""
+
+from __future__ import annotations
+
+import logging
+import random
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.metrics import Metrics
+from penstock.testing.simulation import search
+from penstock_kafka.client import open_producer
+from penstock_kafka.sink._committer import KafkaCommitter
+from penstock_kafka.transactions import Proof, QueryPrefix, TransactionRef
+from penstock_kafka.transactions.coordinators import Coordinators
+from suite.kafka_model import FencedError, KafkaTarget, ModelCoordinators
+
+
+@pytest.fixture
+def _quiet():
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    "schedules", [300, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
+)
+@pytest.mark.usefixtures("_quiet")
+def test_schedules_by_chance(schedules):
+    first = random.randrange(1 << 40)
+    report = search(range(first, first + schedules), KafkaTarget)
+    assert not report.failures, str(report.failures[0])
+    assert report.schedules == schedules and report.ends["killed after"] and report.ends["times out"], report
+
+
+class Broker:
+    """A transactional id on a real broker: what the model does, done there."""
+
+    def __init__(self, kafka):
+        self.kafka, self.topic = kafka, kafka.create_topic()
+        self.id, self.coordinators = (
+            f"penstock.{uuid.uuid4().hex}.0.0123abcd.0",
+            Coordinators({"bootstrap_servers": kafka.address}),
+        )
+        self.producers = []
+
+    def init(self):
+        settings = {"bootstrap.servers": self.kafka.address, "transactional.id": self.id}
+        producer = open_producer(settings)
+        self.producers.append(producer)
+        identity = producer.init_transactions(30_000)
+        producer.begin_transaction()
+        return TransactionRef(self.id, identity.producer_id, identity.epoch)
+
+    def write(self, number, ref, batch):
+        producer = self.producers[number]
+        producer.produce(pa.record_batch({"value": [b"%d" % batch], "topic": [self.topic]}))
+        producer.send_offset(self.id, self.topic, 0, batch, f"attempt {batch}", 30_000)
+        producer.flush()
+
+    def state(self):
+        """When it is none that leads to another one."""
+        committer = KafkaCommitter(self.coordinators, QueryPrefix("penstock", "q"), Metrics())
+        return committer._describe_settled([self.id])[self.id].state
+
+    def close(self):
+        for producer in self.producers:
+            producer.close()
+        self.coordinators.close()
+
+
+@pytest.fixture
+def broker(kafka):
+    made = Broker(kafka)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_model_does_what_a_broker_does(broker, seed):
+    """The same steps by chance in both: answers, states, proofs and what readers see agree."""
+    chance, model = random.Random(seed), ModelCoordinators(bumps=True)
+    refs, open_ = [], None
+    for batch in range(8):
+        refs.append((broker.init(), model.init(broker.id)))
+        open_ = len(refs) - 1
+        if chance.random() < 0.8:
+            broker.write(open_, refs[open_][0], batch)
+            model.write(refs[open_][1], [batch], Proof(batch, f"attempt {batch}"), 0)
+        if open_ and chance.random() < 0.3:  # the producer before
+            with pytest.raises(FencedError):
+                model.write(refs[open_ - 1][1], [99], Proof(99, ""), 0)
+            with pytest.raises(PenstockError):
+                broker.write(open_ - 1, refs[open_ - 1][0], 99)
+        for _ in range(chance.randrange(4)):
+            which, commit = chance.choice([open_, open_, chance.randrange(len(refs))]), chance.random() < 0.6
+            told = broker.coordinators.end([refs[which][0]], commit=commit)[0]
+            assert told is model.end(refs[which][1], commit=commit), (batch, which, commit)
+        assert broker.state() == model.describe(broker.id).state
+    assert broker.coordinators.proofs([broker.id]) == model.groups
+    assert [int(one.value) for one in broker.kafka.read(broker.topic)] == [row for _, row in model.shown]

@@ -1,0 +1,460 @@
+"""Processes that take turns, call by call, as a :class:`Choices` says. One thread; a process is a greenlet.
+
+A *call* is whatever one process does that another could see: a request to a store, to a broker, to Spark. All that
+happens between two calls of a process happens at once, since nobody can tell the difference. At each call the scheduler
+chooses whose turn it is and how the call ends:
+
+- it is done, and answered;
+- its process is killed before it, after it, or inside it (what a killed call leaves, its *torn* form, is there then);
+- it fails, and nothing was done; or it was done all the same;
+- it fails by a time-out, and is done at some later time, or never.
+
+A process that is killed never runs again: nothing that it would do in ``finally`` has an effect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from penstock.system import System
+from penstock.testing.simulation._choices import Choices
+
+__all__ = ["Event", "Faults", "Process", "Scheduler", "SimulatedSystem", "Stuck"]
+
+ResultT = TypeVar("ResultT")
+_MOST_STEPS = 20_000
+_START_US = 1_800_000_000_000_000
+
+
+class Stuck(AssertionError):
+    """Nothing leads anywhere any more, or nothing ever ends."""
+
+
+@dataclass
+class Faults:
+    """How often what may go wrong in one schedule; ``switch`` is how probable it is that somebody else goes on."""
+
+    crashes: int = 1
+    crash: float = 0.02
+    late_calls: int = 1
+    late: float = 0.02
+    errors: int = 1
+    error: float = 0.02
+    switch: float = 0.2
+    #: How probable it is, at each step, that one of the events that may happen at any time does.
+    event: float = 0.02
+
+
+@dataclass(eq=False)
+class Process:
+    """A process of the simulated machine, or a thread of one (``parent`` is then the process)."""
+
+    name: str
+    greenlet: greenlet
+    parent: Process | None = None
+    alive: bool = True
+    call: _Call | None = None
+    until: Callable[[], bool] | None = None
+    wakes_at: float = 0.0
+    threads: list[Process] = field(default_factory=list)
+    memory: dict[str, Any] = field(default_factory=dict)
+    error: BaseException | None = None
+    on_end: Callable[[Process], None] | None = None
+    #: What it has been told until now, and what those that it has started had been told when they ended, as hashes:
+    #: two processes of one name that agree in it are in the same state.
+    history: int = 0
+    ended: dict[str, int] = field(default_factory=dict)
+    starter: Process | None = None
+    ids: int = 0
+
+    @property
+    def root(self) -> Process:
+        """The process that this is, or is a thread of."""
+        return self if self.parent is None else self.parent.root
+
+
+@dataclass
+class _Call:
+    label: str
+    effect: Callable[[], Any]
+    torn: Callable[[], Any] | None
+    may_fail: bool
+    may_kill: bool
+
+
+@dataclass
+class Event:
+    """Something that happens from outside, at any time while ``may_happen``. ``is_fault``: not after faults stopped."""
+
+    name: str
+    may_happen: Callable[[], bool]
+    happen: Callable[[], None]
+    is_fault: bool = True
+
+
+class Scheduler:
+    """Runs one schedule. ``trace`` has a line for each step: who, what, how it ended."""
+
+    def __init__(self, choices: Choices, faults: Faults | None = None) -> None:
+        self.choices = choices
+        self.faults = faults or Faults()
+        self.trace: list[tuple[str, str, str]] = []
+        self.processes: list[Process] = []
+        self.events: list[Event] = []
+        self.in_flight: list[tuple[str, str, int, Callable[[], Any]]] = []
+        self.counts: Counter[str] = Counter()
+        self.clock_us = _START_US
+        self.tick_us = 1000
+        self.after_step: Callable[[], None] = lambda: None
+        self._main = getcurrent()
+        self._last: Process | None = None
+        self._crashes = self.faults.crashes
+        self._late_calls = self.faults.late_calls
+        self._errors = self.faults.errors
+
+    # What simulated processes use.
+
+    @property
+    def current(self) -> Process:
+        """The process that runs now."""
+        found = getattr(getcurrent(), "process", None)
+        assert found is not None, "no simulated process"
+        process: Process = found
+        return process
+
+    def spawn(
+        self,
+        name: str,
+        work: Callable[[], object],
+        *,
+        thread_of: Process | None = None,
+        on_end: Callable[[Process], None] | None = None,
+    ) -> Process:
+        """A process that is going to do ``work``. What it raises is in ``error`` of the process."""
+
+        def run(_: object = None) -> None:
+            try:
+                work()
+            except GreenletExit:
+                raise
+            except BaseException as error:
+                process.error = error
+
+        process = Process(name, _ProcessGreenlet(run, self._main), thread_of, on_end=on_end)
+        process.greenlet.process = process
+        process.starter = getattr(getcurrent(), "process", None)
+        if process.starter is not None:
+            process.history = hash((process.starter.history, name))
+        self.processes.append(process)
+        if thread_of is not None:
+            thread_of.threads.append(process)
+        return process
+
+    def call(
+        self,
+        label: str,
+        effect: Callable[[], ResultT],
+        *,
+        torn: Callable[[], Any] | None = None,
+        may_fail: bool = True,
+        may_kill: bool = True,
+    ) -> ResultT:
+        """Does ``effect`` when it is this process's turn, and returns what it returns."""
+        process = self.current
+        if not process.root.alive:
+            raise GreenletExit
+        process.call = _Call(label, effect, torn, may_fail, may_kill)
+        answer = self._main.switch()
+        if not process.root.alive:
+            raise GreenletExit
+        if isinstance(answer, _Raised):
+            raise answer.error
+        return answer  # type: ignore[no-any-return]
+
+    def pick(self, count: int, likely: float) -> int:
+        """A choice that the current process makes."""
+        chosen = self.choices.pick(count, likely)
+        self.tell(chosen)
+        return chosen
+
+    def tell(self, value: object) -> None:
+        """The current process has learned something in another way than by a call."""
+        self.current.history = hash((self.current.history, repr(value)))
+
+    def state(self) -> object:
+        """All that decides what the processes can do from now on; hashable."""
+        return (
+            tuple(sorted((one.name, one.history, tuple(sorted(one.ended.items()))) for one in self.processes)),
+            tuple(sorted(one[:3] for one in self.in_flight)),
+            (self._crashes, self._late_calls, self._errors, self.clock_us),
+        )
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Returns when it holds, and it is this process's turn."""
+        process = self.current
+        process.until = condition
+        self._main.switch()
+        if not process.root.alive:
+            raise GreenletExit
+
+    def sleep(self, seconds: float) -> None:
+        """Returns when the clock has moved so far."""
+        until = self.clock_us + int(seconds * 1_000_000)
+        process = self.current
+        process.wakes_at = until
+        self.wait_until(lambda: self.clock_us >= until)
+        process.wakes_at = 0
+
+    def kill(self, process: Process) -> None:
+        """SIGKILL, with all its threads. May be called by the process itself."""
+        process = process.root
+        if not process.alive:
+            return
+        process.alive = False
+        self.counts["killed"] += 1
+        for one in (process, *process.threads):
+            self._bury(one)
+
+    def _bury(self, process: Process) -> None:
+        process.alive = False
+        process.call = process.until = None
+        if process in self.processes:
+            self.processes.remove(process)
+        # Unwinds its stack; calls on the way have no effect.
+        if process.greenlet and process.greenlet is not getcurrent():
+            process.greenlet.parent = getcurrent()
+            process.greenlet.throw(GreenletExit)
+        if process.on_end is not None:
+            process.on_end(process)
+
+    # What runs them.
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Until it is over. Raises what an oracle raises in ``after_step``, and Stuck."""
+        steps = 0
+        while not is_over():
+            steps += 1
+            if steps > _MOST_STEPS:
+                raise Stuck(f"no end after {_MOST_STEPS} steps")
+            self._step()
+            self.after_step()
+
+    def stop_faults(self) -> None:
+        """From now on calls are answered and nobody is killed; calls that are late still land."""
+        self._crashes = self._late_calls = self._errors = 0
+        self.events = [event for event in self.events if not event.is_fault]
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        for process in list(self.processes):
+            self._bury(process)
+
+    def _runnable(self) -> list[Process]:
+        found = [process for process in self.processes if process.until is None or process.until()]
+        if self._last in found:  # who ran last is the one that goes on if nothing is chosen
+            found.remove(self._last)
+            found.insert(0, self._last)
+        return found
+
+    def _step(self) -> None:
+        happening = [event for event in self.events if event.may_happen()]
+        if happening and self.choices.pick(2, 1 - self.faults.event):
+            event = happening[self.choices.pick(len(happening), 1 / len(happening))]
+            self._note("", event.name, "")
+            event.happen()
+            return
+        if self.in_flight and self.choices.pick(2, 0.9):
+            self._land(self.choices.pick(len(self.in_flight), 0.5))
+            return
+        runnable = self._runnable()
+        if not runnable:
+            self._pass_time()
+            return
+        process = runnable[self.choices.pick(len(runnable), 1 - self.faults.switch)]
+        self._last = process
+        self.clock_us += self.tick_us
+        if process.call is None:
+            process.until = None
+            self._resume(process, None)
+            return
+        self._answer(process, process.call)
+
+    def _pass_time(self) -> None:
+        sleepers = [process.wakes_at for process in self.processes if process.wakes_at > self.clock_us]
+        if sleepers:
+            self.clock_us = int(min(sleepers))
+        elif self.in_flight:
+            self._land(0)
+        else:
+            events = [event for event in self.events if event.may_happen()]
+            if not events:
+                raise Stuck("nobody can go on: " + ", ".join(process.name for process in self.processes))
+            self._note("", events[0].name, "")
+            events[0].happen()
+
+    def _land(self, index: int) -> None:
+        name, label, _, effect = self.in_flight.pop(index)
+        try:
+            effect()
+            self._note(name, label, "a late call lands")
+        except Exception as error:
+            self._note(name, label, f"a late call lands: {type(error).__name__}")
+
+    def _answer(self, process: Process, call: _Call) -> None:
+        process.call = None
+        how = self._how(call)
+        self.counts[how] += 1
+        if how == "killed before":
+            self._end(process, call, how)
+        elif how == "killed inside":
+            assert call.torn is not None
+            call.torn()
+            self._end(process, call, how)
+        elif how in ("fails", "times out"):
+            if how == "times out":
+                self.in_flight.append((process.name, call.label, process.history, call.effect))
+            self._note(process.name, call.label, how)
+            self._resume(process, _Raised(OSError(f"{call.label}: {how} (simulated)")))
+        else:
+            answer = self._do(call)
+            outcome = f"→ {type(answer.error).__name__}" if isinstance(answer, _Raised) else _shown(answer)
+            if how == "killed after":
+                self._end(process, call, how)
+                return
+            if how == "done, and fails":
+                answer = _Raised(OSError(f"{call.label}: the answer was lost (simulated)"))
+            self._note(process.name, call.label, outcome if how == "done" else how)
+            self._resume(process, answer)
+
+    def _how(self, call: _Call) -> str:
+        if call.may_kill and self._crashes and self.choices.pick(2, 1 - self.faults.crash):
+            self._crashes -= 1
+            ways = ["killed before", "killed after", *(["killed inside"] if call.torn is not None else [])]
+            return ways[self.choices.pick(len(ways), 1 / len(ways))]
+        if call.may_fail and self._late_calls and self.choices.pick(2, 1 - self.faults.late):
+            self._late_calls -= 1
+            return "times out"
+        if call.may_fail and self._errors and self.choices.pick(2, 1 - self.faults.error):
+            self._errors -= 1
+            return ("fails", "done, and fails")[self.choices.pick(2, 0.5)]
+        return "done"
+
+    @staticmethod
+    def _do(call: _Call) -> Any:
+        try:
+            return call.effect()
+        except Exception as error:
+            return _Raised(error)
+
+    def _end(self, process: Process, call: _Call, how: str) -> None:
+        self._note(process.name, call.label, how)
+        self.kill(process)
+
+    def _resume(self, process: Process, answer: Any) -> None:
+        told = (type(answer.error).__name__, str(answer.error)) if isinstance(answer, _Raised) else repr(answer)
+        process.history = hash((process.history, told))
+        process.greenlet.switch(answer)
+        if process.greenlet.dead and process.alive:
+            process.alive = False
+            self.processes.remove(process)
+            if process.starter is not None:
+                process.starter.ended[process.name] = process.history
+            if process.on_end is not None:
+                process.on_end(process)
+
+    def _note(self, who: str, what: str, how: str) -> None:
+        self.trace.append((who, what, how))
+
+
+class _ProcessGreenlet(greenlet):
+    process: Process
+
+
+@dataclass
+class _Raised:
+    error: Exception
+
+
+def _shown(answer: Any) -> str:
+    if answer is None:
+        return ""
+    text = f"{len(answer)} bytes" if isinstance(answer, bytes) else repr(answer)
+    return "→ " + (text if len(text) <= 80 else text[:77] + "…")
+
+
+class SimulatedSystem(System):
+    """Time that only the scheduler moves, names that count, threads that take turns."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.skew_us = 0
+
+    def now_us(self) -> int:
+        """See the base class."""
+        return self._scheduler.clock_us + self.skew_us
+
+    def monotonic(self) -> float:
+        """See the base class."""
+        return self._scheduler.clock_us / 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        """See the base class."""
+        self._scheduler.sleep(seconds)
+
+    def new_id(self) -> str:
+        """See the base class."""
+        # By who asks, so that it does not depend on who else has asked before.
+        process = self._scheduler.current
+        process.ids += 1
+        return hashlib.sha256(f"{process.name} {process.ids}".encode()).hexdigest()[:32]
+
+    def executor(self, threads: int, name: str) -> Executor:
+        """See the base class."""
+        return _SimulatedThreads(self._scheduler, name)
+
+
+class _SimulatedThreads(Executor):
+    """A thread for each piece of work: more than the real one has, and so more interleavings."""
+
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
+        self._scheduler = scheduler
+        self._name = name
+        self._waiting: list[Future[Any]] = []
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = _SimulatedFuture(self._scheduler)
+        owner = self._scheduler.current
+
+        def run() -> None:
+            try:
+                future.set_result(work(*args, **kwargs))
+            except GreenletExit:
+                raise
+            except BaseException as error:
+                future.set_exception(error)
+
+        name = f"{owner.name}/{self._name}-{len(self._waiting)}"
+        self._scheduler.spawn(name, run, thread_of=owner.root)
+        self._waiting.append(future)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if wait:
+            self._scheduler.wait_until(lambda: all(future.done() for future in self._waiting))
+
+
+class _SimulatedFuture(Future[Any]):
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._scheduler.wait_until(self.done)
+        return super().result(0)

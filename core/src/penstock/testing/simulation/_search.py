@@ -1,0 +1,149 @@
+"""Many schedules, by chance; and of one that fails the shortest that still does."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.testing.simulation._choices import Choices, PlayedChoices, SeededChoices
+from penstock.testing.simulation._scheduler import Faults, Scheduler
+from penstock.testing.simulation._target import SimulatedTarget, Violation
+from penstock.testing.simulation._world import Plan, World
+
+__all__ = ["Failure", "MakeTarget", "Report", "plan_of", "run_schedule", "search", "shrink"]
+
+MakeTarget = Callable[[Scheduler], SimulatedTarget]
+_MOST_TRIES = 600
+
+
+@dataclass
+class Failure:
+    """A schedule under which something goes wrong. ``choices`` plays it again."""
+
+    seed: int
+    violation: str
+    choices: list[int]
+    trace: list[tuple[str, str, str]]
+
+    def __str__(self) -> str:
+        """For a person: who did what, in order."""
+        width = max((len(who) for who, _, _ in self.trace), default=0)
+        lines = [f"  {who:{width}}  {what} {how}".rstrip() for who, what, how in self.trace]
+        return "\n".join([f"seed {self.seed}: {self.violation}", *lines])
+
+
+@dataclass
+class Report:
+    """What a search has covered. ``ends`` counts how calls have ended, ``links`` the kinds of links."""
+
+    schedules: int = 0
+    steps: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    links: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, world: World) -> None:
+        """One schedule more."""
+        self.schedules += 1
+        self.steps += len(world.scheduler.trace)
+        self.ends.update(world.scheduler.counts)
+        self.links.update(link.kind.value for link in world.target.links())
+
+    def __str__(self) -> str:
+        """A few lines."""
+        ends = ", ".join(f"{count} {how}" for how, count in self.ends.most_common())
+        links = ", ".join(f"{count} {kind}" for kind, count in self.links.most_common())
+        return f"{self.schedules} schedules, {self.steps} steps\ncalls: {ends}\nlinks: {links}"
+
+
+def plan_of(seed: int) -> Plan:
+    """What may happen in the world of a seed: from quiet ones to those in which everything goes wrong."""
+    chance = random.Random(seed ^ 0x5EED)
+    faults = Faults(
+        crashes=chance.choice([0, 1, 1, 2, 3]),
+        crash=chance.choice([0.01, 0.03, 0.1]),
+        late_calls=chance.choice([0, 0, 1, 2]),
+        late=chance.choice([0.01, 0.05]),
+        errors=chance.choice([0, 1]),
+        error=0.03,
+        switch=chance.choice([0.05, 0.2, 0.5]),
+        event=chance.choice([0, 0.01, 0.05]),
+    )
+    return Plan(
+        rows=chance.choice([2, 4, 6]),
+        writers=chance.choice([1, 2]),
+        second_drivers=chance.choice([0, 1, 1, 2]),
+        rolls=chance.choice([0, 2]),
+        finishes=chance.choice([0, 1]),
+        takeovers=chance.choice([0, 1]),
+        target_events=chance.choice([0, 1, 2]),
+        faults=faults,
+    )
+
+
+def run_schedule(
+    seed: int, make_target: MakeTarget, choices: Choices | None = None, report: Report | None = None
+) -> Failure | None:
+    """Runs one schedule to its end: what it violates, if it does."""
+    choices = choices or SeededChoices(seed)
+    world = World(choices, plan_of(seed), make_target)
+    try:
+        world.run()
+    except Violation as violation:
+        return Failure(seed, str(violation), choices.made, world.scheduler.trace)
+    finally:
+        if report is not None:
+            report.add(world)
+    return None
+
+
+def search(seeds: Iterable[int], make_target: MakeTarget, *, most_failures: int = 1) -> Report:
+    """Runs the schedules of ``seeds``, until so many have failed. Failures are shrunk."""
+    report = Report()
+    for seed in seeds:
+        failure = run_schedule(seed, make_target, report=report)
+        if failure is not None:
+            report.failures.append(shrink(failure, make_target))
+            if len(report.failures) >= most_failures:
+                break
+    return report
+
+
+def shrink(failure: Failure, make_target: MakeTarget) -> Failure:
+    """The shortest schedule found that still fails: choices are set to 0, in which nothing goes wrong, or left out."""
+    best, tries = failure, 0
+
+    def fails(choices: Sequence[int]) -> bool:
+        nonlocal best, tries
+        tries += 1
+        found = run_schedule(failure.seed, make_target, PlayedChoices(choices))
+        if found is None:
+            return False
+        found.choices = _without_zeros_at_the_end(found.choices)
+        if len(found.trace) > len(best.trace):
+            return False
+        best = found
+        return True
+
+    best.choices = _without_zeros_at_the_end(best.choices)
+    size = max(1, len(best.choices) // 2)
+    while size and tries < _MOST_TRIES:
+        at = 0
+        while at < len(best.choices) and tries < _MOST_TRIES:
+            given = best.choices
+            part = given[at : at + size]
+            if any(part) and fails([*given[:at], *[0] * len(part), *given[at + size :]]):
+                continue
+            if not fails([*given[:at], *given[at + size :]]):
+                at += size
+        size //= 2
+    return best
+
+
+def _without_zeros_at_the_end(choices: Sequence[int]) -> list[int]:
+    made = list(choices)
+    while made and made[-1] == 0:
+        made.pop()
+    return made

@@ -1,0 +1,83 @@
+"""A store for the decision log, each of whose calls is a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from penstock.storage import MemoryStorage, Storage
+from penstock.testing.simulation._scheduler import Scheduler
+
+__all__ = ["SimulatedStorage"]
+
+_living: dict[str, SimulatedStorage] = {}
+
+
+def _find(name: str) -> SimulatedStorage:
+    return _living[name]
+
+
+class SimulatedStorage(Storage):
+    """Files in memory. ``calls`` counts the calls by name; ``quiet`` directories are the engine's, not the sink's."""
+
+    def __init__(self, scheduler: Scheduler, name: str = "store") -> None:
+        self._scheduler = scheduler
+        self._name = name
+        self.inner = MemoryStorage()
+        self.calls: dict[str, int] = {}
+        _living[name] = self
+
+    def __reduce__(self) -> Any:
+        return (_find, (self._name,))
+
+    @property
+    def fs(self) -> pafs.FileSystem:
+        """Not offered."""
+        return self.inner.fs
+
+    def url(self, path: str) -> str:
+        """See the base class."""
+        return self.inner.url(path)
+
+    def _call(self, what: str, path: str, effect: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
+        self.calls[what] = self.calls.get(what, 0) + 1
+        short = path.partition("/penstock/")[2] or path
+        return self._scheduler.call(f"{what} {short}", effect, torn=torn)
+
+    def read(self, path: str) -> bytes:
+        """See the base class."""
+        data: bytes = self._call("read", path, lambda: self.inner.read(path))
+        return data
+
+    def size(self, path: str) -> int | None:
+        """See the base class."""
+        size: int | None = self._call("size", path, lambda: self.inner.size(path))
+        return size
+
+    def list_names(self, directory: str) -> list[str]:
+        """See the base class."""
+        names: list[str] = self._call("list", directory, lambda: self.inner.list_names(directory))
+        return names
+
+    def create(self, path: str, data: bytes) -> bool:
+        """See the base class. A process killed inside leaves nothing that anybody sees."""
+        created: bool = self._call("create", path, lambda: self.inner.create(path, data), lambda: None)
+        return created
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """See the base class."""
+        self._call("put", path, lambda: self.inner.put(path, data), lambda: None)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See the base class. A process killed inside has deleted some of them, in any order."""
+        all_ = list(paths)
+        if not all_:
+            return
+        some = all_[1::2]
+        self._call("delete", all_[0], lambda: self.inner.delete(all_), lambda: self.inner.delete(some))
+
+    def make_durable(self, path: str) -> None:
+        """See the base class."""
+        self._call("make durable", path, lambda: self.inner.make_durable(path))

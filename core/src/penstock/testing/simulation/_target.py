@@ -1,0 +1,114 @@
+"""What a simulated query writes to: a model of the target system, with the sink, and what must hold of both."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.sink import TwoPhaseCommitSink
+from penstock.sink.chain import Link
+from penstock.testing.simulation._scheduler import Event, Scheduler
+
+__all__ = ["SimulatedTarget", "Violation", "target"]
+
+
+class Violation(AssertionError):
+    """A row was lost, or doubled, or seen too early; or a query does not recover; or something stays for ever."""
+
+
+class SimulatedTarget(ABC):
+    """A model of one target system. Its rows are numbers.
+
+    The sink's parts find it by :func:`target`, and do whatever another process could see as a
+    :meth:`Scheduler.call`. ``changes`` counts what readers could notice.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.changes = 0
+        #: The links of the decision log, read by nobody: set by the world.
+        self.links: Callable[[], Sequence[Link]] = lambda: ()
+        self._seen = 0
+        self._decided: set[str] = set()
+
+    @abstractmethod
+    def create_sink(self) -> TwoPhaseCommitSink[Any, Any]:
+        """The sink under test."""
+
+    @abstractmethod
+    def shown(self) -> list[tuple[str, int]]:
+        """Every row that a reader could have read until now, and the name of the committable that it came with."""
+
+    @abstractmethod
+    def left(self) -> list[str]:
+        """What is there and is no row that readers see. Nothing, once a query has ended."""
+
+    def name_of(self, committable: Any) -> str:
+        """The name of a committable, as in :meth:`shown`."""
+        return str(committable.name)
+
+    def events(self) -> list[Event]:
+        """What may happen to the target system from outside."""
+        return []
+
+    def state(self) -> object:
+        """All that decides how the target answers from now on; hashable."""
+        unchanging = ("scheduler", "links", "_seen", "_decided")
+        return _frozen({name: value for name, value in vars(self).items() if name not in unchanging})
+
+    def check(self, faults: Counter[str], owners: int) -> None:
+        """After every step: no row is visible twice, or before it was decided.
+
+        ``faults`` counts how calls have ended, ``owners`` how often the decision log may have changed hands. Raises
+        Violation.
+        """
+        if self._seen == self.changes:
+            return
+        self._seen = self.changes
+        rows = self.shown()
+        twice = [row for row, count in Counter(row for _, row in rows).items() if count > 1]
+        if twice:
+            raise Violation(f"row {twice[0]} is visible twice, in {[name for name, row in rows if row == twice[0]]}")
+        serializer = self.create_sink().committable_serializer
+        for link in self.links():
+            for output in link.outputs:
+                self._decided |= {self.name_of(serializer.unpack(one)) for one in output.committables}
+        early = {name for name, _ in rows} - self._decided
+        if early:
+            raise Violation(f"{sorted(early)} is visible and not decided")
+
+    def check_end(self, rows: range) -> None:
+        """When a query that wrote ``rows`` has ended. Raises Violation."""
+        found = {row for _, row in self.shown()}
+        missing = [row for row in rows if row not in found]
+        if missing:
+            raise Violation(f"rows {missing} are lost")
+        if left := self.left():
+            raise Violation(f"{left} stays for ever")
+
+
+def _frozen(value: Any) -> object:
+    if isinstance(value, dict):
+        return frozenset((_frozen(key), _frozen(one)) for key, one in value.items())
+    if isinstance(value, (set, frozenset)):
+        return frozenset(map(_frozen, value))
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_frozen, value))
+    return (type(value).__name__, _frozen(vars(value))) if hasattr(value, "__dict__") else value
+
+
+_used: SimulatedTarget | None = None
+
+
+def use(new: SimulatedTarget) -> None:
+    """From now on it is the one that sinks find."""
+    global _used
+    _used = new
+
+
+def target() -> Any:
+    """The one of the world that runs: for a sink's parts, which are pickled without it."""
+    assert _used is not None, "no world runs"
+    return _used

@@ -1,0 +1,136 @@
+"""The protocol under schedules by chance: nothing is lost, doubled, seen too early, or left for ever."""
+
+from __future__ import annotations
+
+import logging
+import random
+from functools import partial
+
+import pytest
+
+from penstock.sink import Found
+from penstock.sink.chain import Chain
+from penstock.sink.publishing import Publishing
+from penstock.sink.two_phase import TwoPhaseCommit
+from penstock.testing.simulation import (
+    CellTarget,
+    Faults,
+    PieceTarget,
+    Plan,
+    SendTarget,
+    run_schedule,
+    search,
+    search_completely,
+)
+
+TARGETS = {
+    "two-phase": PieceTarget,
+    "two-phase with carried state": partial(PieceTarget, carries=True),
+    "write-ahead": SendTarget,
+    "idempotent": CellTarget,
+}
+#: Seeds that have ever failed, while the protocol was written: target and seed.
+FAILED_ONCE = []
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog):
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "schedules", [250, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a minute or two has room for"))]
+)
+def test_schedules_by_chance(target, schedules):
+    first = random.randrange(1 << 40)
+    report = search(range(first, first + schedules), TARGETS[target])
+    assert not report.failures, str(report.failures[0])
+    assert report.schedules == schedules
+    assert report.ends["killed before"] and report.ends["times out"] and report.ends["done, and fails"], report
+
+
+#: Worlds in which everything that can happen is tried. One batch of two rows, two tasks, unless rows say otherwise.
+WORLDS = {
+    "a crash at every call": {"faults": Faults(crashes=1, late_calls=0, errors=0)},
+    "an answer that is late at every call": {"faults": Faults(crashes=0, late_calls=1, errors=0)},
+    "an error at every call": {"faults": Faults(crashes=0, late_calls=0, errors=1)},
+}
+
+
+def tried_completely(target, world, **limits):
+    plan = {"rows": 2, "second_drivers": 0, "rolls": 0, "finishes": 0, "takeovers": 0, "target_events": 0, **world}
+    found = search_completely(Plan(is_varied=False, **plan), TARGETS[target], **limits)
+    assert found.failure is None, str(found.failure)
+    print(f"{target}: {found}")
+    return found
+
+
+SLOW = pytest.mark.exhaustive("ten seconds; the other templates stay, and for this one the two other worlds")
+
+
+@pytest.mark.parametrize(
+    ("target", "world"),
+    [
+        pytest.param(target, world, marks=[SLOW] if (target, "late" in world) == ("write-ahead", True) else [])
+        for target in TARGETS
+        for world in WORLDS
+    ],
+)
+def test_everything_that_can_happen_in_a_small_world(target, world):
+    found = tried_completely(target, WORLDS[world])
+    assert found.is_complete and found.states > 100 and found.ends > 1
+
+
+@pytest.mark.exhaustive("minutes: two runs, two batches, two tasks; everything that can happen is tried")
+@pytest.mark.parametrize("target", TARGETS)
+def test_everything_that_can_happen_in_a_world_of_two_batches(target):
+    found = tried_completely(target, {"rows": 4, "faults": Faults(crashes=1, late_calls=1, errors=0)})
+    assert found.is_complete and found.states > 10_000
+
+
+def test_a_complete_search_finds_what_is_broken(monkeypatch):
+    monkeypatch.setattr(*BROKEN["done is noted before it is true"])
+    plan = Plan(rows=2, second_drivers=0, rolls=0, finishes=0, takeovers=0, target_events=0, is_varied=False)
+    plan.faults = Faults(crashes=1, late_calls=0, errors=0)
+    found = search_completely(plan, PieceTarget)
+    assert found.failure is not None and "lost" in found.failure.violation
+
+
+def test_schedules_that_failed_once():
+    for target, seed in FAILED_ONCE:
+        failure = run_schedule(seed, TARGETS[target])
+        assert failure is None, str(failure)
+
+
+def publish_without_looking(self, committer, link, committables, owner):
+    return Found.LOST not in committer.publish(committables)
+
+
+def done_before_it_is_published(self, link, *, owner):
+    self._chain.mark_done(link.number)
+    return real_carry_out(self, link, owner=owner)
+
+
+real_carry_out = Publishing.carry_out
+BROKEN = {
+    "nobody compares ids": (
+        Chain,
+        "create",
+        lambda self, link: self.storage.create(self._path(link.number), link.to_bytes()) or True,
+    ),
+    "done is noted before it is true": (Publishing, "carry_out", done_before_it_is_published),
+    "garbage is what is still needed": (TwoPhaseCommit, "_claim", lambda self, head: head),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_rule_that_is_broken_is_found_and_shown(monkeypatch, rule):
+    """The search can fail, and what it shows is short."""
+    monkeypatch.setattr(*BROKEN[rule])
+    report = search(range(2_000), TARGETS["two-phase"])
+    (failure,) = report.failures
+    assert len(failure.trace) < 120, str(failure)
+    assert run_schedule(failure.seed, TARGETS["two-phase"]).violation == failure.violation or failure.choices
