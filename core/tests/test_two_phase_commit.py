@@ -6,14 +6,21 @@ The simulator (``test_simulation.py``) searches for what goes wrong between proc
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock import DataLostError, FatalError, RetriableError
+from penstock.checkpoint import SparkLog
+from penstock.sink import SinkContext
 from penstock.sink.chain import Chain, LinkKind
 from penstock.sink.publishing import DisplacedError
-from penstock.sink.two_phase import GaveWayError
+from penstock.sink.two_phase import GaveWayError, RunMemory, TwoPhaseCommit
+from penstock.storage import MemoryStorage
+
+SCHEMA = pa.schema([("id", pa.int64())])
 
 BATCHES = [[[1, 2], [3, 4]], [[5], [6, 7, 8], [9]], [[10], []], [[11, 12], [13]]]
 EVERYTHING = sorted(i for shares in BATCHES for ids in shares for i in ids)
@@ -459,3 +466,71 @@ def test_a_done_mark_that_was_lost_costs_a_look(new_query, tmp_path):
     restarted = Query(tmp_path / "m", engine=query.engine)
     restarted.run(1, [[2]])
     assert restarted.visible() == [1, 2]
+
+
+# --- what a batch costs -----------------------------------------------------------------------------------------------
+
+
+class CountedStorage(MemoryStorage):
+    """Notes every call, as a request to a store would be."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def read(self, path):
+        self.calls.append("read")
+        return super().read(path)
+
+    def size(self, path):
+        self.calls.append("exists")
+        return super().size(path)
+
+    def list_names(self, directory):
+        self.calls.append("list")
+        return super().list_names(directory)
+
+    def create(self, path, data):
+        self.calls.append("create")
+        return super().create(path, data)
+
+    def put(self, path, data, *, durable=True):
+        self.calls.append("put")
+        super().put(path, data, durable=durable)
+
+    def delete(self, paths):
+        if paths := list(paths):
+            self.calls.append("delete")
+            super().delete(paths)
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([[1], []], {"list": 2, "read": 2, "create": 1, "put": 1}),  # published
+        ([[], []], {"list": 1, "read": 2, "create": 1}),  # empty
+        ([[], [1]], {"list": 1, "read": 2, "create": 1}),  # carried
+    ],
+)
+def test_calls_to_the_store_of_the_decision_log(new_query, shares, expected):
+    """Of a batch in the middle of a run, with Spark's own log in the same store: planning and committing together.
+
+    Links are shortened at every sixteenth: one listing and one deletion more.
+    """
+    query, storage = new_query(), CountedStorage()
+    spark_log = SparkLog(storage, "/ck")
+    processes = [(Chain(storage, "/ck/penstock/decisions"), RunMemory()) for _ in range(2)]
+
+    def run(batch_id):
+        storage.files[f"/ck/offsets/{batch_id}"] = b"v1 %d" % batch_id
+        planning, committing = (
+            TwoPhaseCommit(query.sink, SinkContext("q", SCHEMA), chain, memory) for chain, memory in processes
+        )
+        plan = planning.plan(spark_log)
+        committing.commit(batch_id, [query.attempt(plan, batch_id, writer, ids) for writer, ids in enumerate(shares)])
+
+    for batch_id in range(3):
+        run(batch_id)
+    storage.calls.clear()
+    run(3)
+    assert Counter(storage.calls) == expected
