@@ -11,24 +11,15 @@ import os
 import random
 import sys
 import time
-from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 
-from penstock.testing.simulation import CellTarget, PieceTarget, Report, SendTarget, search
+from penstock.testing.simulation import Report, search
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from suite.kafka_model import KafkaTarget
+from suite.simulated_targets import TARGETS
 
-TARGETS = {
-    "two-phase": PieceTarget,
-    "two-phase with carried state": partial(PieceTarget, carries=True),
-    "write-ahead": SendTarget,
-    "idempotent": CellTarget,
-    "Kafka": KafkaTarget,
-}
 _PIECE = 500
 
 
@@ -71,10 +62,9 @@ def add(total: Report, part: Report) -> None:
 def say(covered: dict[str, Report]) -> int:
     for name, report in covered.items():
         print(f"\n{name}: {report}")
-    crashes = sum(
-        (Counter({how: n for how, n in one.ends.items() if "killed" in how}) for one in covered.values()), Counter()
-    )
-    print(f"\n{sum(one.schedules for one in covered.values()):,} schedules, {crashes.total():,} processes killed")
+    schedules = sum(one.schedules for one in covered.values())
+    killed = sum(one.ends["killed"] for one in covered.values())
+    print(f"\n{schedules:,} schedules, {killed:,} processes killed")
     failures = [failure for report in covered.values() for failure in report.failures]
     for failure in failures:
         print(f"\n{failure}")

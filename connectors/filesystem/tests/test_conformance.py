@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,8 @@ import pytest
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite
 from penstock_filesystem import FileSystemConnector
 from suite.kit import TieredSparkSinkSuite, by_default
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 class TestSink(SinkSuite):
@@ -42,6 +45,7 @@ class TestSinkOnSpark(TieredSparkSinkSuite):
 
 class TestSource(SourceSuite):
     connector = FileSystemConnector
+    golden = GOLDEN
     limit = ("maxFilesPerTrigger", "4", 4)
 
     @pytest.fixture
@@ -60,7 +64,7 @@ class TestSource(SourceSuite):
 
 
 class TestSourceOnSpark(SparkSourceSuite):
-    connector, origin = FileSystemConnector, TestSource.origin
+    connector, golden, origin = FileSystemConnector, GOLDEN, TestSource.origin
     test_a_reader_is_killed = by_default(
         SparkSourceSuite.test_a_reader_is_killed,
         "after fetch",
@@ -72,6 +76,7 @@ class TestParquetSource(SourceSuite):
     """Of any schema: every type is read as it was written."""
 
     connector = FileSystemConnector
+    golden = GOLDEN
     limit = ("maxFilesPerTrigger", "4", 4)
 
     @pytest.fixture

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
+from penstock.serialization import Versioned
 from penstock.source import ReadLimits
 from penstock_filesystem.source.first_edition import Edge
 from penstock_filesystem.source.seen import SeenFiles, SeenRun, fingerprint
@@ -277,7 +279,7 @@ def test_a_listing_that_is_refused_ends_the_stream_at_once(stream, monkeypatch):
 
 
 def first_edition_state():
-    """What ``enumerator-v1.bin`` holds: 1,600 files of which the first 500 are below the edge, and three splits."""
+    """What ``enumerator-v1.json`` holds: 1,600 files of which the first 500 are below the edge, and three splits."""
     cut = FileSplit("/in/b.csv", 1_700_000_002_000_000_000, 100, 40, 60)
     returned = (FileSplit("/in/a.csv", 1_700_000_001_000_000_000, 10, 0, 10), FileSplit("/in/late.csv", 5, 7, 0, 7))
     return cut, returned
@@ -305,8 +307,9 @@ def test_golden_stored_forms_still_open(source_harness, tmp_path):
     assert source.split_serializer.deserialize(1, (GOLDEN / "split-v1.bin").read_bytes()) == split
     assert source.split_serializer.deserialize(1, source.split_serializer.serialize(split)) == split
     serializer = source.enumerator_serializer
-    assert serializer.deserialize(2, (GOLDEN / "enumerator-v2.bin").read_bytes()) == golden_state()
-    first = serializer.deserialize(1, (GOLDEN / "enumerator-v1.bin").read_bytes())
+    stored = {v: Versioned.from_json(json.loads((GOLDEN / f"enumerator-v{v}.json").read_text())) for v in (1, 2)}
+    assert serializer.unpack(stored[2]) == golden_state() and serializer.pack(golden_state()) == stored[2]
+    first = serializer.unpack(stored[1])
     assert (first.rest, first.returned) == first_edition_state() and first.edge is not None
     seen = SeenFiles([SeenRun(run.fingerprints) for run in first.runs])
     assert [i for i in range(1600) if not seen.contains(f"/in/é {i}.csv")] == list(range(1600 - len(seen)))

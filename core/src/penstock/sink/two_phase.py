@@ -598,10 +598,12 @@ class TwoPhaseCommit:
     def _clear(self, link: Link, *, ends: bool = False, is_last: bool = False) -> int:
         """What plans below ``link``'s base have made, and no link from the base on names.
 
-        ``ends``: nor what ``link`` itself has published, once that is noted for good. Another run may have begun by
-        then, with the same generation, unless ``is_last``; else no task of the generation runs.
+        ``ends``: nor what ``link`` itself has published. Another run may have begun by then, with the same generation,
+        unless ``is_last``; else no task of the generation runs.
         """
-        if ends and link.pending is not None:
+        if link.pending is not None and (ends or link.pending < link.base):
+            # What tells that it was published is garbage, too: a mark that a power failure takes back would make it
+            # look lost.
             self._chain.mark_done(link.pending, durable=True)
         named = [link, *(self._chain.read(number) for number in range(link.base, link.number))]
         committer = self._sink.create_committer(self._context)

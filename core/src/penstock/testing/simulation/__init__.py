@@ -3,7 +3,7 @@
 from penstock.testing.simulation._complete import Complete, search_completely
 from penstock.testing.simulation._pieces import PieceTarget
 from penstock.testing.simulation._scheduler import Event, Faults, Process, Scheduler
-from penstock.testing.simulation._search import Failure, Report, plan_of, run_schedule, search, shrink
+from penstock.testing.simulation._search import Failure, MakeTarget, Report, plan_of, run_schedule, search, shrink
 from penstock.testing.simulation._sent import CellTarget, SendTarget
 from penstock.testing.simulation._target import SimulatedTarget, Violation, target
 from penstock.testing.simulation._world import Plan, World
@@ -14,6 +14,7 @@ __all__ = [
     "Event",
     "Failure",
     "Faults",
+    "MakeTarget",
     "PieceTarget",
     "Plan",
     "Process",

@@ -73,6 +73,8 @@ class Process:
     ended: dict[str, int] = field(default_factory=dict)
     starter: Process | None = None
     ids: int = 0
+    #: By how much its machine's clock is ahead.
+    skew_us: int = 0
 
     @property
     def root(self) -> Process:
@@ -152,6 +154,7 @@ class Scheduler:
         process.starter = getattr(getcurrent(), "process", None)
         if process.starter is not None:
             process.history = hash((process.starter.history, name))
+            process.skew_us = process.starter.skew_us
         self.processes.append(process)
         if thread_of is not None:
             thread_of.threads.append(process)
@@ -183,6 +186,14 @@ class Scheduler:
         chosen = self.choices.pick(count, likely)
         self.tell(chosen)
         return chosen
+
+    def has_trouble(self, what: str) -> bool:
+        """Whether a call that is under way has an error of the kind ``what``; counts as one of the errors."""
+        if self._errors and self.choices.pick(2, 1 - self.faults.error):
+            self._errors -= 1
+            self.counts[what] += 1
+            return True
+        return False
 
     def tell(self, value: object) -> None:
         """The current process has learned something in another way than by a call."""
@@ -394,11 +405,10 @@ class SimulatedSystem(System):
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self.skew_us = 0
 
     def now_us(self) -> int:
         """See the base class."""
-        return self._scheduler.clock_us + self.skew_us
+        return self._scheduler.clock_us + self._scheduler.current.skew_us
 
     def monotonic(self) -> float:
         """See the base class."""

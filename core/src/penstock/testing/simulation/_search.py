@@ -14,6 +14,7 @@ from penstock.testing.simulation._world import Plan, World
 
 __all__ = ["Failure", "MakeTarget", "Report", "plan_of", "run_schedule", "search", "shrink"]
 
+#: Makes the target of one schedule.
 MakeTarget = Callable[[Scheduler], SimulatedTarget]
 _MOST_TRIES = 600
 
@@ -74,21 +75,31 @@ def plan_of(seed: int) -> Plan:
     return Plan(
         rows=chance.choice([2, 4, 6]),
         writers=chance.choice([1, 2]),
+        rows_per_writer=chance.choice([1, 1, 3]),
         second_drivers=chance.choice([0, 1, 1, 2]),
         rolls=chance.choice([0, 2]),
         finishes=chance.choice([0, 1]),
         takeovers=chance.choice([0, 1]),
         target_events=chance.choice([0, 1, 2]),
+        slow_clocks_s=chance.choice([0, 30]),
+        power_failures=chance.choice([0, 0, 1]),
+        ends=chance.choice([0, 0, 1, 2]),
+        rewinds=chance.choice([0, 0, 1]),
         faults=faults,
     )
 
 
 def run_schedule(
-    seed: int, make_target: MakeTarget, choices: Choices | None = None, report: Report | None = None
+    seed: int,
+    make_target: MakeTarget,
+    choices: Choices | None = None,
+    report: Report | None = None,
+    *,
+    plan: Plan | None = None,
 ) -> Failure | None:
-    """Runs one schedule to its end: what it violates, if it does."""
+    """Runs one schedule to its end: what it violates, if it does. ``plan`` is by default that of the seed."""
     choices = choices or SeededChoices(seed)
-    world = World(choices, plan_of(seed), make_target)
+    world = World(choices, plan or plan_of(seed), make_target)
     try:
         world.run()
     except Violation as violation:

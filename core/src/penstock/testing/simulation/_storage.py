@@ -27,6 +27,8 @@ class SimulatedStorage(Storage):
         self._name = name
         self.inner = MemoryStorage()
         self.calls: dict[str, int] = {}
+        #: The last file that was written and need not have come to the disk.
+        self.volatile: str | None = None
         _living[name] = self
 
     def __reduce__(self) -> Any:
@@ -62,13 +64,28 @@ class SimulatedStorage(Storage):
         return names
 
     def create(self, path: str, data: bytes) -> bool:
-        """See the base class. A process killed inside leaves nothing that anybody sees."""
-        created: bool = self._call("create", path, lambda: self.inner.create(path, data), lambda: None)
+        """See the base class. A process killed inside leaves nothing that anybody sees.
+
+        A request whose answer was lost may have been sent again: the answer is then that something is there.
+        """
+
+        def create() -> bool:
+            return self.inner.create(path, data) and not self._scheduler.has_trouble("sent twice")
+
+        created: bool = self._call("create", path, create, lambda: None)
         return created
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """See the base class."""
-        self._call("put", path, lambda: self.inner.put(path, data), lambda: None)
+
+        def put() -> None:
+            self.inner.put(path, data)
+            if not durable:
+                self.volatile = path
+            elif self.volatile == path:
+                self.volatile = None
+
+        self._call("put", path, put, lambda: None)
 
     def delete(self, paths: Iterable[str]) -> None:
         """See the base class. A process killed inside has deleted some of them, in any order."""

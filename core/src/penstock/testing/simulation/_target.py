@@ -49,6 +49,10 @@ class SimulatedTarget(ABC):
         """The name of a committable, as in :meth:`shown`."""
         return str(committable.name)
 
+    def key_of(self, row: int) -> int:
+        """By which rows are shared out among the writers of a batch."""
+        return row
+
     def events(self) -> list[Event]:
         """What may happen to the target system from outside."""
         return []

@@ -17,7 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import RetriableError
+from penstock.checkpoint import SparkLog
+from penstock.errors import FatalError, RetriableError
 from penstock.sink import CheckpointLocation, SinkContext, WriterContext
 from penstock.sink.chain import Chain
 from penstock.sink.publishing import DisplacedError
@@ -43,12 +44,21 @@ class Plan:
 
     rows: int = 6
     writers: int = 2
+    rows_per_writer: int = 1
     second_drivers: int = 1
     rolls: int = 2
     finishes: int = 1
     takeovers: int = 1
+    #: How often the power fails: every process is gone, and what was written last without waiting for the disk.
+    power_failures: int = 0
+    #: How many runs end in order before all rows are read, as ``availableNow`` runs do.
+    ends: int = 1
+    #: How often the newest of Spark's own logs are deleted while the query is down.
+    rewinds: int = 0
     #: What may happen to the target system.
     target_events: int = 1
+    #: By how much the clock of a driver's machine may be behind (s).
+    slow_clocks_s: int = 30
     #: Whether batches differ in size, replays share their rows out otherwise, and tasks get twins.
     is_varied: bool = True
     faults: Faults = field(default_factory=Faults)
@@ -80,8 +90,12 @@ class World:
             roll=plan.rolls,
             finish=plan.finishes,
             take_over=plan.takeovers,
+            rewind=plan.rewinds,
+            end=plan.ends,
+            power=plan.power_failures,
             target=plan.target_events,
         )
+        self._must_restore = False
         self.scheduler.events = self._events()
         self.scheduler.after_step = self._check
 
@@ -158,11 +172,39 @@ class World:
                 may("take_over", has_begun),
                 once("take_over", lambda: self._spawn_helper("finish --take-over", self._take_over)),
             ),
+            Event("the power fails", may("power", has_begun), once("power", self._lose_power)),
+            Event(
+                "somebody deletes the newest of Spark's logs",
+                may("rewind", lambda: not self.scheduler.processes and bool(self._spark_numbers("commits"))),
+                once("rewind", self._rewind),
+            ),
             *(
                 replace(one, may_happen=may("target", one.may_happen), happen=once("target", one.happen))
                 for one in self.target.events()
             ),
         ]
+
+    def _spark_numbers(self, directory: str) -> list[int]:
+        return [int(name) for name in self.storage.inner.list_names(f"{_CHECKPOINT}/{directory}")]
+
+    def _lose_power(self) -> None:
+        for process in list(self.scheduler.processes):
+            self.scheduler.kill(process)
+        self.scheduler.in_flight.clear()
+        if self.storage.volatile is not None:
+            self.storage.inner.delete([self.storage.volatile])
+
+    def _rewind(self) -> None:
+        newest = max(self._spark_numbers("offsets"))
+        self.storage.inner.delete(f"{_CHECKPOINT}/{directory}/{newest}" for directory in ("offsets", "commits"))
+
+    def _restore(self) -> None:
+        """What the error asks for: ``penstock restore-offsets``."""
+        chain = Chain(self.storage.inner, f"{_CHECKPOINT}/penstock/decisions")
+        batch = chain.head().link.batch
+        offsets = {link.batch: link.offsets for link in chain.links() if link.offsets}
+        SparkLog(self.storage.inner, _CHECKPOINT).restore(Batch(batch, offsets[batch]))
+        self._must_restore = False
 
     def _spawn_helper(self, name: str, work: Callable[[], object]) -> None:
         self.helpers.append(
@@ -190,6 +232,8 @@ class World:
     # The engine.
 
     def _start_driver(self) -> None:
+        if self._must_restore:
+            self._restore()
         self.starts += 1
         name = f"driver {self.starts}"
         process = self.scheduler.spawn(name, lambda: self._drive(name), on_end=self._note_end)
@@ -197,7 +241,8 @@ class World:
 
     def _drive(self, name: str) -> None:
         planning, committing = (RunMemory(), self._chain()), (RunMemory(), self._chain())
-        done = self._engine("reads commits/", lambda: self._numbers("commits"))
+        self.scheduler.current.skew_us = -self._vary(0.7) * self.plan.slow_clocks_s * 1_000_000
+        done = self._engine("reads commits/", lambda: self._spark_numbers("commits"))
         self._engine("writes metadata", lambda: self.storage.inner.put(f"{_CHECKPOINT}/metadata", b"{}"))
         number = max(done, default=-1) + 1
         link = None
@@ -206,6 +251,10 @@ class World:
             link = self._run_batch(name, number, bounds, planning, committing)
             self._engine(f"notes batch {number}", partial(self._put, "commits", number, b"v1"))
             number += 1
+            if self._left["end"] and self.scheduler.pick(2, 0.7):
+                self._left["end"] -= 1
+                self._protocol(*committing).close(link)
+                return
         if link is not None:
             self._protocol(*committing).close(link)
         elif self._chain().head().link.states:
@@ -222,7 +271,7 @@ class World:
         left = self.plan.rows - start
         if not left:
             return None
-        end = start + min(left, self.plan.writers + self._vary(0.7))
+        end = start + min(left, self.plan.writers * self.plan.rows_per_writer + self._vary(0.7))
         offsets = f'v1\n{{"batchTimestampMs":{self.scheduler.clock_us // 1000}}}\n{json.dumps([start, end])}'.encode()
         self._engine(f"writes offsets/{number} {start}–{end}", lambda: self._put("offsets", number, offsets))
         return start, end
@@ -231,7 +280,7 @@ class World:
         plan = self._protocol(*planning).plan(_SparkLog(self.storage))
         shift = self._vary(0.7)  # a replay may give its rows to other writers
         shares = [
-            [row for row in range(*bounds) if (row + shift) % self.plan.writers == writer]
+            [row for row in range(*bounds) if (self.target.key_of(row) + shift) % self.plan.writers == writer]
             for writer in range(self.plan.writers)
         ]
         results: list[TaskResult | None] = [None] * self.plan.writers
@@ -278,21 +327,29 @@ class World:
         if not self.storage.inner.create(f"{_CHECKPOINT}/{directory}/{number}", data):
             raise RetriableError(f"{directory}/{number} is there: multiple streaming jobs detected")
 
-    def _numbers(self, directory: str) -> list[int]:
-        return [int(name) for name in self.storage.inner.list_names(f"{_CHECKPOINT}/{directory}")]
-
     def _note_end(self, process: Process) -> None:
         error = process.error
         if error is None:
             return
         self.errors.append(f"{process.name}: {type(error).__name__}: {error}")
+        if isinstance(error, DisplacedError) and len({link.run for link in self._links()}) == 1:
+            raise Violation(f"{process.name} says that another run has gone on, and there is none") from error
         if isinstance(error, (DisplacedError, RetriableError, OSError)):
+            return
+        if isinstance(error, FatalError) and "penstock restore-offsets" in str(error) and self.plan.rewinds:
+            self._must_restore = True
             return
         raise Violation(f"{process.name} ends with {type(error).__name__}: {error}") from error
 
     def state(self) -> int:
         """All that decides how the schedule can go on, as a hash that is the same in one Python process."""
-        mine = (self.starts, self.is_finished, tuple(sorted(self._left.items())))
+        mine = (
+            self.starts,
+            self.is_finished,
+            self._must_restore,
+            self.storage.volatile,
+            tuple(sorted(self._left.items())),
+        )
         files = frozenset(self.storage.inner.files.items())
         return hash((self.scheduler.state(), mine, files, self.target.state()))
 

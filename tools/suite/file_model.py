@@ -1,0 +1,373 @@
+"""Models of a local disk and of S3, for :mod:`penstock.testing.simulation`; the file sink on them is the real one.
+
+A file that is being written is there from its first moment, and whole once it is finished. A rename is one step. S3
+shows an object once its upload is completed, which an upload is once.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from io import BytesIO
+from typing import Any, BinaryIO, ClassVar
+
+import pyarrow as pa
+from botocore.exceptions import ClientError
+
+from penstock.storage import S3Storage, Storage
+from penstock.system import system
+from penstock.testing.simulation import Event, Scheduler, SimulatedTarget, target
+from penstock_filesystem.sink import SINK_OPTIONS, FileSink
+from penstock_filesystem.sink._state import PendingPart
+
+__all__ = ["DiskTarget", "S3Target"]
+
+_SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def _now_ns() -> int:
+    return system().now_us() * 1000
+
+
+class _FileTarget(SimulatedTarget):
+    """``files`` is what is there, by path; ``taken`` what a reader has read and removed."""
+
+    root: ClassVar[str]
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self.files: dict[str, bytes] = {}
+        self.taken: dict[str, bytes] = {}
+        # Parts at once, or chunks that a later batch or the end of the run merges.
+        self.options = {"path": "file:/out", "format": "json"}
+        if scheduler.choices.pick(2):
+            self.options["maxPartSize"] = "1"
+
+    def storage(self) -> Storage:
+        """What the sink writes to."""
+        raise NotImplementedError
+
+    def create_sink(self) -> FileSink:
+        """See the base class."""
+        sink = FileSink.from_options(SINK_OPTIONS.parse(self.options, owner="sink"), _SCHEMA)
+        layout = sink._layout
+        object.__setattr__(layout, "storage", self.storage())
+        object.__setattr__(layout, "root", self.root)
+        sink.clock = _now_ns
+        return sink
+
+    def name_of(self, committable: PendingPart) -> str:
+        """See the base class."""
+        return f"{self.root}/{committable.final}"
+
+    def shown(self) -> list[tuple[str, int]]:
+        """See the base class."""
+        everything = [*self._visible(), *self.taken.items()]
+        return [(path, json.loads(line)["id"]) for path, data in everything for line in data.splitlines()]
+
+    def _visible(self) -> list[tuple[str, bytes]]:
+        return [(path, data) for path, data in self.files.items() if "/.penstock/" not in path]
+
+    def left(self) -> list[str]:
+        """See the base class."""
+        return sorted(path for path in self.files if "/.penstock/" in path)
+
+    def events(self) -> list[Event]:
+        """See the base class."""
+        return [Event("a reader takes a file away", lambda: bool(self._visible()), self._take)]
+
+    def _take(self) -> None:
+        path = min(path for path, _ in self._visible())
+        self.taken[path] = self.files.pop(path)
+
+    def ask(self, label: str, effect: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
+        """One call to the disk, or one request."""
+
+        def noted() -> Any:
+            before = len(self._visible())
+            answer = effect()
+            self.changes += len(self._visible()) != before
+            return answer
+
+        return self.scheduler.call(label, noted, torn=torn)
+
+
+class _Reading:
+    """What of a pyarrow file system is used: opening for reading."""
+
+    @staticmethod
+    def open_input_file(path: str) -> pa.BufferReader:
+        there = target()
+
+        def read() -> bytes:
+            if path not in there.files:
+                raise FileNotFoundError(path)
+            data: bytes = there.files[path]
+            return data
+
+        return pa.BufferReader(there.ask(f"read {_short(path)}", read))
+
+
+def _short(path: str) -> str:
+    return path.partition("/.penstock/")[2] or path
+
+
+# A local disk.
+
+
+class DiskTarget(_FileTarget):
+    """A local disk, or HDFS: files are hidden, and published by a rename."""
+
+    root = "/out"
+
+    def storage(self) -> Storage:
+        """See the base class."""
+        return _Disk()
+
+
+class _Disk(Storage):
+    @property
+    def fs(self) -> Any:
+        return _Reading()
+
+    def url(self, path: str) -> str:
+        return f"file:{path}"
+
+    def create(self, path: str, data: bytes) -> bool:
+        raise NotImplementedError
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        raise NotImplementedError
+
+    def size(self, path: str) -> int | None:
+        there = target()
+        size: int | None = there.ask(
+            f"size of {_short(path)}", lambda: len(there.files[path]) if path in there.files else None
+        )
+        return size
+
+    def open_new(self, path: str) -> BinaryIO:
+        there = target()
+        there.ask(f"open {_short(path)}", lambda: there.files.__setitem__(path, b""))
+        return _NewFile(path)
+
+    def finish(self, file: BinaryIO) -> None:
+        assert isinstance(file, _NewFile)
+        there, path, data = target(), file.path, file.getvalue()
+        there.ask(
+            f"write {_short(path)}",
+            lambda: there.files.__setitem__(path, data),
+            lambda: there.files.__setitem__(path, data[: len(data) // 2]),
+        )
+
+    def move(self, source: str, target_: str) -> None:
+        there = target()
+
+        def move() -> None:
+            if source not in there.files:
+                raise FileNotFoundError(source)
+            there.files[target_] = there.files.pop(source)
+
+        there.ask(f"move {_short(source)} to {_short(target_)}", move)
+
+    def add_name(self, source: str, target_: str) -> None:
+        there = target()
+
+        def add() -> None:
+            if source not in there.files:
+                raise FileNotFoundError(source)
+            there.files[target_] = there.files[source]
+
+        there.ask(f"link {_short(source)} to {_short(target_)}", add)
+
+    def list_tree(self, directory: str) -> list[str]:
+        there = target()
+        paths: list[str] = there.ask(
+            f"list {_short(directory)}",
+            lambda: sorted(path for path in there.files if path.startswith(f"{directory}/")),
+        )
+        return paths
+
+    def delete(self, paths: Iterable[str]) -> None:
+        there = target()
+        for path in paths:
+            there.ask(f"delete {_short(path)}", lambda path=path: there.files.pop(path, None))
+
+
+class _NewFile(BytesIO):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+
+# S3.
+
+
+class S3Target(_FileTarget):
+    """A bucket: parts are multipart uploads, chunks and markers are objects."""
+
+    root = "bucket/out"
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self.uploads: dict[str, tuple[str, list[bytes]]] = {}
+        self.written: dict[str, int] = {}
+        self.begun = 0
+
+    def storage(self) -> Storage:
+        """See the base class."""
+        return _Bucket()
+
+    def left(self) -> list[str]:
+        """See the base class: open uploads are billed."""
+        return [*super().left(), *(f"upload to {key}" for key, _ in self.uploads.values())]
+
+
+class _Bucket(S3Storage):
+    def __init__(self) -> None:
+        super().__init__({"endpoint": "http://127.0.0.1:1", "key": "k", "secret": "s"})
+
+    def __reduce__(self) -> Any:
+        return (_Bucket, ())
+
+    @property
+    def fs(self) -> Any:
+        return _Reading()
+
+    @property
+    def client(self) -> Any:
+        return _Client()
+
+
+def _refusal(code: str, what: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "simulated"}}, what)
+
+
+class _Client:
+    """What of boto3's client is used. Keys are kept with their bucket in front."""
+
+    def put_object(self, *, Bucket: str, Key: str, Body: Any) -> None:
+        data = Body if isinstance(Body, bytes) else Body.read()
+        there, path = target(), f"{Bucket}/{Key}"
+        there.ask(f"put {_short(path)}", lambda: _put(there, path, data))
+
+    def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
+        there, path = target(), f"{Bucket}/{Key}"
+
+        def head() -> dict[str, Any]:
+            if path not in there.files:
+                raise _refusal("404", "HeadObject")
+            written = datetime.datetime.fromtimestamp(there.written[path] / 1_000_000, datetime.timezone.utc)
+            return {"ContentLength": len(there.files[path]), "LastModified": written}
+
+        found: dict[str, Any] = there.ask(f"head {_short(path)}", head)
+        return found
+
+    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
+        there, path = target(), f"{Bucket}/{Key}"
+
+        def get() -> bytes:
+            if path not in there.files:
+                raise _refusal("NoSuchKey", "GetObject")
+            data: bytes = there.files[path]
+            return data
+
+        return {"Body": BytesIO(there.ask(f"get {_short(path)}", get))}
+
+    def delete_objects(self, *, Bucket: str, Delete: Mapping[str, Any]) -> dict[str, Any]:
+        there, paths = target(), [f"{Bucket}/{one['Key']}" for one in Delete["Objects"]]
+
+        def delete(some: Iterable[str]) -> None:
+            for path in some:
+                there.files.pop(path, None)
+
+        there.ask(
+            f"delete {_short(paths[0])} and {len(paths) - 1} more", lambda: delete(paths), lambda: delete(paths[1::2])
+        )
+        return {}
+
+    def get_paginator(self, name: str) -> _Paginator:
+        return _Paginator(name)
+
+    def create_multipart_upload(self, *, Bucket: str, Key: str) -> dict[str, str]:
+        there, path = target(), f"{Bucket}/{Key}"
+
+        def begin() -> str:
+            there.begun += 1
+            upload_id = f"u{there.begun}"
+            there.uploads[upload_id] = (path, [])
+            return upload_id
+
+        return {"UploadId": there.ask(f"begin an upload to {_short(path)}", begin)}
+
+    def upload_part(
+        self,
+        *,
+        Bucket: str,
+        Key: str,
+        UploadId: str,
+        PartNumber: int,
+        Body: bytes,
+    ) -> dict[str, str]:
+        there = target()
+
+        def send() -> None:
+            if UploadId not in there.uploads:
+                raise _refusal("NoSuchUpload", "UploadPart")
+            there.uploads[UploadId][1].append(Body)
+
+        there.ask(f"send part {PartNumber} of {UploadId}", send)
+        return {"ETag": f"{UploadId}.{PartNumber}"}
+
+    def complete_multipart_upload(
+        self,
+        *,
+        Bucket: str,
+        Key: str,
+        UploadId: str,
+        MultipartUpload: Mapping[str, Any],
+    ) -> None:
+        there = target()
+
+        def complete() -> None:
+            if UploadId not in there.uploads:
+                raise _refusal("NoSuchUpload", "CompleteMultipartUpload")
+            path, parts = there.uploads.pop(UploadId)
+            _put(there, path, b"".join(parts))
+
+        there.ask(f"complete {UploadId}", complete)
+
+    def abort_multipart_upload(self, *, Bucket: str, Key: str, UploadId: str) -> None:
+        there = target()
+
+        def abort() -> None:
+            if there.uploads.pop(UploadId, None) is None:
+                raise _refusal("NoSuchUpload", "AbortMultipartUpload")
+
+        there.ask(f"abort {UploadId}", abort)
+
+
+class _Paginator:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def paginate(self, *, Bucket: str, Prefix: str) -> Iterator[dict[str, Any]]:
+        there, prefix = target(), f"{Bucket}/{Prefix}"
+        if self._name == "list_objects_v2":
+            keys = there.ask(
+                f"list {_short(prefix)}",
+                lambda: sorted(path[len(Bucket) + 1 :] for path in there.files if path.startswith(prefix)),
+            )
+            yield {"Contents": [{"Key": key} for key in keys]}
+            return
+        found = there.ask(
+            f"list uploads to {_short(prefix)}",
+            lambda: [(name, path) for name, (path, _) in sorted(there.uploads.items()) if path.startswith(prefix)],
+        )
+        yield {"Uploads": [{"UploadId": name, "Key": path[len(Bucket) + 1 :]} for name, path in found]}
+
+
+def _put(there: Any, path: str, data: bytes) -> None:
+    there.files[path] = data
+    there.written[path] = there.scheduler.clock_us

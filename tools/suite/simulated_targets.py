@@ -1,0 +1,21 @@
+"""Every target that the commit protocol is simulated with: the core's own, and connectors' sinks on models."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from penstock.testing.simulation import CellTarget, MakeTarget, PieceTarget, SendTarget
+from suite.file_model import DiskTarget, S3Target
+from suite.kafka_model import KafkaTarget
+
+__all__ = ["TARGETS"]
+
+TARGETS: dict[str, MakeTarget] = {
+    "two-phase": PieceTarget,
+    "two-phase with carried state": partial(PieceTarget, carries=True),
+    "write-ahead": SendTarget,
+    "idempotent": CellTarget,
+    "files on a disk": DiskTarget,
+    "files on S3": S3Target,
+    "Kafka": KafkaTarget,
+}
