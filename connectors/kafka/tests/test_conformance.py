@@ -21,6 +21,7 @@ class TestSink(SinkSuite):
     connector = KafkaConnector
     many, most_memory_bytes = 200_000, 32 << 20  # of 40 MB, through a queue of 4
     golden = Path(__file__).parent / "golden"
+    schedules = 3
     schema = pa.schema([("key", pa.string()), ("value", pa.string())])
 
     test_a_crash_at_every_step = by_default(

@@ -33,6 +33,7 @@ def recorded(monkeypatch):
 class TestSink(SinkSuite):
     connector = PravegaConnector
     golden = Path(__file__).parent / "golden"
+    schedules = 4
     schema = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
     many = 100_000  # read back one by one
 

@@ -7,8 +7,9 @@ thrown away, as after SIGKILL; what it had made durable stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -40,21 +41,42 @@ from penstock.source import (
 )
 from penstock.storage import Storage
 
-__all__ = ["Crash", "FaultyPlainSink", "FaultySink", "FaultySource", "FaultyStorage", "Fuse", "Steps", "faulty_sink"]
+__all__ = [
+    "Crash",
+    "FaultyPlainSink",
+    "FaultySink",
+    "FaultySource",
+    "FaultyStorage",
+    "FaultyWriter",
+    "Fuse",
+    "Steps",
+    "faulty_sink",
+]
+
+
+ResultT = TypeVar("ResultT")
 
 
 class Crash(BaseException):
     """Stands for a process that ends on the spot."""
 
 
-class Steps(Protocol):
-    """Whoever wants to know what is done, and may end the process there."""
+class Steps(ABC):
+    """Whoever wants to know what is done, and may end the process there: by an exception that is no Exception."""
 
+    @abstractmethod
     def step(self, what: str) -> None:
         """Something is about to be done, or was just done."""
 
+    def do(self, what: str, call: Callable[[], ResultT]) -> ResultT:
+        """Does it, with a step before and one after."""
+        self.step(f"before {what}")
+        result = call()
+        self.step(f"after {what}")
+        return result
 
-class Fuse:
+
+class Fuse(Steps):
     """Blows at the ``at``-th step (from 0); with ``None`` it only counts them, in ``steps``."""
 
     def __init__(self, at: int | None = None) -> None:
@@ -90,13 +112,12 @@ class FaultyStorage(Storage):
         return self._inner.url(path)
 
     def _write(self, what: str, path: str, data: bytes) -> Any:
-        name = f"{what} {path.rsplit('/', 1)[-1]}"
-        self._fuse.step(f"before {name}")
-        if self.broken is not None:
-            raise self.broken
-        written = getattr(self._inner, what)(path, data)
-        self._fuse.step(f"after {name}")
-        return written
+        def write() -> Any:
+            if self.broken is not None:
+                raise self.broken
+            return getattr(self._inner, what)(path, data)
+
+        return self._fuse.do(f"{what} {path.rsplit('/', 1)[-1]}", write)
 
     def create(self, path: str, data: bytes) -> bool:
         """See the base class."""
@@ -178,7 +199,7 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
 
     def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
         """See the contract."""
-        return _FaultyWriter(self._inner.create_writer(context), self._fuse)
+        return FaultyWriter(self._inner.create_writer(context), self._fuse)
 
     def create_committer(self, context: SinkContext) -> Committer[Any, Any]:
         """See the contract."""
@@ -219,7 +240,7 @@ class FaultyPlainSink(Sink[Any, Any]):
 
     def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
         """See the contract."""
-        return _FaultyWriter(self._inner.create_writer(context), self._fuse)
+        return FaultyWriter(self._inner.create_writer(context), self._fuse)
 
 
 def faulty_sink(sink: Sink[Any, Any], fuse: Steps) -> Sink[Any, Any]:
@@ -227,34 +248,38 @@ def faulty_sink(sink: Sink[Any, Any], fuse: Steps) -> Sink[Any, Any]:
     return FaultySink(sink, fuse) if isinstance(sink, TwoPhaseCommitSink) else FaultyPlainSink(sink, fuse)
 
 
-class _FaultyWriter(SinkWriter[Any, Any]):
+class FaultyWriter(SinkWriter[Any, Any]):
+    """An author's writer, which a process that has crashed does not close."""
+
     def __init__(self, inner: SinkWriter[Any, Any], fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
         self._crashed = False
 
-    def _do(self, what: str, call: Any, *arguments: Any) -> Any:
+    def _do(self, what: str, call: Callable[[], ResultT]) -> ResultT:
         try:
-            self._fuse.step(f"before {what}")
-            result = call(*arguments)
-            self._fuse.step(f"after {what}")
-        except Crash:
+            return self._fuse.do(what, call)
+        except Exception:
+            raise
+        except BaseException:
             self._crashed = True
             raise
-        return result
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._do("write", self._inner.write, batch)
+        """See the contract."""
+        self._do("write", lambda: self._inner.write(batch))
 
     def prepare_commit(self) -> Prepared[Any, Any]:
-        prepared: Prepared[Any, Any] = self._do("prepare_commit", self._inner.prepare_commit)
-        return prepared
+        """See the contract."""
+        return self._do("prepare_commit", self._inner.prepare_commit)
 
     def abort(self) -> None:
+        """See the contract."""
         if not self._crashed:  # a dead process tidies nothing up
             self._do("writer abort", self._inner.abort)
 
     def close(self) -> None:
+        """See the contract."""
         if not self._crashed:
             self._inner.close()
 
@@ -265,10 +290,7 @@ class _FaultyRoller(StateRoller[Any, Any]):
         self._fuse = fuse
 
     def roll(self, states: Sequence[Any], *, finish: bool) -> list[Rolled[Any, Any]]:
-        self._fuse.step("before roll")
-        rolled = self._inner.roll(states, finish=finish)
-        self._fuse.step("after roll")
-        return rolled
+        return self._fuse.do("roll", lambda: self._inner.roll(states, finish=finish))
 
     def abort(self) -> None:
         self._inner.abort()
@@ -282,39 +304,32 @@ class _FaultyCommitter(Committer[Any, Any]):
         self._inner = inner
         self._fuse = fuse
 
-    def _do(self, what: str, call: Any, *arguments: Any) -> Any:
-        self._fuse.step(f"before {what}")
-        result = call(*arguments)
-        self._fuse.step(f"after {what}")
-        return result
-
     def look(self, committables: Sequence[Any]) -> list[Found]:
-        found: list[Found] = self._do("look", self._inner.look, committables)
-        return found
+        return self._fuse.do("look", lambda: self._inner.look(committables))
 
     def publish(self, committables: Sequence[Any]) -> list[Found]:
         """Also stops half way: the first half is published, then the rest."""
-        self._fuse.step("before publish")
         half = len(committables) // 2
-        first = self._inner.publish(committables[:half]) if half else []
-        if half:
-            self._fuse.step("half way through publish")
-        found = [*first, *self._inner.publish(committables[half:])]
-        self._fuse.step("after publish")
-        return found
+
+        def publish() -> list[Found]:
+            first = self._inner.publish(committables[:half]) if half else []
+            if half:
+                self._fuse.step("half way through publish")
+            return [*first, *self._inner.publish(committables[half:])]
+
+        return self._fuse.do("publish", publish)
 
     def seal(self, committables: Sequence[Any]) -> None:
-        self._do("seal", self._inner.seal, committables)
+        self._fuse.do("seal", lambda: self._inner.seal(committables))
 
     def discard(self, committables: Sequence[Any], states: Sequence[Any]) -> None:
-        self._do("discard", self._inner.discard, committables, states)
+        self._fuse.do("discard", lambda: self._inner.discard(committables, states))
 
     def are_there(self, states: Sequence[Any]) -> list[bool]:
-        there: list[bool] = self._do("are_there", self._inner.are_there, states)
-        return there
+        return self._fuse.do("are_there", lambda: self._inner.are_there(states))
 
     def clear(self, kept: Kept[Any, Any]) -> int:
-        return int(self._do("clear", self._inner.clear, kept))
+        return self._fuse.do("clear", lambda: self._inner.clear(kept))
 
     def leave(self) -> None:
         self._inner.leave()
@@ -407,10 +422,7 @@ class _FaultyReader(SplitReader[Any, Any]):
         self._inner.handle_splits_changes(splits)
 
     def fetch(self) -> RecordsBySplits[Any]:
-        self._fuse.step("before fetch")
-        fetched = self._inner.fetch()
-        self._fuse.step("after fetch")
-        return fetched
+        return self._fuse.do("fetch", self._inner.fetch)
 
     def wake_up(self) -> None:
         self._inner.wake_up()

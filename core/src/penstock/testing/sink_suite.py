@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -32,12 +33,13 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError
 from penstock.plugins import EXACTLY_ONCE, STREAM_WRITE
-from penstock.sink import IdempotentSink
+from penstock.sink import IdempotentSink, TwoPhaseCommitSink, WriteAheadSink
 from penstock.testing._resident import resident_bytes
 from penstock.testing.capabilities import proves
 from penstock.testing.faults import Crash
 from penstock.testing.memory import peak_growth_bytes
 from penstock.testing.rows import SPARK_TYPES
+from penstock.testing.simulation import RealTarget, Scheduler, SinkUnderTest, run_schedule
 from penstock.testing.sink_cases import SinkCases
 from penstock.testing.sink_engine import Shares, SinkQuery
 from penstock.testing.target import SinkTarget
@@ -50,11 +52,13 @@ _DECIDED, _CARRIED_OUT = "after create", "before put "
 
 class SinkSuite(SinkCases):
     """See the module and :class:`penstock.testing.sink_cases.SinkCases`. What may be overridden as well: ``many``, the
-    rows of the case about memory, and ``most_memory_bytes``, by how much a task may grow meanwhile.
+    rows of the case about memory; ``most_memory_bytes``, by how much a task may grow meanwhile; ``schedules``, how many
+    the simulator runs.
     """
 
     many: ClassVar[int] = 1_000_000
     most_memory_bytes: ClassVar[int] = 128 << 20
+    schedules: ClassVar[int] = 20
 
     def _query(
         self, target: SinkTarget, folder: Path, schema: pa.Schema | None = None, before: SinkQuery | None = None
@@ -311,6 +315,42 @@ class SinkSuite(SinkCases):
     def _crash_points(self, steps: Sequence[str]) -> Iterable[int]:
         """At which of these steps :meth:`test_a_crash_at_every_step` ends the driver, by index."""
         return range(len(steps))
+
+    @proves(EXACTLY_ONCE)
+    def test_schedules_by_chance(self, new_target: Callable[[], SinkTarget]) -> None:
+        """Purpose: what no example shows: processes that are killed, sleep, are late and run twice, in any order.
+
+        Steps: the simulator of the commit protocol (:mod:`penstock.testing.simulation`) runs ``schedules`` of them,
+        each with a target of its own. Each call of the contract is a step: anything may happen before and after it.
+        Pass: no row is visible twice, or before its batch is decided; in the end every row can be read once, and
+        nothing is hidden any more.
+        If it fails: the message tells who did what, in order. A call of the committer may be repeated, come late, and
+        come from two processes: publish and seal must tell by the thing itself what became of it.
+        """
+        for _ in range(self.schedules):
+            target, seed = new_target(), random.randrange(1 << 40)
+            sink = self._create_for(self._parse(target.options), self.schema)
+            assert isinstance(sink, TwoPhaseCommitSink)
+            tested = SinkUnderTest(
+                sink,
+                self.schema,
+                self.batch,
+                read=functools.partial(self._numbers, target),
+                hidden=target.hidden,
+                hides=not isinstance(sink, (IdempotentSink, WriteAheadSink)),
+            )
+            made: list[RealTarget] = []
+
+            def make(scheduler: Scheduler, tested: SinkUnderTest = tested, made: list[RealTarget] = made) -> RealTarget:
+                made.append(RealTarget(scheduler, tested))
+                return made[-1]
+
+            failure = run_schedule(seed, make)
+            made[0].close()
+            assert failure is None, str(failure)
+
+    def _numbers(self, target: SinkTarget) -> list[int]:
+        return list(self._seen(target).elements())
 
     @proves(EXACTLY_ONCE)
     def test_a_zombie_never_becomes_visible(self, query: SinkQuery, target: SinkTarget) -> None:

@@ -33,7 +33,7 @@ from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.source import Source
 from penstock.spark._metrics import CountsParam
 from penstock.storage import LocalStorage
-from penstock.testing.faults import FaultySource, faulty_sink
+from penstock.testing.faults import FaultySource, Steps, faulty_sink
 from penstock.testing.sink_engine import Shares
 from penstock.testing.spark_source import RowsDataSource, data_source, put_rows
 
@@ -46,7 +46,7 @@ _PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)
-class KillingFuse:
+class KillingFuse(Steps):
     """Kills the process that first comes to a step whose name begins with ``what``; ``burnt`` is a file that tells
     that it has, so that whoever comes next goes on.
     """

@@ -2,6 +2,7 @@
 
 from penstock.testing.simulation._complete import Complete, search_completely
 from penstock.testing.simulation._pieces import PieceTarget
+from penstock.testing.simulation._real import RealTarget, SinkUnderTest
 from penstock.testing.simulation._scheduler import Event, Faults, Process, Scheduler
 from penstock.testing.simulation._search import Failure, MakeTarget, Report, plan_of, run_schedule, search, shrink
 from penstock.testing.simulation._sent import CellTarget, SendTarget
@@ -18,10 +19,12 @@ __all__ = [
     "PieceTarget",
     "Plan",
     "Process",
+    "RealTarget",
     "Report",
     "Scheduler",
     "SendTarget",
     "SimulatedTarget",
+    "SinkUnderTest",
     "Violation",
     "World",
     "plan_of",

@@ -169,8 +169,13 @@ class Scheduler:
         may_fail: bool = True,
         may_kill: bool = True,
     ) -> ResultT:
-        """Does ``effect`` when it is this process's turn, and returns what it returns."""
-        process = self.current
+        """Does ``effect`` when it is this process's turn, and returns what it returns.
+
+        A call that is made by another one's effect is a part of that.
+        """
+        process = getattr(getcurrent(), "process", None)
+        if process is None:
+            return effect()
         if not process.root.alive:
             raise GreenletExit
         process.call = _Call(label, effect, torn, may_fail, may_kill)

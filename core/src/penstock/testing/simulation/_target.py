@@ -7,11 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.sink import TwoPhaseCommitSink
 from penstock.sink.chain import Link
 from penstock.testing.simulation._scheduler import Event, Scheduler
 
 __all__ = ["SimulatedTarget", "Violation", "target"]
+
+
+_SCHEMA = pa.schema([("id", pa.int64())])
 
 
 class Violation(AssertionError):
@@ -28,6 +33,7 @@ class SimulatedTarget(ABC):
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.changes = 0
+        self.query_id = "query"
         #: The links of the decision log, read by nobody: set by the world.
         self.links: Callable[[], Sequence[Link]] = lambda: ()
         self._seen = 0
@@ -44,6 +50,15 @@ class SimulatedTarget(ABC):
     @abstractmethod
     def left(self) -> list[str]:
         """What is there and is no row that readers see. Nothing, once a query has ended."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows that the sink takes."""
+        return _SCHEMA
+
+    def batch(self, rows: Sequence[int]) -> pa.RecordBatch:
+        """Rows with these numbers."""
+        return pa.record_batch([pa.array(rows, pa.int64())], schema=_SCHEMA)
 
     def name_of(self, committable: Any) -> str:
         """The name of a committable, as in :meth:`shown`."""

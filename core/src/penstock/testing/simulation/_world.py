@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from penstock.checkpoint import SparkLog
 from penstock.errors import FatalError, RetriableError
 from penstock.sink import CheckpointLocation, SinkContext, WriterContext
@@ -34,7 +32,6 @@ from penstock.testing.simulation._target import SimulatedTarget, Violation, use
 
 __all__ = ["Plan", "World"]
 
-_SCHEMA = pa.schema([("id", pa.int64())])
 _CHECKPOINT = "/ck"
 
 
@@ -77,7 +74,8 @@ class World:
         self.storage = SimulatedStorage(self.scheduler)
         self.target = make_target(self.scheduler)
         self.target.links = self._links
-        self.sink = self.target.create_sink()
+        self.query_id = self.target.query_id
+        self.sink = self.target.create_sink().start(self._context())
         self.drivers: list[Process] = []
         self.helpers: list[Process] = []
         self.tasks: list[Process] = []
@@ -212,9 +210,11 @@ class World:
         )
 
     def _protocol(self, memory: RunMemory | None = None, chain: Chain | None = None) -> TwoPhaseCommit:
+        return TwoPhaseCommit(self.sink, self._context(), chain or self._chain(), memory)
+
+    def _context(self) -> SinkContext:
         location = CheckpointLocation(self.storage, _CHECKPOINT)
-        context = SinkContext("query", _SCHEMA, checkpoint=location)
-        return TwoPhaseCommit(self.sink, context, chain or self._chain(), memory)
+        return SinkContext(self.query_id, self.target.schema, checkpoint=location)
 
     def _chain(self) -> Chain:
         return Chain(self.storage, f"{_CHECKPOINT}/penstock/decisions")
@@ -306,10 +306,9 @@ class World:
         def work() -> None:
             sink, plan = pickle.loads(sent)
             context = WriterContext(
-                "query", _SCHEMA, batch_id=number, writer_index=writer, attempt_id=system().new_id()
+                self.query_id, self.target.schema, batch_id=number, writer_index=writer, attempt_id=system().new_id()
             )
-            batch = pa.record_batch([pa.array(shares[writer], pa.int64())], schema=_SCHEMA)
-            result = run_task(sink, plan, context, [batch])
+            result = run_task(sink, plan, context, [self.target.batch(shares[writer])])
             if results[writer] is None:
                 results[writer] = pickle.loads(pickle.dumps(result))
 
