@@ -8,11 +8,12 @@ its run ends by itself, and publishes all it has with every batch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ENDS_OPTION", "publish_at_ends", "tell_of_ends"]
+__all__ = ["ENDS_OPTION", "publish_at_ends", "stop_queries", "tell_of_ends"]
 
 #: Says to the sink that its run ends by itself (``availableNow``, ``once``), and that nobody publishes behind it.
 ENDS_OPTION = "penstock.run.ends"
@@ -21,8 +22,10 @@ _MARK = "_penstock_wrapped"
 
 def publish_at_ends(publish: Callable[[Any], None]) -> None:
     """From now on ``publish(query)`` is called in the caller's thread when a query was stopped, or has been waited for
-    and has ended without an error. Classic sessions; once in a process.
+    and has ended without an error; and a session that is stopped stops its queries first. Classic sessions; once in a
+    process.
     """
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     def publishing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,8 +37,27 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
         return wrapped
 
+    def stopping(method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(spark: Any, *args: Any, **given: Any) -> Any:
+            stop_queries(spark)
+            return method(spark, *args, **given)
+
+        return wrapped
+
     for name in ("stop", "awaitTermination"):
         _wrap(StreamingQuery, name, publishing)
+    _wrap(SparkSession, "stop", stopping)
+
+
+def stop_queries(spark: Any) -> None:
+    """Stops the queries of a session that ends, one after the other, so that what they hold open is published.
+
+    Without it they would end with their JVM, in the middle of whatever they do.
+    """
+    with contextlib.suppress(Exception):  # the JVM may have gone before us
+        for query in spark.streams.active:
+            with contextlib.suppress(Exception):  # and the others are to be stopped as well
+                query.stop()
 
 
 def tell_of_ends() -> None:

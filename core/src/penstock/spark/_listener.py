@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import (
 from penstock.checkpoint import open_stored_query
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.sink.two_phase import GaveWayError
+from penstock.spark._ends import stop_queries
 from penstock.spark._offsets import is_final_batch
 from penstock.storage import open_storage
 
@@ -129,7 +130,8 @@ def _has_ended(checkpoint: str) -> bool:
 
 
 def _detach(spark: SparkSession, listener: PublishingListener) -> None:
-    """At the end of the script: what was heard of is done first."""
+    """At the end of the script: queries that still run are stopped, and what was heard of is done first."""
+    stop_queries(spark)
     listener.finish()
     with contextlib.suppress(Exception):  # the JVM may have gone before us
         spark.streams.removeListener(listener)

@@ -89,6 +89,7 @@ class _Call:
     torn: Callable[[], Any] | None
     may_fail: bool
     may_kill: bool
+    may_be_late: bool
 
 
 @dataclass
@@ -168,8 +169,11 @@ class Scheduler:
         torn: Callable[[], Any] | None = None,
         may_fail: bool = True,
         may_kill: bool = True,
+        may_be_late: bool = True,
     ) -> ResultT:
         """Does ``effect`` when it is this process's turn, and returns what it returns.
+
+        ``may_be_late``: also after its caller was told that it took too long.
 
         A call that is made by another one's effect is a part of that.
         """
@@ -178,7 +182,7 @@ class Scheduler:
             return effect()
         if not process.root.alive:
             raise GreenletExit
-        process.call = _Call(label, effect, torn, may_fail, may_kill)
+        process.call = _Call(label, effect, torn, may_fail, may_kill, may_be_late)
         answer = self._main.switch()
         if not process.root.alive:
             raise GreenletExit
@@ -354,7 +358,7 @@ class Scheduler:
             self._crashes -= 1
             ways = ["killed before", "killed after", *(["killed inside"] if call.torn is not None else [])]
             return ways[self.choices.pick(len(ways), 1 / len(ways))]
-        if call.may_fail and self._late_calls and self.choices.pick(2, 1 - self.faults.late):
+        if call.may_fail and call.may_be_late and self._late_calls and self.choices.pick(2, 1 - self.faults.late):
             self._late_calls -= 1
             return "times out"
         if call.may_fail and self._errors and self.choices.pick(2, 1 - self.faults.error):

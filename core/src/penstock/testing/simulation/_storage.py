@@ -79,11 +79,12 @@ class SimulatedStorage(Storage):
         """See the base class."""
 
         def put() -> None:
-            self.inner.put(path, data)
-            if not durable:
+            # A name that has come to the disk stays there, whatever takes its place.
+            if not durable and path not in self.inner.files:
                 self.volatile = path
-            elif self.volatile == path:
+            elif durable and self.volatile == path:
                 self.volatile = None
+            self.inner.put(path, data)
 
         self._call("put", path, put, lambda: None)
 

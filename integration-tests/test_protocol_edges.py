@@ -1,0 +1,173 @@
+"""What a simulator can't see: Spark's own logs, its listener and its triggers, around the protocol."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.checkpoint import finish, restore_offsets
+from penstock.sink.two_phase import BatchPendingError, GaveWayError
+
+pytestmark = pytest.mark.spark
+
+HERE = Path(__file__).parent
+
+
+class Lines:
+    """A query from files to files, of which each holds one line."""
+
+    def __init__(self, spark, folder, source="penstock.filesystem"):
+        self.spark, self.folder, self.source = spark, folder, source
+        self.checkpoint, self.out = folder / "checkpoint", folder / "out"
+        (folder / "in").mkdir()
+        self.written = 0
+
+    def put(self, count=1):
+        for _ in range(count):
+            hidden = self.folder / f".{self.written}"
+            hidden.write_text(f"{self.written}\n")
+            hidden.rename(self.folder / "in" / f"{self.written}.txt")
+            self.written += 1
+
+    def start(self, *, per_batch=1, checkpoint=None, change=lambda rows: rows, **trigger):
+        rows = self.spark.readStream.format(self.source).schema("value string").option("format", "text")
+        rows = (
+            rows.option("discoveryInterval", "100ms")
+            .option("maxFilesPerTrigger", per_batch)
+            .load(str(self.folder / "in"))
+        )
+        writer = change(rows).writeStream.format("penstock.filesystem").option("format", "text")
+        writer = writer.option("bucketAssigner", "basePath").option("path", str(self.out))
+        return writer.option("checkpointLocation", str(checkpoint or self.checkpoint)).trigger(**trigger).start()
+
+    def run(self, **options):
+        self.start(availableNow=True, **options).awaitTermination(120)
+
+    def wait_until_read(self, query):
+        """Spark does not wait for what a source in Python has not found yet."""
+        deadline = time.monotonic() + 120
+        while sum(progress.numInputRows for progress in query.recentProgress) < self.written:
+            assert query.isActive and time.monotonic() < deadline, query.exception()
+            time.sleep(0.1)
+
+    def visible(self):
+        return sorted(int(line) for path in self.out.glob("*.txt") for line in path.read_text().split())
+
+    def everything(self):
+        return list(range(self.written))
+
+
+@pytest.mark.parametrize("deleted", [1, 2])
+def test_offsets_that_were_deleted_are_refused_and_can_be_restored(spark, tmp_path, deleted):
+    """The newest files of offsets/ and commits/ are gone, and there is more to read than before."""
+    lines = Lines(spark, tmp_path)
+    lines.put(4)
+    lines.run()
+    for directory in ("offsets", "commits"):
+        for number in range(4 - deleted, 4):
+            for name in (f"{number}", f".{number}.crc"):
+                (lines.checkpoint / directory / name).unlink(missing_ok=True)
+    lines.put(3)
+    with pytest.raises(Exception, match=r"penstock restore-offsets"):
+        lines.run(per_batch=100)
+    assert lines.visible() == [0, 1, 2, 3], "nothing is lost silently"
+    restore_offsets(str(lines.checkpoint))
+    lines.run(per_batch=100)
+    assert lines.visible() == lines.everything()
+
+
+def test_a_copy_of_a_checkpoint_is_refused(spark, tmp_path):
+    lines = Lines(spark, tmp_path)
+    lines.put(2)
+    lines.run()
+    shutil.copytree(lines.checkpoint, tmp_path / "copy")
+    lines.put()
+    with pytest.raises(Exception, match=r"was copied or moved.*penstock adopt"):
+        lines.run(checkpoint=tmp_path / "copy")
+    lines.run()
+    assert lines.visible() == lines.everything()
+
+
+@pytest.mark.exhaustive("half a minute; the simulator has it with every order of calls")
+def test_finish_beside_a_query_that_is_busy(spark, tmp_path):
+    """Called all the time, while tasks run and batches are committed. The query does not notice."""
+    from pyspark.sql.functions import col, udf
+
+    @udf("string")
+    def slowly(value):
+        time.sleep(0.3)
+        return value
+
+    lines, ended, answers = Lines(spark, tmp_path), threading.Event(), set()
+
+    def finish_all_the_time():
+        while not ended.is_set():
+            try:
+                answers.add("done" if finish(str(lines.checkpoint)) else "nothing to do")
+            except (BatchPendingError, GaveWayError) as error:
+                answers.add(type(error).__name__)
+            except Exception as error:
+                answers.add(f"unexpected: {type(error).__name__}: {error}")
+
+    lines.put(2)
+    query = lines.start(
+        change=lambda rows: rows.select(slowly(col("value")).alias("value")), processingTime="0 seconds"
+    )
+    beside = threading.Thread(target=finish_all_the_time)
+    try:
+        lines.wait_until_read(query)
+        beside.start()
+        for _ in range(10):
+            lines.put(2)
+            lines.wait_until_read(query)
+    finally:
+        ended.set()
+        beside.join(60)
+        query.stop()
+    assert query.exception() is None
+    assert not [one for one in answers if one.startswith("unexpected")], answers
+    assert "done" in answers, answers
+    assert lines.visible() == lines.everything()
+
+
+@pytest.mark.parametrize(
+    "runs", [2, pytest.param(12, marks=pytest.mark.exhaustive("a loop; the first runs of it stay"))]
+)
+def test_everything_is_visible_when_a_run_returns_whatever_the_source(spark, tmp_path, runs):
+    """Spark's own source does not say which batch is the last. The listener is at work beside it."""
+    lines = Lines(spark, tmp_path, source="text")
+    for _ in range(runs):
+        lines.put(3)
+        lines.run()
+        assert lines.visible() == lines.everything()
+
+
+@pytest.mark.parametrize("end", ["stop", "nothing"])
+def test_everything_is_visible_after_a_script(tmp_path, end):
+    """With ``spark.stop()``, and without."""
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / "in" / f"{number}.txt").write_text(f"{number}\n")
+    script = tmp_path / "job.py"
+    script.write_text(f"""
+import sys
+from pyspark.sql import SparkSession
+import penstock
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+penstock.register(spark)
+rows = spark.readStream.schema("value string").text("in")
+writer = rows.writeStream.format("penstock.filesystem").options(format="text", bucketAssigner="basePath", path="out")
+query = writer.option("checkpointLocation", "checkpoint").start()
+query.processAllAvailable()
+{"spark.stop()" if end == "stop" else ""}
+""")
+    ended = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    visible = sorted(int(line) for path in (tmp_path / "out").glob("*.txt") for line in path.read_text().split())
+    assert visible == [0, 1, 2] and "Traceback" not in ended.stderr, ended.stderr[-2000:]
+    assert ended.returncode == 0, ended.stderr[-2000:]
