@@ -1,19 +1,23 @@
 """A query's checkpoint: where it is, what its sink is, what Spark has planned, what can be done to it from outside."""
 
-from penstock.checkpoint._batch_writes import forget_write, remember_write
-from penstock.checkpoint._commands import adopt, finish, resolve, restore_offsets, take_over
+from penstock.checkpoint._batch_writes import chain_of_write, forget_write, is_remembered, remember_write
+from penstock.checkpoint._commands import Finished, adopt, finish, open_pieces, resolve, restore_offsets, take_over
 from penstock.checkpoint._place import Place, open_place
 from penstock.checkpoint._spark_log import SparkLog
 from penstock.checkpoint._stored import StoredQuery, chain_of, open_stored_query, query_id_of, remember_sink
 
 __all__ = [
+    "Finished",
     "Place",
     "SparkLog",
     "StoredQuery",
     "adopt",
     "chain_of",
+    "chain_of_write",
     "finish",
     "forget_write",
+    "is_remembered",
+    "open_pieces",
     "open_place",
     "open_stored_query",
     "query_id_of",

@@ -18,24 +18,37 @@ from penstock.sink.tasks import AnySink
 from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.storage import Storage, open_storage
 
-__all__ = ["HIDDEN_DIRECTORY", "StoredWrite", "forget_write", "remember_write", "stored_writes"]
+__all__ = [
+    "HIDDEN_DIRECTORY",
+    "StoredWrite",
+    "chain_of_write",
+    "forget_write",
+    "is_remembered",
+    "remember_write",
+    "stored_writes",
+]
 
 #: Below the path that is written to. Readers skip names that begin with a dot.
 HIDDEN_DIRECTORY = ".penstock"
 
 
-def remember_write(log: CheckpointLocation, connector: str, options: OptionValues, schema: pa.Schema) -> Chain:
-    """The chain of a batch write that begins."""
+def remember_write(log: CheckpointLocation, connector: str, options: OptionValues, schema: pa.Schema) -> None:
+    """A batch write begins."""
     store_sink(log.storage, f"{log.path}/sink.json", connector, options, schema)
-    return Chain(log.storage, f"{log.path}/decisions")
+
+
+def is_remembered(log: CheckpointLocation) -> bool:
+    """Whether nobody has ended the batch write."""
+    return log.storage.exists(f"{log.path}/sink.json")
 
 
 def forget_write(log: CheckpointLocation) -> None:
-    """Nobody asks for it again. What it is known by goes last."""
-    names = log.storage.list_names(f"{log.path}/decisions")
-    log.storage.delete(f"{log.path}/decisions/{name}" for name in names)
-    log.storage.remove_empty(f"{log.path}/decisions")
+    """A batch write has ended, and nobody asks for it again.
+
+    The sink goes first: a log without one is of a write that has ended, and one without links of a write that begins.
+    """
     log.storage.delete([f"{log.path}/sink.json"])
+    chain_of_write(log).delete()
 
 
 @dataclass(frozen=True)
@@ -47,10 +60,15 @@ class StoredWrite:
     schema: pa.Schema
     log: CheckpointLocation
 
+    @property
+    def chain(self) -> Chain:
+        """Its decision log."""
+        return chain_of_write(self.log)
+
     def protocol(self) -> TwoPhaseCommit:
         """The driver's side of its commit protocol."""
         context = SinkContext(self.write_id, self.schema)
-        return TwoPhaseCommit(self.sink.start(context), context, Chain(self.log.storage, f"{self.log.path}/decisions"))
+        return TwoPhaseCommit(self.sink.start(context), context, self.chain)
 
     def forget(self) -> None:
         """After it has ended."""
@@ -62,18 +80,31 @@ class StoredWrite:
             committer.close()
 
 
+def chain_of_write(log: CheckpointLocation) -> Chain:
+    """The decision log of a batch write."""
+    return Chain(log.storage, f"{log.path}/decisions")
+
+
 def stored_writes(path: str, options: Mapping[str, str] | None = None) -> list[StoredWrite]:
-    """The batch writes below ``path`` that have left something. ``options`` adds what was secret."""
+    """The batch writes below ``path`` that have not ended. ``options`` adds what was secret.
+
+    Removes what is left of the records of those that have.
+    """
     storage, root = open_storage(path, s3_options(options))
     found = []
-    for write_id in _directories(storage, f"{root}/{HIDDEN_DIRECTORY}"):
-        log = CheckpointLocation(storage, f"{root}/{HIDDEN_DIRECTORY}/{write_id}")
-        if storage.exists(f"{log.path}/sink.json"):
+    for log in _logs(storage, f"{root}/{HIDDEN_DIRECTORY}"):
+        try:
             _, sink, schema = load_sink(storage, f"{log.path}/sink.json", options)
-            found.append(StoredWrite(write_id, sink, schema, log))
+        except FileNotFoundError:
+            chain_of_write(log).delete()
+            storage.remove_empty(log.path)
+            continue
+        found.append(StoredWrite(log.path.rpartition("/")[2], sink, schema, log))
     return found
 
 
-def _directories(storage: Storage, directory: str) -> list[str]:
-    below = (path.removeprefix(f"{directory}/") for path in storage.list_tree(directory))
-    return sorted({name.partition("/")[0] for name in below if "/" in name})
+def _logs(storage: Storage, directory: str) -> list[CheckpointLocation]:
+    """Of batch writes alone: streaming queries keep theirs in their checkpoints."""
+    names = (path.removeprefix(f"{directory}/").split("/") for path in storage.list_tree(directory))
+    ids = {name[0] for name in names if name[1:2] in (["sink.json"], ["decisions"])}
+    return [CheckpointLocation(storage, f"{directory}/{write_id}") for write_id in sorted(ids)]

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from penstock.checkpoint._batch_writes import StoredWrite, stored_writes
 from penstock.checkpoint._place import adopt as adopt_place
 from penstock.checkpoint._stored import chain_of, open_stored_query, query_id_of, s3_options
-from penstock.errors import BadConfigurationError
-from penstock.sink.chain import Link
+from penstock.errors import BadConfigurationError, DataLostError
+from penstock.sink.chain import Link, committables_of
+from penstock.sink.tasks import AnySink
 from penstock.sink.two_phase import Batch, GaveWayError
 from penstock.storage import open_storage
 
-__all__ = ["adopt", "finish", "resolve", "restore_offsets", "take_over"]
+__all__ = ["Finished", "adopt", "finish", "open_pieces", "resolve", "restore_offsets", "take_over"]
 
 
-def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Link]:
-    """Closes and publishes everything that a query has committed and still holds open. Returns the links that did it.
+@dataclass(frozen=True)
+class Finished:
+    """One link of a decision log that was carried out, and what became visible by it, in words."""
+
+    link: Link
+    published: tuple[str, ...]
+
+
+def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Finished]:
+    """Closes and publishes everything that a query has committed and still holds open. Empty: nothing was open.
 
     Any process that reaches checkpoint and target may call it, also while the query runs. A batch that is decided and
     not published is left to its driver: raises GaveWayError, also if a batch came first. Rows still open are merged in
@@ -26,52 +36,82 @@ def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Li
     GaveWayError says so of one that was not.
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
-        return _finish_writes(writes, take_over=False)
-    protocol = open_stored_query(checkpoint, options).protocol
-    made = []
+        return _finish_writes(writes, checkpoint, take_over=False)
+    query = open_stored_query(checkpoint, options)
+    protocol, made = query.protocol, []
     while (link := protocol.roll(finish=True)) is not None:
-        made.append(link)
+        made.append(_finished(query.sink, link))
     return made
 
 
-def take_over(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Link]:
+def take_over(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Finished]:
     """As :func:`finish`, for a query that does not run: also publishes what it had decided, and leaves nothing behind.
     A batch write that was not decided is undone.
 
     A driver that runs all the same is displaced: it stops with an error, and nothing is lost or doubled.
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
-        return _finish_writes(writes, take_over=True)
+        return _finish_writes(writes, checkpoint, take_over=True)
     query = open_stored_query(checkpoint, options)
     pending = query.chain.head().pending
-    closing = query.protocol.take_over()
-    if pending is None or pending not in query.chain.head().done:
-        return [closing]
-    return [query.chain.read(pending), closing]
+    made = [query.protocol.take_over()]
+    if pending is not None and pending in query.chain.head().done:
+        made.insert(0, query.chain.read(pending))
+    return [_finished(query.sink, link) for link in made]
+
+
+def _finished(sink: AnySink, link: Link) -> Finished:
+    committables = [sink.committable_serializer.unpack(stored) for stored in committables_of(link.outputs)]
+    return Finished(link, tuple(sink.describe_committable(one) for one in committables))
 
 
 def _writes_below(path: str, options: Mapping[str, str] | None) -> list[StoredWrite] | None:
-    """The batch writes below a path that is no checkpoint; ``None`` if there are none."""
+    """The unfinished batch writes below a path; ``None`` for a checkpoint. Raises BadConfigurationError for neither."""
     storage, root = open_storage(path, s3_options(options))
-    return None if storage.exists(f"{root}/metadata") else stored_writes(path, options) or None
+    if storage.exists(f"{root}/metadata"):
+        return None
+    if not (writes := stored_writes(path, options)):
+        raise BadConfigurationError(
+            f"{path} is not the checkpoint of a streaming query: it has no 'metadata' file. Nor is there a batch write "
+            "below it that has not ended"
+        )
+    return writes
 
 
-def _finish_writes(writes: Sequence[StoredWrite], *, take_over: bool) -> list[Link]:
-    made, undecided = [], []
+def open_pieces(checkpoint: str, options: Mapping[str, str] | None = None) -> int | None:
+    """How many pieces a query carries on, which nobody sees yet; ``None`` for what is no checkpoint."""
+    if _writes_below(checkpoint, options) is not None:
+        return None
+    return len(open_stored_query(checkpoint, options).chain.head().link.states)
+
+
+def _finish_writes(writes: Sequence[StoredWrite], path: str, *, take_over: bool) -> list[Finished]:
+    made, undecided, lost = [], [], []
     for write in writes:
         protocol = write.protocol()
         try:
-            made.append(protocol.finish_at_once())
+            decision = protocol.finish_at_once()
         except GaveWayError:
             if not take_over:
                 undecided.append(write.write_id)
                 continue
-            protocol.void_at_once()
+            protocol.abort_at_once([])
+        else:
+            if decision is None:
+                lost.append(write.write_id)
+            else:
+                made.append(_finished(write.sink, decision))
         write.forget()
+    if lost:
+        raise DataLostError(
+            f"{path}: a batch write ({', '.join(lost)}) was decided, and what it had left was removed before it could "
+            "be published. Nothing of it is visible, and nothing is open any more: write it again"
+        )
     if undecided:
         raise GaveWayError(
             f"{len(undecided)} batch write{'s have' if len(undecided) > 1 else ' has'} not decided anything yet "
-            f"({undecided[0]}): it is running, or was killed; if it was, undo it with: penstock finish --take-over PATH"
+            f"({undecided[0]}): it is running, or was killed; if it was, undo it with: penstock finish --take-over "
+            f"{path}"
         )
     return made
 
@@ -98,7 +138,19 @@ def resolve(checkpoint: str, options: Mapping[str, str] | None = None, *, write_
     ``write_all_again``: the batch is given up, and the next start writes all of it: rows that are published come twice.
     Otherwise what is lost stays missing, and the rest is published.
     """
+    if (writes := _writes_below(checkpoint, options)) is not None:
+        return _resolve_writes(writes, checkpoint, write_all_again=write_all_again)
     return open_stored_query(checkpoint, options).protocol.resolve(write_all_again=write_all_again)
+
+
+def _resolve_writes(writes: Sequence[StoredWrite], path: str, *, write_all_again: bool) -> Link:
+    for write in writes:
+        if write.chain.head().pending is not None:
+            link = write.protocol().resolve(write_all_again=write_all_again)
+            write.protocol().clear_at_once()
+            write.forget()
+            return link
+    raise BadConfigurationError(f"{path}: nothing is pending, there is nothing to resolve")
 
 
 def adopt(checkpoint: str, options: Mapping[str, str] | None = None, *, is_copy: bool) -> None:

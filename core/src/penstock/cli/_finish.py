@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from penstock import checkpoint as checkpoints
-from penstock.checkpoint import open_stored_query
 from penstock.cli._draw import plural
 from penstock.errors import BadConfigurationError
-from penstock.sink.chain import Link, committables_of
 from penstock.sink.two_phase import BatchPendingError, GaveWayError
 
 __all__ = ["adopt_checkpoint", "finish_checkpoint", "resolve_batch", "restore_offsets"]
@@ -26,12 +24,13 @@ def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, take_over:
     try:
         made = (checkpoints.take_over if take_over else checkpoints.finish)(checkpoint, options)
     except GaveWayError as error:
-        left = len(open_stored_query(checkpoint, options).chain.head().link.states)
+        left = checkpoints.open_pieces(checkpoint, options)
         if as_json:
             print(json.dumps({"checkpoint": checkpoint, "gave_way": str(error), "open_pieces": left}, indent=2))
-        print(f"penstock: {error}; {plural(left, 'piece')} still open", file=sys.stderr)
+        pieces = "" if left is None else f"; {plural(left, 'piece')} still open"
+        print(f"penstock: {error}{pieces}", file=sys.stderr)
         return PENDING if isinstance(error, BatchPendingError) else GAVE_WAY
-    published = _described(checkpoint, options, made)
+    published = [text for one in made for text in one.published]
     if as_json:
         print(json.dumps({"checkpoint": checkpoint, "decisions": len(made), "published": published}, indent=2))
     elif not published:
@@ -41,15 +40,6 @@ def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, take_over:
         for text in published:
             print(f"  {text}")
     return DONE
-
-
-def _described(checkpoint: str, options: Mapping[str, str], links: Sequence[Link]) -> list[str]:
-    sink = open_stored_query(checkpoint, options).sink
-    return [
-        sink.describe_committable(sink.committable_serializer.unpack(stored))
-        for link in links
-        for stored in committables_of(link.outputs)
-    ]
 
 
 def resolve_batch(checkpoint: str, options: Mapping[str, str], *, drop_lost: bool, write_all_again: bool) -> int:

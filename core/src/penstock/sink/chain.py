@@ -279,6 +279,26 @@ class Chain:
             return False
         return True
 
+    def has_not_ended_before(self, number: int, base: int) -> bool:
+        """Whether link ``number``, which was just created, stands on ``base``, in the log of a batch write.
+
+        Whoever ends a batch write deletes its log: the oldest links first, the marks last. So a link without its base
+        stood in it if it is gone as well, or marked as done; else it was created where a log had been, and is deleted.
+        """
+        numbers, done = self._numbers()
+        if base in numbers or number not in numbers or number in done:
+            return True
+        self._last = None
+        self.storage.delete([self._path(number)])
+        return False
+
+    def delete(self) -> None:
+        """The whole log, of a batch write that has ended."""
+        numbers, done = self._numbers()
+        self.storage.delete(self._path(number) for number in numbers)
+        self.storage.delete(self._path(number, "done") for number in sorted(done))
+        self.storage.remove_empty(self.directory)
+
     def forget(self) -> None:
         """What was read is read again."""
         self._last = None

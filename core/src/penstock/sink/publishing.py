@@ -12,7 +12,7 @@ from penstock.errors import DataLostError, FatalError
 from penstock.sink._contracts import Committer, Found, SinkContext, TwoPhaseCommitSink
 from penstock.sink.chain import Chain, Link, committables_of
 
-__all__ = ["DisplacedError", "Publishing", "displaced"]
+__all__ = ["DisplacedError", "Publishing", "displaced", "undone"]
 
 _log = logging.getLogger("penstock.sink")
 
@@ -26,6 +26,14 @@ def displaced(chain: Chain, head: Link) -> DisplacedError:
     return DisplacedError(
         f"another run has carried this checkpoint on ({chain.directory}: link {head.number} of run {head.run}); this "
         "one stops. Nothing is lost: run one query for each checkpoint"
+    )
+
+
+def undone(chain: Chain) -> DisplacedError:
+    """The error of a batch write that somebody has undone while it ran."""
+    return DisplacedError(
+        f"this write was undone while it ran ({chain.directory}), by penstock finish --take-over: nothing of it is "
+        "visible. Write it again"
     )
 
 

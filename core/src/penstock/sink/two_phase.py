@@ -49,7 +49,7 @@ from typing import Protocol
 from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.sink._contracts import TIMESTAMPS_PER_RUN, Kept, SinkContext
 from penstock.sink.chain import Chain, Head, Link, LinkKind, Output, now_ms
-from penstock.sink.publishing import Publishing, displaced
+from penstock.sink.publishing import DisplacedError, Publishing, displaced, undone
 from penstock.sink.tasks import (
     AnySink,
     BatchPlan,
@@ -69,6 +69,8 @@ _TRIES = 20
 _STRAGGLERS_S = 3.0  # Spark kills a Python worker 2 s after its task was told to stop (spark.python.task.killTimeout)
 #: How far ahead of its clock a run may stamp rows before it must reserve more.
 _STAMPS_AHEAD_US = 10_000_000
+#: Above the number of any link, and any generation.
+_ABOVE_ALL = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -447,15 +449,17 @@ class TwoPhaseCommit:
             return  # the next claim finds the rest
         self._tidily(f"clear up behind batch {batch_id}", lambda: self._clear(link))
         if stragglers:
-            self._tidily(f"clear up behind batch {batch_id}", lambda: self._outlast_stragglers(link))
+            self._tidily(
+                f"clear up behind batch {batch_id}", lambda: self._outlast_stragglers(lambda: self._clear(link))
+            )
 
-    def _outlast_stragglers(self, link: Link) -> None:
+    def _outlast_stragglers(self, clear: Callable[[], object]) -> None:
         """Engines report a failed batch while its other tasks are only being told to stop: until those are dead they
         may leave something behind that no later batch would find."""
         deadline = system().monotonic() + _STRAGGLERS_S
         while system().monotonic() < deadline:
             system().sleep(0.25)
-            self._clear(link)
+            clear()
 
     # 4. Between batches: nothing but carried state.
 
@@ -496,51 +500,95 @@ class TwoPhaseCommit:
 
     # 5. The end of a run.
 
-    def commit_at_once(self, results: Sequence[TaskResult]) -> Link:
+    def commit_at_once(self, results: Sequence[TaskResult]) -> None:
         """A batch write: everything that tasks have left is merged first, and is then one decision.
 
-        A failure before it leaves nothing. After it, whoever calls this again, or :meth:`abort`, publishes the rest.
+        A failure before it leaves nothing. After it, :meth:`finish_at_once` or :meth:`abort_at_once` of any process
+        publishes the rest. What losing attempts have left is for :meth:`clear_at_once`.
         """
         planned = _common_plan(0, results)
         self._memory.run = planned.run
         head = self._chain.head()
-        if head.link.base == planned.base:
-            outputs = [output for result in results for output in result.outputs]
-            staged = replace(head.link, states=head.link.state_after(outputs))
+        if head.link.plan != planned.plan_id:
+            head = self._decide_at_once(head, planned, results)
+        if not self._publish_at_once(head):
+            raise RetriableError(
+                "what was written is gone before it could be published (see the log). Nothing of it is visible: write "
+                "it again"
+            )
+
+    def _decide_at_once(self, head: Head, planned: PlannedBatch, results: Sequence[TaskResult]) -> Head:
+        if head.link.base != planned.base:
+            raise undone(self._chain)
+        outputs = [output for result in results for output in result.outputs]
+        staged = replace(head.link, states=head.link.state_after(outputs))
+        try:
             rolled = self._rolled(staged, finish=True)
-            left = {state_id for output in rolled for state_id in output.consumed}
-            plain = [replace(output, states=()) for output in outputs]
-            assert left == {item.id for item in staged.states}, "a roller must finish everything"
-            decided = [*plain, *(replace(output, consumed=()) for output in rolled)]
-            link = replace(self._following(head, LinkKind.CLOSE, decided), batch=0, plan=planned.plan_id)
-            if not self._chain.create(link):
-                raise displaced(self._chain, self._chain.head().link)
-        return self.finish_at_once()
+        except GaveWayError:
+            raise undone(self._chain) from None
+        left = {state_id for output in rolled for state_id in output.consumed}
+        plain = [replace(output, states=()) for output in outputs]
+        assert left == {item.id for item in staged.states}, "a roller must finish everything"
+        decided = [*plain, *(replace(output, consumed=()) for output in rolled)]
+        link = replace(self._following(head, LinkKind.CLOSE, decided), batch=0, plan=planned.plan_id)
+        if not self._chain.create(link) or not self._chain.has_not_ended_before(link.number, planned.base):
+            raise undone(self._chain)
+        return Head(link)
+
+    def _publish_at_once(self, head: Head) -> bool:
+        """Carries out what a batch write has decided. Any number of processes may do so at the same time.
+
+        False if it is lost: nothing of it is visible, or ever will be.
+        """
+        if head.link.pending is None:
+            return True
+        try:
+            if head.pending is not None and not self._publishing.carry_out(
+                self._chain.read(head.pending), owner=head.link.base
+            ):
+                # Or another process has carried it out, and cleared up since.
+                return self._chain.head().pending != head.pending
+        except DisplacedError:
+            return True  # the same
+        # What tells that it was published is garbage from now on.
+        self._chain.mark_done(head.link.pending, durable=True)
+        return True
 
     def abort_at_once(self, results: Sequence[TaskResult | None]) -> None:
-        """A batch write failed. What was decided is published all the same; otherwise nothing of it stays."""
-        if self._chain.head().link.batch >= 0:
-            self.finish_at_once()
-            return
-        self._discard([output for result in results if result is not None for output in result.outputs])
-        self.void_at_once()
-        if None in results:
-            self._outlast_stragglers(self._chain.head().link)
+        """A batch write failed, or is undone. What was decided is published all the same; otherwise nothing stays.
 
-    def finish_at_once(self) -> Link:
-        """What a batch write had decided, and its driver perhaps not published. Raises GaveWayError if it had not."""
+        ``results``: ``None`` for tasks that have not reported; some may still run.
+        """
+        head = self._chain.head()
+        if head.link.number >= 0:  # else it has ended: its log is gone
+            head = self._claim(head)
+            self._publish_at_once(head)
+        if head.link.batch < 0:
+            self._discard([output for result in results if result is not None for output in result.outputs])
+        self.clear_at_once()
+        if None in results:
+            self._outlast_stragglers(self.clear_at_once)
+
+    def finish_at_once(self) -> Link | None:
+        """Publishes what a batch write had decided, and clears up. Returns the decision; ``None`` if it was lost.
+
+        Any process may call it, at any time. Raises GaveWayError if the write has not decided anything.
+        """
         head = self._chain.head()
         if head.link.batch < 0:
             raise GaveWayError("a batch write has not decided anything yet")
-        if head.pending is not None and not self._publishing.carry_out(head.link, owner=head.link.base):
-            raise RetriableError("a part of the write was lost before it could be published; nothing of it is visible")
-        self._clear(head.link, ends=True, is_last=True)
-        return head.link
+        decision = self._chain.read(head.link.number if head.link.pending is None else head.link.pending)
+        is_published = self._publish_at_once(head)
+        self.clear_at_once()
+        return decision if is_published else None
 
-    def void_at_once(self) -> None:
-        """Nothing that a batch write has made counts, or ever will."""
-        head = self._claim(self._chain.head())
-        self._clear(head.link, is_last=True)
+    def clear_at_once(self) -> None:
+        """Removes whatever a batch write that has ended made and did not publish. It never counts any more."""
+        committer = self._sink.create_committer(self._context)
+        try:
+            committer.clear(Kept(base=_ABOVE_ALL, generation=_ABOVE_ALL))
+        finally:
+            committer.close()
 
     def close(self, link: Link) -> Link:
         """Publishes all that is carried, by the owner, when no batch follows; nothing stays hidden.
@@ -595,11 +643,11 @@ class TwoPhaseCommit:
 
     # 6. Garbage.
 
-    def _clear(self, link: Link, *, ends: bool = False, is_last: bool = False) -> int:
+    def _clear(self, link: Link, *, ends: bool = False) -> int:
         """What plans below ``link``'s base have made, and no link from the base on names.
 
-        ``ends``: nor what ``link`` itself has published. Another run may have begun by then, with the same generation,
-        unless ``is_last``; else no task of the generation runs.
+        ``ends``: nor what ``link`` itself has published. Another run may have begun by then, with the same generation;
+        else no task of the generation runs.
         """
         if link.pending is not None and (ends or link.pending < link.base):
             # What tells that it was published is garbage, too: a mark that a power failure takes back would make it
@@ -611,7 +659,7 @@ class TwoPhaseCommit:
             return committer.clear(
                 Kept(
                     base=link.base,
-                    generation=link.generation + (not ends or is_last),
+                    generation=link.generation + (not ends),
                     committables=[
                         self._sink.committable_serializer.unpack(stored)
                         for one in named

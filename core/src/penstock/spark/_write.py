@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,12 +17,13 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from penstock.checkpoint import forget_write, remember_write
-from penstock.errors import BadConfigurationError, FatalError
+from penstock.checkpoint import chain_of_write, forget_write, is_remembered, remember_write
+from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
 from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, WriterContext
 from penstock.sink.chain import Chain
+from penstock.sink.publishing import undone
 from penstock.sink.tasks import AnySink, BatchPlan, TaskResult, run_task
 from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.spark._garbage import begin_use
@@ -29,6 +32,8 @@ from penstock.spark._offsets import is_last_batch
 from penstock.storage import MemoryStorage, open_storage
 
 __all__ = ["AtLeastOnceWriter", "BatchWriter", "StreamWriter"]
+
+_log = logging.getLogger("penstock")
 
 
 @dataclass
@@ -215,9 +220,16 @@ class BatchWriter(DataSourceArrowWriter):
         self._log = sink.batch_log(self._query_id)
         # Pickled to the process that commits, and to the tasks: it has one claim in it.
         self._memory = MemoryStorage() if self._log is None else None
-        if self._log is not None:
-            remember_write(self._log, connector, options, schema)
-        self._plan = self._protocol().plan(_OneBatch())
+        try:
+            if self._log is not None:
+                remember_write(self._log, connector, options, schema)
+            self._plan = self._protocol().plan(_OneBatch())
+            if self._log is not None and not is_remembered(self._log):
+                raise undone(self._chain())
+        except Exception:
+            with contextlib.suppress(OSError, RetriableError):
+                self._leave()
+            raise
 
     def _context(self) -> SinkContext:
         return SinkContext(self._query_id, self._schema)
@@ -227,17 +239,24 @@ class BatchWriter(DataSourceArrowWriter):
         return _run(self._sink, self._plan, self._schema, 0, iterator, self._accumulator)
 
     def _protocol(self) -> TwoPhaseCommit:
+        return TwoPhaseCommit(self._sink, self._context(), self._chain())
+
+    def _chain(self) -> Chain:
         if self._log is not None:
-            chain = Chain(self._log.storage, f"{self._log.path}/decisions")
-        else:
-            assert self._memory is not None
-            chain = Chain(self._memory, "/decisions")
-        return TwoPhaseCommit(self._sink, self._context(), chain)
+            return chain_of_write(self._log)
+        assert self._memory is not None
+        return Chain(self._memory, "/decisions")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Driver."""
-        self._protocol().commit_at_once(_results(messages))
-        self._leave()
+        """Driver. What fails once everything is published is said, and does not fail the write."""
+        protocol = self._protocol()
+        protocol.commit_at_once(_results(messages))
+        try:
+            protocol.clear_at_once()
+            self._leave()
+        except (OSError, RetriableError) as error:
+            again = f"; run: penstock finish {self._sink.target}" if self._log is not None else ""
+            _log.warning("everything is written; what failed tasks have left could not be removed (%s)%s", error, again)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver. What was decided is published all the same."""

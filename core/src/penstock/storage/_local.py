@@ -36,6 +36,12 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
+def _sync_name(path: str) -> None:
+    """Of a file that was just made. Where its directory is gone, somebody had no more use for either."""
+    with contextlib.suppress(FileNotFoundError):
+        sync_directory(os.path.dirname(path))
+
+
 def rename_without_replacing(source: str, target: str) -> bool:
     """False if ``target`` is there. Raises BadConfigurationError where the file system can't do it in one step."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -100,10 +106,10 @@ class LocalStorage(Storage):
 
     def _write_temporary(self, path: str, data: bytes, *, durable: bool = True) -> str:
         directory, _, name = path.rpartition("/")
-        os.makedirs(directory, exist_ok=True)
         temporary = f"{directory}/.{name}.{uuid.uuid4().hex}.tmp"
+        file = self.open_new(temporary)
         try:
-            with open(temporary, "xb") as file:
+            with file:
                 file.write(data)
                 if durable:
                     file.flush()
@@ -127,14 +133,19 @@ class LocalStorage(Storage):
                 return False
         finally:
             self.delete([temporary])
-        sync_directory(os.path.dirname(path))
+        _sync_name(path)
         return True
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """See the base class."""
-        os.replace(self._write_temporary(path, data, durable=durable), path)
+        temporary = self._write_temporary(path, data, durable=durable)
+        try:
+            os.replace(temporary, path)
+        except BaseException:
+            self.delete([temporary])
+            raise
         if durable:
-            sync_directory(os.path.dirname(path))
+            _sync_name(path)
 
     def sweep(self, directory: str, older_than_s: float) -> int:
         """See the base class."""
