@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -135,3 +136,28 @@ def test_server_and_client_are_killed(server, csv_files, kafka, tmp_path):
 
 def values_of(kafka, topic):
     return Counter(record.value.decode() for record in kafka.read(topic))
+
+
+#: How a run ends, and what is said if something stays hidden.
+ENDS = {
+    "availableNow": None,
+    "stop": None,
+    "session": None,
+    "unreachable": "could not publish what query .* holds open .*; start it again, or run: penstock finish .*/check",
+    "other": "query .* was started by another process: .* run: penstock finish CHECKPOINT",
+}
+
+
+_MORE = pytest.mark.exhaustive("a client of its own each; a query that is stopped is the witness")
+
+
+@pytest.mark.parametrize("end", [one if one == "stop" else pytest.param(one, marks=_MORE) for one in ENDS])
+def test_nothing_stays_hidden_unless_it_is_said(server, tmp_path, end):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("1\n2\n3\n")
+    places = {name: tmp_path / name for name in ("in", "out", "checkpoint")}
+    *said, visible = output_of(server.client("connect_ends", end=end, **places)).splitlines()
+    if ENDS[end] is None:
+        assert visible == "visible: ['1', '2', '3']" and not [line for line in said if "penstock" in line]
+    else:
+        assert visible == "visible: []" and re.search(ENDS[end], said[-1]), said

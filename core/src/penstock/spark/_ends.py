@@ -1,9 +1,8 @@
 """The end of a run, as the user's process sees it: everything that was written can be read.
 
 Spark tells a sink in Python neither which trigger its query has nor that the query ends. The user's process knows both,
-so methods of pyspark are wrapped there. In a classic session what a query holds open is published as it ends, by the
-process that waits for it or stops it. Over Connect that process may not reach the target: there the sink is told that
-its run ends by itself, and publishes all it has with every batch.
+so methods of pyspark are wrapped there. What a query holds open is published as it ends, by the process that waits for
+it or stops it. Over Connect that process may not reach the target, see ``_connect_ends.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ENDS_OPTION", "publish_at_ends", "stop_queries", "tell_of_ends"]
+__all__ = ["ENDS_OPTION", "publish_at_ends", "stop_queries", "stopping_queries_first", "wrap_method"]
 
 #: Says to the sink that its run ends by itself (``availableNow``, ``once``), and that nobody publishes behind it.
 ENDS_OPTION = "penstock.run.ends"
@@ -37,16 +36,19 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
         return wrapped
 
-    def stopping(method: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(spark: Any, *args: Any, **given: Any) -> Any:
-            stop_queries(spark)
-            return method(spark, *args, **given)
-
-        return wrapped
-
     for name in ("stop", "awaitTermination"):
-        _wrap(StreamingQuery, name, publishing)
-    _wrap(SparkSession, "stop", stopping)
+        wrap_method(StreamingQuery, name, publishing)
+    wrap_method(SparkSession, "stop", stopping_queries_first)
+
+
+def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A session's ``stop``, behind the ends of its queries."""
+
+    def wrapped(spark: Any, *args: Any, **given: Any) -> Any:
+        stop_queries(spark)
+        return method(spark, *args, **given)
+
+    return wrapped
 
 
 def stop_queries(spark: Any) -> None:
@@ -60,21 +62,8 @@ def stop_queries(spark: Any) -> None:
                 query.stop()
 
 
-def tell_of_ends() -> None:
-    """From now on writers of Connect sessions tell sinks which runs end by themselves. Once in a process."""
-    from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
-
-    def telling(trigger: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(writer: Any, **given: Any) -> Any:
-            ends = bool(given.get("availableNow") or given.get("once"))
-            return trigger(writer, **given).option(ENDS_OPTION, "true" if ends else "false")
-
-        return wrapped
-
-    _wrap(DataStreamWriter, "trigger", telling)
-
-
-def _wrap(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def wrap_method(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replaces a method of pyspark's by what ``wrapper`` makes of it. Once, however often it is called."""
     before = getattr(owner, name)
     if not getattr(before, _MARK, False):
         wrapped = functools.wraps(before)(wrapper(before))

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import BadConfigurationError
 from penstock.plugins import installed_connectors
 from penstock.spark._data_source import data_source_of
-from penstock.spark._ends import publish_at_ends, tell_of_ends
+from penstock.spark._ends import publish_at_ends
 from penstock.spark._listener import PublishingListener
 from penstock.spark._metrics import CountsParam
 from penstock.spark._workers import classic_context, run_this_python
@@ -69,7 +69,9 @@ def register(spark: SparkSession) -> Registration:
     if context is not None:
         publish_at_ends(PublishingListener.attach(spark).publish_all)
     else:
-        tell_of_ends()
+        from penstock.spark._connect_ends import publish_at_connect_ends
+
+        publish_at_connect_ends(spark)
     return done
 
 

@@ -1,0 +1,95 @@
+"""The end of a run over Spark Connect: the client knows that it ends, and the server reaches checkpoint and target.
+
+A run that ends by itself is told to the sink, which publishes all it has with every batch. A query that is stopped has
+what it holds open published by the server, in a read of its own behind the stop. What that can't do is said in the
+client's last lines, with the command that does it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from penstock.spark._data_source import ENGINE_OPTIONS
+from penstock.spark._ends import ENDS_OPTION, stopping_queries_first, wrap_method
+from penstock.spark._finish_source import FinishSource, finish_on_server
+
+__all__ = ["publish_at_connect_ends"]
+
+_log = logging.getLogger("penstock")
+
+#: Id of a query that this process has started: its checkpoint, and the options of its sink.
+_started: dict[str, tuple[str, dict[str, str]]] = {}
+
+
+def publish_at_connect_ends(spark: Any) -> None:
+    """From now on a query of a Connect session leaves nothing hidden when it ends by itself or is stopped, and a
+    session that is stopped stops its queries first. To be called for each session.
+    """
+    from pyspark.sql.connect.session import SparkSession
+    from pyspark.sql.connect.streaming.query import StreamingQuery
+    from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
+
+    spark.dataSource.register(FinishSource)
+    wrap_method(DataStreamWriter, "trigger", _telling)
+    for name in ("start", "toTable"):
+        wrap_method(DataStreamWriter, name, _remembering)
+    wrap_method(StreamingQuery, "stop", _publishing)
+    wrap_method(SparkSession, "stop", stopping_queries_first)
+
+
+def _telling(trigger: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(writer: Any, **given: Any) -> Any:
+        ends = bool(given.get("availableNow") or given.get("once"))
+        return trigger(writer, **given).option(ENDS_OPTION, "true" if ends else "false")
+
+    return wrapped
+
+
+def _remembering(start: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(writer: Any, *args: Any, **given: Any) -> Any:
+        query = start(writer, *args, **given)
+        sink = writer._write_proto
+        checkpoint = next((text for name, text in sink.options.items() if name.lower() == "checkpointlocation"), None)
+        if sink.format.lower().startswith("penstock.") and checkpoint is not None:
+            ours = {name.lower() for name in ENGINE_OPTIONS}
+            options = {name: text for name, text in sink.options.items() if name.lower() not in ours}
+            _started[query.id] = checkpoint, options
+        return query
+
+    return wrapped
+
+
+def _publishing(stop: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(query: Any) -> None:
+        stop(query)
+        known = _started.pop(query.id, None)
+        if known is None:
+            _say_that_it_is_unknown(query)
+            return
+        checkpoint, options = known
+        try:
+            problem = finish_on_server(query._session, checkpoint, options)
+        except Exception as error:
+            problem = str(error).strip().splitlines()[0]
+        if problem:
+            _log.warning(
+                "could not publish what query %s holds open (%s); start it again, or run: penstock finish %s",
+                query.id,
+                problem,
+                checkpoint,
+            )
+
+    return wrapped
+
+
+def _say_that_it_is_unknown(query: Any) -> None:
+    progress = query.lastProgress
+    # Of a sink in Python Spark says no more than that it is one.
+    if progress is not None and "PythonTable" in progress.sink.description:
+        _log.warning(
+            "query %s was started by another process: what a sink of Penstock's holds open stays hidden until the query "
+            "is started again, or you run: penstock finish CHECKPOINT",
+            query.id,
+        )
