@@ -13,6 +13,7 @@ import penstock
 from penstock import BadConfigurationError, FatalError
 from penstock.checkpoint import open_stored_query, query_id_of, remember_sink
 from penstock.plugins import find_connector
+from penstock.spark._known_query import known_query
 from penstock.storage import LocalStorage
 
 GOLDEN = Path(__file__).parent / "golden" / "checkpoint-v1"
@@ -65,3 +66,11 @@ def test_newer_form_is_refused(checkpoint):
 
 def test_finish_without_anything_open_does_nothing(checkpoint, tmp_path):
     assert penstock.finish(str(checkpoint), {"path": str(tmp_path / "out")}) == []
+
+
+def test_what_killed_writes_left_is_removed_when_a_run_begins(checkpoint, tmp_path, leave_killed_writes):
+    left = [leave_killed_writes(checkpoint / "penstock", name) for name in ("place.json", "sink.json")]
+    sink = find_connector("filesystem").load()
+    options = sink.sink_options.parse({"path": str(tmp_path / "out")}, owner="test")
+    known_query(LocalStorage(), str(checkpoint)).begin("filesystem", options, pa.schema([("id", pa.int64())]))
+    assert all(one.swept for one in left)

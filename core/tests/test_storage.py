@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -72,3 +76,23 @@ def test_urls(tmp_path, monkeypatch):
 
 def test_missing_directory_is_empty(storage, tmp_path):
     assert storage.list_names(f"{tmp_path}/none") == []
+
+
+KILLED = """
+import os, signal, sys
+from penstock.storage import LocalStorage
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+getattr(LocalStorage(), sys.argv[1])(sys.argv[2], b"1")
+"""
+
+
+@pytest.mark.parametrize("call", ["create", "put"])
+def test_what_a_killed_write_leaves_is_shown_to_nobody_and_swept_once_it_is_old(tmp_path, call):
+    storage = LocalStorage()
+    ended = subprocess.run([sys.executable, "-c", KILLED, call, f"{tmp_path}/x"])
+    (left,) = tmp_path.iterdir()
+    assert ended.returncode == -signal.SIGKILL
+    assert storage.list_names(str(tmp_path)) == [] and storage.list_tree(str(tmp_path)) == []
+    assert storage.sweep(str(tmp_path)) == 0, "its process may be alive"
+    os.utime(left, (0, 0))
+    assert storage.sweep(str(tmp_path)) == 1 and list(tmp_path.iterdir()) == []

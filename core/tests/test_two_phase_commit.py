@@ -468,6 +468,14 @@ def test_a_done_mark_that_was_lost_costs_a_look(new_query, tmp_path):
     assert restarted.visible() == [1, 2]
 
 
+def test_what_killed_writes_left_in_the_decision_log_is_removed_as_it_is_shortened(new_query, leave_killed_writes):
+    query = new_query()
+    left = leave_killed_writes(Path(query.chain.directory), f"{3:020d}.json")
+    for batch_id in range(20):
+        query.run(batch_id, [[batch_id]])
+    assert left.swept and query.visible() == list(range(20))
+
+
 # --- what a batch costs -----------------------------------------------------------------------------------------------
 
 

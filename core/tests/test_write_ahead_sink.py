@@ -236,6 +236,21 @@ def test_attempts_that_do_not_count_leave_nothing(tmp_path):
     assert query.staged() == [] and query.sent_notes() == []
 
 
+@pytest.mark.parametrize("directory", ["staged", "sent"])
+def test_a_write_that_was_killed_disturbs_no_later_batch(tmp_path, leave_killed_writes, directory):
+    """A task killed while it stages a segment, or a driver killed while it notes that one was sent."""
+    query = Query(tmp_path)
+    (result,) = query.tasks(0, [ids(0, 1)])
+    (segment,) = (query.sink.committable_serializer.unpack(one) for one in result.outputs[0].committables)
+    name = f"{segment.id}.arrow" if directory == "staged" else segment.id
+    left = leave_killed_writes(tmp_path / "ck" / "penstock" / directory, name)
+    for batch_id in range(11):
+        query.run(batch_id, [ids(batch_id, 1)])
+    assert left.swept and query.mailbox.got == list(range(11))
+    query.protocol.take_over()
+    assert [*query.staged(), *query.sent_notes()] == [left.new.name]
+
+
 def test_a_task_that_fails_removes_what_it_staged(tmp_path):
     query = Query(tmp_path)
 

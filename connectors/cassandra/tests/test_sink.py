@@ -12,9 +12,11 @@ from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
 from penstock.sink import SinkContext, WriterContext
 from penstock.sink.idempotent import Upserter
+from penstock.storage import LocalStorage
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import shared_client
 from penstock_cassandra.native import tokens_of
+from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._rows import Grouping
 
 STAMP = 1_700_000_000_000_000
@@ -181,6 +183,16 @@ def test_bad_rows_become_dead_letters_and_nothing_is_lost(cassandra, table, tmp_
     reasons = {rows.index(line["row"]): line["reason"] for line in lines}
     assert reasons[3] == "column 'c' of the key is null" and "column 'k' can't be written as int" in reasons[5]
     assert "65535" in reasons[7] and "maxRowBytes" in reasons[9]
+
+
+def test_what_killed_writes_left_beside_dead_letters_is_removed(tmp_path, leave_killed_writes):
+    left = leave_killed_writes(tmp_path, "0-0-0.jsonl")
+    letters = DeadLetters(LocalStorage(), str(tmp_path), "1-0")
+    letters.flush()
+    assert not left.swept, "no row was refused: nobody has looked"
+    letters.put({"k": 1}, "too large")
+    letters.flush()
+    assert left.swept
 
 
 def test_a_row_that_the_server_refuses_is_named(cassandra, table):

@@ -175,6 +175,16 @@ def test_what_a_killed_process_wrote_goes_as_well_and_what_a_later_one_wrote_sta
     assert s.runs() == live
 
 
+def test_what_killed_writes_left_is_removed_when_a_query_starts(kept_beside, tmp_path, leave_killed_writes):
+    s = kept_beside()
+    s.batch(*names(0, 2000))
+    (run,) = tmp_path.glob("checkpoint/penstock/sources/*/*")
+    left = leave_killed_writes(run.parent, run.name)
+    s.restart()
+    s.background()
+    assert left.swept
+
+
 def test_a_store_that_fails_costs_room_in_the_offsets_and_nothing_else(kept_beside, source_harness, caplog):
     s = kept_beside()
     with pytest.MonkeyPatch.context() as broken:

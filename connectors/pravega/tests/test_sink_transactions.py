@@ -14,6 +14,7 @@ import time
 import uuid
 from collections import Counter, defaultdict
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -184,6 +185,14 @@ def test_a_transaction_that_holds_less_than_was_counted_is_lost(pravega, new_que
     assert query.look(wrong, other) == [Found.LOST, Found.OPEN]
     assert query.commit([other]) == [Found.COMMITTED]
     assert query.look(wrong, other) == [Found.LOST, Found.COMMITTED]
+
+
+def test_what_killed_writes_left_of_notes_is_removed_with_the_garbage(pravega, new_query, leave_killed_writes):
+    query = new_query(stream=pravega.create_stream(segments=1))
+    left = leave_killed_writes(Path(query.checkpoint.path) / "penstock" / "pravega-transactions", f"{1:032x}.json")
+    assert query.notes().read() == []
+    query.committer().clear(Kept(base=0, generation=0))
+    assert left.swept
 
 
 def test_looking_ends_nothing(pravega, new_query, monkeypatch):

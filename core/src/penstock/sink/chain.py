@@ -308,9 +308,10 @@ class Chain:
         self.storage.put(self._path(number, "done"), b"", durable=durable)
 
     def shorten(self, head: Head) -> None:
-        """Deletes links that nobody asks for any more. Does so at every 16th link."""
+        """Deletes links that nobody asks for any more, and what killed processes left. Does so at every 16th link."""
         if head.link.number % _SHORTEN_EVERY:
             return
+        self.storage.sweep(self.directory)
         up_to = min(head.link.base, head.link.number if head.pending is None else head.pending) - KEEP
         numbers, done = self._numbers()
         old = [number for number in numbers if number < up_to]

@@ -47,9 +47,6 @@ from penstock.system import system
 
 __all__ = ["CheckpointCommitter", "FileCheckpointCommitter", "Segment", "Sender", "WriteAheadSink", "base_of"]
 
-#: Temporary files that are older were left by processes that were killed.
-_SWEEP_AFTER_S = 86_400.0
-
 
 @dataclass(frozen=True)
 class Segment:
@@ -145,6 +142,7 @@ class FileCheckpointCommitter(CheckpointCommitter):
 
     def forget(self, before_base: int, kept: Collection[str]) -> None:
         """See the contract."""
+        self._storage.sweep(self._directory)
         names = self._storage.list_names(self._directory)
         self._storage.delete(f"{self._directory}/{name}" for name in names if _is_old(name, before_base, kept))
 
@@ -256,7 +254,7 @@ class Staged:
 
     def clear(self, before_base: int, kept: Collection[str]) -> int:
         """Removes segments of earlier bases, but for the ids in ``kept``. Returns how many there were."""
-        self._storage.sweep(self._directory, _SWEEP_AFTER_S)
+        self._storage.sweep(self._directory)
         old = [name for name in self.names() if _is_old(name, before_base, kept)]
         self.remove(old)
         return len(old)

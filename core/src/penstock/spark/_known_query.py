@@ -33,6 +33,7 @@ class KnownQuery:
         if query_id_of(self.storage, self.checkpoint) != self.query_id:
             raise QueryReplacedError
         remember_sink(self.storage, self.checkpoint, connector, options, schema)
+        self.storage.sweep(f"{self.checkpoint}/penstock")
 
 
 class QueryReplacedError(Exception):

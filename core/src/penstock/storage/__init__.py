@@ -1,6 +1,6 @@
 """Files on local disks and object stores: reading through pyarrow, and the atomic writes that commits rest on."""
 
-from penstock.storage._contract import Storage
+from penstock.storage._contract import ABANDONED_AFTER_S, Storage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._memory import MemoryStorage
@@ -8,6 +8,7 @@ from penstock.storage._open import STORAGE_OPTIONS, open_storage
 from penstock.storage._s3 import S3Storage, translated
 
 __all__ = [
+    "ABANDONED_AFTER_S",
     "STORAGE_OPTIONS",
     "HdfsStorage",
     "LocalStorage",

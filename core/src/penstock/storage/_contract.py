@@ -8,7 +8,10 @@ from typing import Any, BinaryIO
 
 import pyarrow.fs as pafs
 
-__all__ = ["Storage", "is_temporary"]
+__all__ = ["ABANDONED_AFTER_S", "Storage", "is_temporary"]
+
+#: No write takes so long: a temporary file that is older was left by a process that was killed.
+ABANDONED_AFTER_S = 86_400.0
 
 
 def is_temporary(name: str) -> bool:
@@ -82,8 +85,11 @@ class Storage(ABC):
             except FileNotFoundError:
                 continue
 
-    def sweep(self, directory: str, older_than_s: float) -> int:
-        """Removes temporary files right below ``directory`` that killed processes left. Returns how many there were."""
+    def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
+        """Removes temporary files right below ``directory`` that killed processes left. Returns how many there were.
+
+        Lists the directory where the storage has such files: whoever writes into one calls it now and then.
+        """
         return 0
 
     def make_durable(self, path: str) -> None:  # noqa: B027

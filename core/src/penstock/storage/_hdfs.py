@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
-from penstock.storage._contract import Storage, is_temporary
+from penstock.storage._contract import ABANDONED_AFTER_S, Storage, is_temporary
 
 __all__ = ["HdfsStorage"]
 
@@ -70,7 +70,7 @@ class HdfsStorage(Storage):
         self.delete([path])
         self.fs.move(temporary, path)
 
-    def sweep(self, directory: str, older_than_s: float) -> int:
+    def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
         """See the base class."""
         before = time.time() - older_than_s
         infos = self.fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError
-from penstock.storage._contract import Storage, is_temporary
+from penstock.storage._contract import ABANDONED_AFTER_S, Storage, is_temporary
 
 __all__ = ["LocalStorage", "sync_directory"]
 
@@ -147,7 +147,7 @@ class LocalStorage(Storage):
         if durable:
             _sync_name(path)
 
-    def sweep(self, directory: str, older_than_s: float) -> int:
+    def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
         """See the base class."""
         before = time.time() - older_than_s
         old = []

@@ -39,7 +39,7 @@ from penstock.source import (
     SplitEnumerator,
     SplitReader,
 )
-from penstock.storage import Storage
+from penstock.storage import ABANDONED_AFTER_S, Storage
 
 __all__ = [
     "Crash",
@@ -143,7 +143,7 @@ class FaultyStorage(Storage):
         """See the base class."""
         self._inner.delete(paths)
 
-    def sweep(self, directory: str, older_than_s: float) -> int:
+    def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
         """See the base class."""
         return self._inner.sweep(directory, older_than_s)
 

@@ -12,6 +12,8 @@ from penstock.storage import Storage
 __all__ = ["DeadLetters"]
 
 _FLUSH_ROWS = 1000
+#: Folders from which this process has removed what killed ones left.
+_swept: set[str] = set()
 
 
 class DeadLetters:
@@ -37,9 +39,16 @@ class DeadLetters:
     def flush(self) -> None:
         """Writes what is there."""
         if self._lines:
+            self._sweep()
             data = ("\n".join(self._lines) + "\n").encode()
             self._storage.put(f"{self._folder}/{self._name}-{self._number}.jsonl", data)
             self._number, self._lines = self._number + 1, []
+
+    def _sweep(self) -> None:
+        url = self._storage.url(self._folder)
+        if url not in _swept:
+            self._storage.sweep(self._folder)
+            _swept.add(url)
 
 
 def _plain(value: Any) -> Any:

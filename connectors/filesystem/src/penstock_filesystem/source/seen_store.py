@@ -55,6 +55,7 @@ class SeenStore:
         What a process wrote that was killed before its offset was noted goes the same way. A process that slept takes
         ``commits`` from its own time, so it finds nothing that a later one wrote. Returns how many there were.
         """
+        self._storage.sweep(self._directory)
         names = self._storage.list_names(self._directory)
         gone = [name for name in names if name not in kept and _commits_of(name) + _KEPT_COMMITS < commits]
         self._storage.delete(f"{self._directory}/{name}" for name in gone)

@@ -12,8 +12,6 @@ from penstock_pravega.sink._committable import TransactionRef
 __all__ = ["Note", "TransactionNotes"]
 
 _VERSION = 2
-#: Temporary files that are older were left by processes that were killed.
-_SWEEP_AFTER_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class TransactionNotes:
 
     def sweep(self) -> None:
         """Removes what killed processes have left of notes that they were writing."""
-        self._storage.sweep(self._folder, _SWEEP_AFTER_S)
+        self._storage.sweep(self._folder)
 
     def _path(self, ref: TransactionRef) -> str:
         return f"{self._folder}/{ref.id:032x}.json"
