@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +17,9 @@ import pytest
 from kafka.net.inet import KafkaNetSocket
 
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.metrics import Metrics
 from penstock_kafka.client import DeliveryError, ProducerFencedError, open_producer
+from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import (
     FIRST_EDITION,
     Ended,
@@ -57,7 +61,7 @@ def test_slots_are_lent_to_living_processes_and_used_again(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         other = holder.stdout.readline().strip()
-        assert {first, other} == {mine._prefix.transactional_id(3, mine._host, n) for n in (0, 1)}
+        assert (first[-2:], other[-2:]) == (".0", ".1")
         third = mine.lend(7).transactional_id
         assert third.endswith(".2")
     finally:
@@ -86,19 +90,108 @@ def test_a_slot_whose_process_died_is_not_lent_again_in_the_same_batch(tmp_path)
     assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(7).transactional_id.endswith(".1")
     assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(6).transactional_id.endswith(".1"), "a sleeper's"
     assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(8).transactional_id == used
-    assert (
-        SlotLender(QueryPrefix("p", "q"), 4, tmp_path).lend(7).transactional_id.endswith("4." + used.split(".", 3)[-1])
-    )
+    assert SlotLender(QueryPrefix("p", "q"), 4, tmp_path).lend(7).transactional_id.endswith(".0")
 
 
-def test_folders_of_queries_that_ended_long_ago_are_removed(tmp_path):
-    for query in ("old", "new"):
+def unused_for_days(folder):
+    os.utime(folder, (0, 0))
+
+
+def test_folders_that_nothing_has_used_for_a_day_are_removed(tmp_path):
+    folders, old = {}, SlotLender(QueryPrefix("p", "living"), 3, tmp_path)
+    kept = old.lend(7)
+    for query in ("living", "old", "new"):
         SlotLender(QueryPrefix("p", query), 3, tmp_path).lend(7)
-    folders = [entry for entry in tmp_path.iterdir() if entry.is_dir()]
-    for entry in (folders[0], *folders[0].iterdir()):
-        os.utime(entry, (0, 0))
+        (folders[query],) = set(tmp_path.iterdir()) - set(folders.values())
+    unused_for_days(folders["old"])
+    unused_for_days(folders["living"])
     SlotLender(QueryPrefix("p", "mine"), 3, tmp_path)
-    assert not folders[0].exists() and folders[1].exists()
+    assert not folders["old"].exists() and folders["new"].exists()
+    assert len(list(folders["living"].iterdir())) == 1, "its process lives"
+    unused_for_days(folders["living"])
+    kept.use(8)
+    old.close()
+    SlotLender(QueryPrefix("p", "another"), 3, tmp_path)
+    assert folders["living"].exists(), "it was used just now"
+
+
+def test_what_a_batch_write_has_had_is_removed_when_it_is_done(kafka, tmp_path, monkeypatch):
+    """On this machine; what a worker still holds goes with the next query that starts there."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    done, held = QueryPrefix("p", "done"), SlotLender(QueryPrefix("p", "held"), 0)
+    held.lend(0)
+    SlotLender(done, 0).lend(0).use(0)
+    (home,) = tmp_path.glob("*/kafka")
+    coordinators = Coordinators({"bootstrap_servers": kafka.address})
+    for prefix in (done, held._prefix):
+        KafkaCommitter(coordinators, prefix, Metrics()).leave()
+    coordinators.close()
+    (left,) = home.iterdir()
+    assert [path.name for path in left.iterdir()] == ["0.0.slot"]
+    held.close()
+    SlotLender(QueryPrefix("p", "next"), 0)
+    assert not left.exists()
+
+
+def test_slots_of_earlier_generations_are_removed_unless_they_are_in_use(tmp_path):
+    earlier = SlotLender(QueryPrefix("p", "q"), 9, tmp_path)
+    in_use = [earlier.lend(7), earlier.lend(7)]
+    in_use.pop().close()
+    SlotLender(QueryPrefix("p", "q"), 10, tmp_path).lend(11)
+    (folder,) = tmp_path.iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["10.0.slot", "9.0.slot"]
+
+
+@pytest.mark.parametrize("removed", ["file", "folder"])
+def test_a_slot_whose_file_was_removed_is_still_nobody_elses(tmp_path, removed):
+    """As cleaners of temporary files do, whatever is locked in them."""
+    first = SlotLender(QueryPrefix("p", "q"), 3, tmp_path)
+    lent = first.lend(7)
+    (folder,) = tmp_path.iterdir()
+    if removed == "file":
+        (folder / "3.0.slot").unlink()
+    else:
+        shutil.rmtree(folder)
+    other = SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(7)
+    assert other.transactional_id != lent.transactional_id
+    lent.use(8)
+    assert not lent.is_free(8) and first.lend(8).transactional_id not in (lent.transactional_id, other.transactional_id)
+
+
+def test_a_slot_is_not_lent_by_a_file_that_was_removed_before_it_was_locked(tmp_path, monkeypatch):
+    """The next process would not see the lock."""
+    lender, real, removed = SlotLender(QueryPrefix("p", "q"), 3, tmp_path), fcntl.flock, []
+
+    def flock(descriptor, operation):
+        for path in tmp_path.glob("*/*.slot"):
+            if not removed:
+                removed.append(path)
+                path.unlink()
+        real(descriptor, operation)
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    lent = lender.lend(7)
+    assert removed and removed[0].exists()
+    assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(7).transactional_id[-2:] == ".1", lent
+
+
+def test_a_file_that_was_locked_meanwhile_is_not_removed(tmp_path, monkeypatch):
+    """The sweeper sees nobody, and somebody comes before it removes the folder."""
+    old = QueryPrefix("p", "old")
+    SlotLender(old, 3, tmp_path).lend(7)
+    (folder,) = tmp_path.iterdir()
+    unused_for_days(folder)
+    real, came = os.unlink, []
+
+    def unlink(path, *given, **named):
+        if not came:
+            came.append(SlotLender(old, 3, tmp_path).lend(7))
+        real(path, *given, **named)
+
+    monkeypatch.setattr("os.unlink", unlink)
+    SlotLender(QueryPrefix("p", "sweeps"), 3, tmp_path)
+    assert came[0].transactional_id[-2:] == ".1", "the sweeper had the first"
+    assert [path.name for path in folder.iterdir()] == ["3.1.slot"]
 
 
 def test_machines_with_temporary_directories_of_their_own_share_no_id(tmp_path):

@@ -16,7 +16,7 @@ from penstock.metrics import Metrics
 from penstock.sink import Committer, Found, Kept
 from penstock.system import system
 from penstock_kafka.sink._committable import KafkaCommittable
-from penstock_kafka.transactions import Ended, OpenTransaction, Partition, QueryPrefix, TransactionRef
+from penstock_kafka.transactions import Ended, OpenTransaction, Partition, QueryPrefix, TransactionRef, forget_slots
 
 if TYPE_CHECKING:
     from penstock_kafka.transactions.coordinators import Coordinators
@@ -228,6 +228,10 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
             _log.info("aborted %d transactions that earlier attempts had left open", len(lingering))
             self._metrics.add("transactions_aborted", len(lingering))
         return len(lingering)
+
+    def leave(self) -> None:
+        """See the contract: the slots on this machine. Those on others go when nothing has used them for a day."""
+        forget_slots(self._prefix)
 
 
 def _places(missing: Collection[Unmarked]) -> str:

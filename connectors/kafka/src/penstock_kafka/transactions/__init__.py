@@ -6,7 +6,7 @@
 from penstock_kafka.transactions._names import DEFAULT_PREFIX, FIRST_EDITION, QueryPrefix
 from penstock_kafka.transactions._producers import ProducerPool, ReadyProducer, producer_pool
 from penstock_kafka.transactions._refs import Ended, OpenTransaction, Partition, Proof, TransactionRef
-from penstock_kafka.transactions._slots import Slot, SlotLender
+from penstock_kafka.transactions._slots import Slot, SlotLender, forget_slots
 
 __all__ = [
     "DEFAULT_PREFIX",
@@ -21,5 +21,6 @@ __all__ = [
     "Slot",
     "SlotLender",
     "TransactionRef",
+    "forget_slots",
     "producer_pool",
 ]

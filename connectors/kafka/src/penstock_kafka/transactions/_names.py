@@ -16,12 +16,12 @@ _SLOT = re.compile(r"(?:(\d+)\.)?[0-9a-f]{8}\.\d+")
 
 @dataclass(frozen=True)
 class QueryPrefix:
-    """The transactional ids of one query: ``<prefix>.<query id>.<generation>.<host>.<slot>``.
+    """The transactional ids of one query: ``<prefix>.<query id>.<generation>.<name>.<slot>``.
 
     ``generation`` is that of the run (see :class:`penstock.sink.WriterContext`): shutting out the producers of earlier
-    ones can't hit a later one's, however late it is done. ``host`` (8 hex digits) stands for a machine, ``slot`` counts
-    what one machine has in use at a time: both are used again. The id of the query makes the ids its own, whatever
-    prefix was set.
+    ones can't hit a later one's, however late it is done. ``slot`` counts what one machine has in use at a time, ``name``
+    (8 hex digits) is that slot's: both are used again. The id of the query makes the ids its own, whatever prefix was
+    set.
     """
 
     prefix: str
@@ -32,9 +32,9 @@ class QueryPrefix:
         """What every id of the query begins with, the dot included."""
         return f"{self.prefix}.{self.query_id}."
 
-    def transactional_id(self, generation: int, host: str, slot: int) -> str:
+    def transactional_id(self, generation: int, name: str, slot: int) -> str:
         """The id of one slot."""
-        return f"{self.text}{generation}.{host}.{slot}"
+        return f"{self.text}{generation}.{name}.{slot}"
 
     def generation_of(self, transactional_id: str) -> int | None:
         """The generation of one of this query's ids; ``None`` for another's, also for one that only begins alike."""

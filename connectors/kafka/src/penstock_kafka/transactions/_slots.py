@@ -1,121 +1,179 @@
 """Slots: which transactional ids this process may use. Locks of the operating system lend them, and take them back.
 
 Ids have to be few (a broker remembers each for days) and never in use twice at a time. So every machine counts its own
-from 0, and a lock file for each number says whether a living process has it: the lock falls with the process, however
-that ends, and the next one takes the number again. But not in the same batch: a transaction outlives its process, and
-waits in its slot for the driver. So a second file notes on which base of the decision log the last batch was planned
-that used a slot. What was planned on an earlier base is carried out or void when tasks run on a later one.
+from 0, and a file for each number, locked by the process that has it, says whether that is alive: the lock falls with
+the process, however that ends, and the next one takes the number again. A random name in the file is a part of the id:
+a file that was removed while its process lived (a cleaner of temporary files does that), and is made anew, stands for
+another id.
+
+A number is not lent again in the same batch: a transaction outlives its process, and waits in its slot for the driver.
+So the file also notes on which base of the decision log the last batch was planned that used the slot. What was planned
+on an earlier base is carried out or void when tasks run on a later one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import getpass
 import os
-import shutil
 import tempfile
 import time
 import uuid
-from dataclasses import dataclass
+import weakref
 from itertools import count
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from penstock_kafka.transactions._names import QueryPrefix
 
-__all__ = ["Slot", "SlotLender"]
+__all__ = ["Slot", "SlotLender", "forget_slots"]
 
-#: Folders of queries that have not written for so long are removed: brokers have forgotten the ids by then.
-_SWEEP_AFTER_S = 30 * 86_400.0
+#: Folders of queries that have not written for so long are removed, unless a process has one of their slots.
+_SWEEP_AFTER_S = 86_400.0
+_NAME_BYTES = 8
 
 
-@dataclass(frozen=True)
 class Slot:
-    """An id that is this process's own until it ends."""
+    """An id that is this process's own until :meth:`close`, or until nobody holds this object."""
 
-    transactional_id: str
-    note: Path
+    def __init__(self, prefix: QueryPrefix, generation: int, number: int, descriptor: int, folder: Path) -> None:
+        self._descriptor = descriptor
+        self._folder = folder
+        self._close = weakref.finalize(self, os.close, descriptor)
+        self._name = os.pread(descriptor, _NAME_BYTES, 0)
+        if len(self._name) < _NAME_BYTES:
+            self._name = uuid.uuid4().hex[:_NAME_BYTES].encode()
+            os.pwrite(descriptor, self._name, 0)
+        self.transactional_id = prefix.transactional_id(generation, self._name.decode(), number)
 
     def use(self, base: int) -> None:
         """Notes that a transaction of a batch planned on ``base`` is about to begin here."""
-        fresh = self.note.with_suffix(f".{os.getpid()}")
-        fresh.write_text(str(base))
-        fresh.replace(self.note)
+        os.pwrite(self._descriptor, b"%s %020d" % (self._name, base), 0)
+        with contextlib.suppress(OSError):  # somebody has removed it
+            os.utime(self._folder)
 
     def is_free(self, base: int) -> bool:
         """Whether it was last used on an earlier base than ``base``, or never."""
-        try:
-            noted = self.note.read_text()
-        except FileNotFoundError:
-            return True
-        # The first edition noted other things, all of them earlier.
-        return not noted.isdigit() or int(noted) < base
+        noted = os.pread(self._descriptor, 100, _NAME_BYTES)
+        return not noted or int(noted) < base
+
+    def close(self) -> None:
+        """Gives it back."""
+        self._close()
 
 
 class SlotLender:
     """Lends the slots of one generation of a query on this machine.
 
-    ``folder`` is by default a directory of the user's below the machine's temporary directory. It holds the machine's
-    random name as well: containers that have their own temporary directory are machines of their own.
+    ``folder`` is by default a directory of the user's below the machine's temporary directory. Containers that have
+    their own temporary directory are machines of their own.
     """
 
     def __init__(self, prefix: QueryPrefix, generation: int, folder: Path | None = None) -> None:
         self._prefix = prefix
         self._generation = generation
-        self._folder = folder or Path(tempfile.gettempdir()) / f"penstock-{_user()}" / "kafka"
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._host = _host_name(self._folder)
-        self._locks = self._folder / uuid.uuid5(uuid.NAMESPACE_OID, f"{prefix.text}{generation}").hex
-        self._locks.mkdir(mode=0o700, exist_ok=True)
-        os.utime(self._locks)
-        _sweep(self._folder, self._locks)
-        # A lock object that is forgotten lets its lock go.
-        self._own: dict[int, FileLock] = {}
+        self._folder = _folder_of(prefix, folder)
+        _make(self._folder)
+        os.utime(self._folder)
+        _sweep(self._folder, generation)
+        self._own: dict[int, Slot] = {}
 
     def lend(self, base: int) -> Slot:
         """The lowest number that no living process has, and that was not used on ``base`` or a later one."""
         for number in count():
             if number in self._own:
                 continue
-            lock = FileLock(self._locks / f"{number}.lock")
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
+            descriptor = _lock(self._folder / f"{self._generation}.{number}.slot", make=True)
+            if descriptor is None:
                 continue
-            transactional_id = self._prefix.transactional_id(self._generation, self._host, number)
-            slot = Slot(transactional_id, self._locks / f"{number}.used")
+            slot = Slot(self._prefix, self._generation, number, descriptor, self._folder)
             if slot.is_free(base):
-                self._own[number] = lock
+                self._own[number] = slot
                 return slot
-            lock.release()
+            slot.close()
         raise AssertionError("count() never ends")
 
     def close(self) -> None:
         """Gives every slot back."""
-        for lock in self._own.values():
-            lock.release()
+        for slot in self._own.values():
+            slot.close()
         self._own.clear()
 
 
-def _sweep(folder: Path, own: Path) -> None:
-    """Removes what queries have left that ended long ago. Every start of a query makes a folder for itself."""
-    for other in folder.iterdir():
-        if other != own and other.is_dir():
-            with contextlib.suppress(OSError):
-                newest = max(entry.stat().st_mtime for entry in (other, *other.iterdir()))
-                if newest < time.time() - _SWEEP_AFTER_S:
-                    shutil.rmtree(other)
+def forget_slots(prefix: QueryPrefix, folder: Path | None = None) -> None:
+    """Removes the slots of a query that has ended from this machine; those in use, once their processes have ended."""
+    own = _folder_of(prefix, folder)
+    if own.exists():
+        _remove(own)
 
 
-def _host_name(folder: Path) -> str:
-    path = folder / "host"
-    with FileLock(folder / "host.lock"):
-        if not path.exists():
-            fresh = folder / f"host.{os.getpid()}"
-            fresh.write_text(uuid.uuid4().hex[:8])
-            fresh.replace(path)
-        return path.read_text()
+def _folder_of(prefix: QueryPrefix, folder: Path | None) -> Path:
+    every = folder or Path(tempfile.gettempdir()) / f"penstock-{_user()}" / "kafka"
+    return every / uuid.uuid5(uuid.NAMESPACE_OID, prefix.text).hex
+
+
+def _make(folder: Path) -> None:
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _lock(path: Path, *, make: bool) -> int | None:
+    """A descriptor of the file, locked by this process; ``None`` if another has it, or there is none to lock."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if make else 0), 0o600)
+        except FileNotFoundError:
+            if not make:
+                return None
+            _make(path.parent)  # somebody has removed it
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_still(path, descriptor):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # removed after it was opened: who comes next will not see the lock on it
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _sweep(own: Path, generation: int) -> None:
+    """Removes what is left of queries that ended, and of this one's earlier generations."""
+    for path in own.glob("*.slot"):
+        if int(path.name.partition(".")[0]) < generation:
+            _remove_file(path)
+    for other in own.parent.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process was quicker
+            if other != own and other.is_dir() and other.stat().st_mtime < time.time() - _SWEEP_AFTER_S:
+                _remove(other)
+
+
+def _remove(folder: Path) -> None:
+    """Removes the files that no living process has locked, and the folder with the last one."""
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            _remove_file(path)
+        try:
+            folder.rmdir()
+        except OSError:
+            os.utime(folder, (0, 0))  # whoever comes next tries again
+
+
+def _remove_file(path: Path) -> None:
+    descriptor = _lock(path, make=False)
+    if descriptor is not None:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def _user() -> str:
