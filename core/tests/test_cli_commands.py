@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from penstock.cli._check import check_pipeline
 from penstock.errors import DataLostError
 from penstock.plugins import find_connector
 from penstock.sink.chain import Link, LinkKind, Output, StateItem
-from penstock.sink.two_phase import Batch
+from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.storage import LocalStorage
 
 CONNECTOR = '''
@@ -455,10 +456,53 @@ def call(*arguments):
     return runner.invoke(app, list(map(str, arguments)))
 
 
-def test_finish_leaves_a_decided_batch_to_its_query(checkpoint, tmp_path):
+@pytest.fixture
+def a_batch_comes_first(checkpoint, monkeypatch):
+    """While the command closes what is open, the query decides a batch, which leaves another piece open."""
+    chain, real = open_stored_query(str(checkpoint)).chain, TwoPhaseCommit._rolled
+    chain.mark_done(2)
+
+    def rolled(self, link, *, finish):
+        if link.number == 2:
+            more = replace(link.states[0], id="t")
+            chain.create(replace(link, number=3, base=3, id="3", batch=2, outputs=(), states=(*link.states, more)))
+        return real(self, link, finish=finish)
+
+    monkeypatch.setattr(TwoPhaseCommit, "_rolled", rolled)
+
+
+WHO_IS_FIRST = [
+    ("a_batch_comes_first", 3, "a batch was decided at the same time", 2),
+    ("checkpoint", 4, "batch 1 is decided and not published yet: the query does that, or the next start of it", 1),
+]
+
+
+@pytest.mark.parametrize(("first", "exit_code", "why", "left"), WHO_IS_FIRST)
+def test_finish_that_gave_way_says_so_and_what_is_still_open(
+    request, checkpoint, tmp_path, first, exit_code, why, left
+):
+    request.getfixturevalue(first)
     result = call("finish", checkpoint)
-    assert result.exit_code == 4 and "penstock finish --take-over" in result.stderr and "1 piece still" in result.stderr
+    assert (result.exit_code, result.stdout) == (exit_code, "")
+    assert why in result.stderr and f"; {left} piece{'s' * (left > 1)} still open" in result.stderr
+    assert ("penstock finish --take-over" in result.stderr) == (exit_code == 4)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(("first", "exit_code", "why", "left"), WHO_IS_FIRST)
+def test_finish_that_gave_way_says_so_as_json(request, checkpoint, first, exit_code, why, left):
+    request.getfixturevalue(first)
+    result = call("finish", checkpoint, "--json")
+    said = json.loads(result.stdout)
+    assert result.exit_code == exit_code and why in said.pop("gave_way")
+    assert said == {"checkpoint": str(checkpoint), "open_pieces": left}
+
+
+@pytest.mark.usefixtures("a_batch_comes_first")
+def test_finish_that_gave_way_can_be_called_again(checkpoint):
+    assert call("finish", checkpoint).exit_code == 3
+    result = call("finish", checkpoint)
+    assert result.exit_code == 0 and "published 2 pieces in 1 decision" in result.stdout
 
 
 def test_finish_that_takes_over_publishes_and_then_finds_nothing(checkpoint, tmp_path):

@@ -93,8 +93,9 @@ def test_a_slot_whose_process_died_is_not_lent_again_in_the_same_batch(tmp_path)
     assert SlotLender(QueryPrefix("p", "q"), 4, tmp_path).lend(7).transactional_id.endswith(".0")
 
 
-def unused_for_days(folder):
-    os.utime(folder, (0, 0))
+def unused_for_a_day(folder):
+    yesterday = time.time() - 86_401
+    os.utime(folder, (yesterday, yesterday))
 
 
 def test_folders_that_nothing_has_used_for_a_day_are_removed(tmp_path):
@@ -103,12 +104,12 @@ def test_folders_that_nothing_has_used_for_a_day_are_removed(tmp_path):
     for query in ("living", "old", "new"):
         SlotLender(QueryPrefix("p", query), 3, tmp_path).lend(7)
         (folders[query],) = set(tmp_path.iterdir()) - set(folders.values())
-    unused_for_days(folders["old"])
-    unused_for_days(folders["living"])
+    unused_for_a_day(folders["old"])
+    unused_for_a_day(folders["living"])
     SlotLender(QueryPrefix("p", "mine"), 3, tmp_path)
     assert not folders["old"].exists() and folders["new"].exists()
     assert len(list(folders["living"].iterdir())) == 1, "its process lives"
-    unused_for_days(folders["living"])
+    unused_for_a_day(folders["living"])
     kept.use(8)
     old.close()
     SlotLender(QueryPrefix("p", "another"), 3, tmp_path)
@@ -180,7 +181,7 @@ def test_a_file_that_was_locked_meanwhile_is_not_removed(tmp_path, monkeypatch):
     old = QueryPrefix("p", "old")
     SlotLender(old, 3, tmp_path).lend(7)
     (folder,) = tmp_path.iterdir()
-    unused_for_days(folder)
+    unused_for_a_day(folder)
     real, came = os.unlink, []
 
     def unlink(path, *given, **named):
