@@ -36,9 +36,9 @@ def kinds(query):
     return [link.kind.value for link in query.chain.links()]
 
 
-def lose(query):
+def lose(query, but=()):
     """What is hidden is gone."""
-    for name in query.hidden():
+    for name in set(query.hidden()) - set(but):
         os.unlink(Path(query.sink.root) / ".hidden" / name)
 
 
@@ -172,6 +172,21 @@ def test_a_skipped_task_consumes_its_input(new_query):
     consumed = []
     run_task(query.sink, query.plan(0), WriterContext("q", None, batch_id=0), (consumed.append(i) for i in range(3)))
     assert len(consumed) == 3
+
+
+def test_a_replay_that_another_run_has_gone_past_decides_nothing(new_query, crash_type, tmp_path):
+    """Its tasks have dropped their input: deciding the batch now would lose it."""
+    Query = type(new_query())
+    query = Query(tmp_path / "r")
+    query.run(0, [[1], [2]])
+    replay = Query(tmp_path / "r", engine=query.engine)
+    skipped = replay.tasks(0, [[1], [2]])
+    other = Query(tmp_path / "r", engine=query.engine)
+    other.plan(0)
+    before = kinds(query)
+    with pytest.raises(DisplacedError):
+        replay.protocol.commit(0, skipped)
+    assert kinds(query) == before and query.chain.head().link.batch == 0
 
 
 def test_another_batch_of_the_same_number_is_refused(new_query):
@@ -398,6 +413,61 @@ def test_loss_noticed_while_committing_asks_for_a_restart(new_query):
     assert query.visible() == [1, 2]
 
 
+@pytest.mark.parametrize("beside", ["before the replay", "while the tasks of the replay run"])
+def test_a_roll_beside_a_batch_that_is_written_again_takes_nothing_from_it(new_query, crash_type, tmp_path, beside):
+    """The listener or ``penstock finish``, between giving a batch up and its second decision."""
+    Query = type(new_query())
+    query = Query(tmp_path / "l")
+    query.run(0, [[0], [100]])
+    carried = query.hidden()
+    results = query.tasks(1, [[1], [], [2]])
+    ended_at(query, crash_type, "after create", query.protocol.commit, 1, results)
+    lose(query, but=carried)
+    restarted = Query(tmp_path / "l", engine=query.engine)
+    if beside == "before the replay":
+        restarted.plan(1)  # gives the batch up, and ends
+        assert kinds(restarted)[-1] == "lost" and restarted.protocol.roll(finish=True) is not None
+        restarted = Query(tmp_path / "l", engine=query.engine)
+        results = restarted.tasks(1, [[1], [], [2]])
+    else:
+        results = restarted.tasks(1, [[1], [], [2]])
+        assert restarted.protocol.roll(finish=True) is not None
+    restarted.protocol.commit(1, results)
+    restarted.run(2, [[3]])
+    restarted.protocol.take_over()
+    assert restarted.visible() == [0, 1, 2, 3, 100]
+
+
+def test_a_loss_that_is_none_any_more_gives_nothing_up(new_query, crash_type, tmp_path):
+    """While a run looks at its batch, another one publishes it, marks it done, and a reader takes it away."""
+    Query = type(new_query())
+    slow = Query(tmp_path / "s")
+    results = slow.tasks(0, [[1], [2]])
+    ended_at(slow, crash_type, "after create", slow.protocol.commit, 0, results)
+    slow.memory.batch = None  # starts again
+    read, committer = [], type(slow.sink.create_committer(None))
+    real = committer.look
+
+    def look(self, committables):
+        if self.sink is slow.sink and not read:
+            other = Query(tmp_path / "s", engine=slow.engine)
+            other.run(0, [[1], [2]])
+            other.run(1, [[3], []])
+            read.extend(other.visible())
+            for path in Path(slow.sink.root).glob("*-*"):
+                path.unlink()
+        return real(self, committables)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(committer, "look", look)
+        with pytest.raises(DisplacedError):
+            slow.plan(0)
+    last = Query(tmp_path / "s", engine=slow.engine)
+    last.run(1, [[3], []])
+    last.protocol.take_over()
+    assert sorted(read + last.visible()) == [1, 2, 3] and "lost" not in kinds(last)
+
+
 @pytest.fixture
 def partly_lost(new_query, crash_type, tmp_path):
     """Writer 0 of three is published, writer 2 is lost, in one decision; and a driver that comes after that."""
@@ -510,6 +580,23 @@ class CountedStorage(MemoryStorage):
         if paths := list(paths):
             self.calls.append("delete")
             super().delete(paths)
+
+
+def test_a_task_unpacks_no_state_but_its_own(new_query, monkeypatch):
+    """Thousands of pieces may be carried; each is looked at once by the driver, and once by the task that owns it."""
+    query = new_query()
+    query.run(0, [[i] for i in range(20)])
+    plan, unpacked = query.plan(1), []
+    serializer = type(query.sink).state_serializer.fget(query.sink)
+    monkeypatch.setattr(type(query.sink), "state_serializer", serializer)
+    monkeypatch.setattr(
+        serializer, "unpack", lambda stored: unpacked.append(stored) or type(serializer).unpack(serializer, stored)
+    )
+    owned = [len(plan.states_of(writer)) for writer in range(20)]
+    assert sum(owned) == 10 and unpacked == []
+    for writer in range(20):
+        query.attempt(plan, 1, writer, [100 + writer])
+        assert len(unpacked) == sum(owned[: writer + 1])
 
 
 @pytest.mark.parametrize(
