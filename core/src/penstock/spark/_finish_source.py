@@ -1,4 +1,4 @@
-"""``penstock finish`` as a format that a Connect session reads: the server does it, which reaches what a client may not."""
+"""``penstock finish`` as a format that a Connect session reads: the server reaches what a client may not."""
 
 from __future__ import annotations
 
