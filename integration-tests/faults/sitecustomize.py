@@ -1,9 +1,12 @@
 """Put on PYTHONPATH by the tests: ends or stops a driver at chosen calls, in whatever Python process makes them.
 
-``FAULT_POINT`` is ``module:Class.method:before|after:n``, or several of them with ``;`` in between. At the n-th such
-call, counted over all processes of the run, the process group ``FAULT_GROUP`` (driver and JVM) and the calling process
-are killed; with ``FAULT_SCOPE=worker`` only the latter; with ``FAULT_ACTION=stop`` they are stopped. With a fifth part,
-the path of an attribute of ``self`` (``…:2:_context.query_id``), calls are counted for each of its values.
+``FAULT_POINT`` is ``module:Class.method:before|half|after:n``, or several of them with ``;`` in between. At the n-th
+such call, counted over all processes of the run, the process group ``FAULT_GROUP`` (driver and JVM) and the calling
+process are killed; with ``FAULT_SCOPE=worker`` only the latter; with ``FAULT_ACTION=stop`` they are stopped. With a
+fifth part, the path of an attribute of ``self`` (``…:2:_context.query_id``), calls are counted for each of its values;
+if it begins with ``~`` (``…:2:~/staged/``), only calls count that have an argument with the rest of it in it.
+
+``half`` is for methods that write their last argument: half of it is written.
 
 Counters are files that start with ``FAULT_COUNTER``. Each hit is a line ``number-of-the-point pid`` in the pipe
 ``FAULT_COUNTER.hit``.
@@ -24,6 +27,7 @@ class _Point:
         self.module, qualified, self.when, nth, *key = text.split(":")
         self.class_name, self.method = qualified.split(".")
         self.nth = int(nth)
+        self._part = key.pop()[1:] if key and key[0].startswith("~") else ""
         self._key = operator.attrgetter(key[0]) if key else lambda _: ""
 
     def wrap(self, module):
@@ -31,22 +35,28 @@ class _Point:
         original = getattr(target, self.method)
 
         def wrapped(*args, **kwargs):
-            if self.when == "before":
-                self._strike(args)
+            is_hit = self.when != "after" and self._is_hit(args)
+            if is_hit and self.when == "half":
+                original(*args[:-1], args[-1][: len(args[-1]) // 2], **kwargs)
+                getattr(args[0], "flush", lambda: None)()
+            if is_hit:
+                self._strike()
             result = original(*args, **kwargs)
-            if self.when == "after":
-                self._strike(args)
+            if self.when == "after" and self._is_hit(args):
+                self._strike()
             return result
 
         setattr(target, self.method, wrapped)
 
-    def _strike(self, args):
+    def _is_hit(self, args):
+        if self._part and not any(isinstance(one, str) and self._part in one for one in args):
+            return False
         with open(f"{os.environ['FAULT_COUNTER']}.{self.number}{self._key(args[0])}", "ab") as counter:
             counter.write(b".")
             counter.flush()
-            count = counter.tell()
-        if count != self.nth:
-            return
+            return counter.tell() == self.nth
+
+    def _strike(self):
         action = signal.SIGSTOP if os.environ.get("FAULT_ACTION") == "stop" else signal.SIGKILL
         with_group = os.environ.get("FAULT_SCOPE") != "worker"  # else only this process: a lost task
         if with_group and action == signal.SIGSTOP:  # who reads the line may rely on it

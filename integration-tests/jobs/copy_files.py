@@ -1,4 +1,4 @@
-"""CSV files to Parquet files, as a user would write it; ``key=value`` arguments."""
+"""CSV files to Parquet files, or to a write-ahead sink, as a user would write it; ``key=value`` arguments."""
 
 import os
 import sys
@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 import penstock
+from penstock.testing.minimal import MinimalConnector
+from penstock.testing.spark_source import data_source
 
 arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
 master = arguments.pop("master", "local[2]")
@@ -56,7 +58,12 @@ if mode == "straggler":  # the first attempt of a task in each batch sleeps, so 
 
     attempts_file = os.path.abspath("attempts")
     rows = rows.repartition(4).withColumn("note", udf(linger, "string", useArrow=False)("note"))
-writer = rows.writeStream.format("penstock.filesystem").option("format", "parquet").option("path", "out/")
+sink = arguments.pop("sink", "filesystem")
+if sink == "write-ahead":  # the smallest one that the kit has
+    spark.dataSource.register(data_source(MinimalConnector))
+    writer = rows.writeStream.format("penstock.under_test").option("path", os.path.abspath("out"))
+else:
+    writer = rows.writeStream.format("penstock.filesystem").option("format", "parquet").option("path", "out/")
 for name, value in arguments.items():
     writer = writer.option(name, value)
 writer = writer.option("checkpointLocation", "ck/")
