@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from penstock.cli._causes import root_cause
+from penstock._causes import root_cause
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter
 from penstock.cli._draw import bar, human_bytes, human_count, human_duration, human_lag, plural, sparkline
 from penstock.cli._panel import RunView

@@ -54,9 +54,19 @@ def test_full_or_read_only_disk_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fails)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match=f"No space.*{tmp_path}/x"):
         LocalStorage().create(f"{tmp_path}/x", b"1")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_named_whatever_step_finds_it_full(tmp_path):
+    (tmp_path / "full").symlink_to("/dev/full")
+    storage = LocalStorage()
+    with open(tmp_path / "full", "wb", buffering=1 << 20) as file:
+        file.write(b"1")
+        with pytest.raises(OSError, match=f"No space.*{tmp_path}/full"):
+            storage.finish(file)
+        file.raw.close()
 
 
 def test_urls(tmp_path, monkeypatch):

@@ -6,7 +6,6 @@ before and after each of them, and another process can come in between.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import errno
 import itertools
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+import penstock.storage._local
 from penstock import BadConfigurationError, RetriableError
 from penstock.checkpoint import finish, resolve, take_over
 from penstock.cli import app
@@ -58,12 +58,8 @@ def steps(monkeypatch):
 
     for name in CHANGES:
         monkeypatch.setattr(os, name, stepping(name, getattr(os, name)))
-    opening = builtins.open
-
-    def opened(path, mode="r", *arguments, **given):
-        return (stepping("open", opening) if "x" in mode else opening)(path, mode, *arguments, **given)
-
-    monkeypatch.setattr(builtins, "open", opened)
+    opening = penstock.storage._local._in_its_directory
+    monkeypatch.setattr(penstock.storage._local, "_in_its_directory", stepping("open", opening))
 
     def use(step):
         told[0] = step

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock._causes import root_cause
 from penstock.checkpoint import chain_of
-from penstock.cli._causes import root_cause
 from penstock.cli._check import check_pipeline
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter, Reporter
 from penstock.cli._frames import build_frame

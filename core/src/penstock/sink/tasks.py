@@ -23,7 +23,7 @@ from penstock.sink._contracts import (
 from penstock.sink.chain import Output, StateItem
 from penstock.system import system
 
-__all__ = ["BatchPlan", "PlannedBatch", "TaskResult", "grouped_by_owner", "roll_states", "run_task"]
+__all__ = ["BatchPlan", "PlannedBatch", "TaskResult", "grouped_by_owner", "offsets_of", "roll_states", "run_task"]
 
 AnySink = TwoPhaseCommitSink[Any, Any]
 
@@ -103,6 +103,11 @@ class TaskResult:
     metrics: dict[str, int] = field(default_factory=dict)
 
 
+def offsets_of(results: Iterable[TaskResult]) -> bytes:
+    """Spark's file of the batch that ``results`` are of."""
+    return next((result.offsets for result in results if result.offsets), b"")
+
+
 def run_task(sink: AnySink, plan: BatchPlan, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:
     """One attempt: rolls the carried state it looks after, writes ``batches``, leaves everything durable and hidden.
 
@@ -120,7 +125,7 @@ def run_task(sink: AnySink, plan: BatchPlan, context: WriterContext, batches: It
     if planned.is_decided:
         for _ in batches:
             pass
-        return TaskResult(context.writer_index, context.attempt_id, planned)
+        return TaskResult(context.writer_index, context.attempt_id, planned, offsets=_carried_offsets(plan, context))
     rolled = _roll_owned(sink, context, plan)
     written = _write(sink, replace(context, sequence=context.sequence + _used(rolled)), batches)
     return TaskResult(
@@ -128,9 +133,13 @@ def run_task(sink: AnySink, plan: BatchPlan, context: WriterContext, batches: It
         context.attempt_id,
         planned,
         outputs=tuple(output for output in (*rolled, written) if _is_something(output)),
-        offsets=plan.offsets if context.writer_index == 0 else b"",
+        offsets=_carried_offsets(plan, context),
         metrics=context.metrics.take(),
     )
+
+
+def _carried_offsets(plan: BatchPlan, context: WriterContext) -> bytes:
+    return plan.offsets if context.writer_index == 0 else b""
 
 
 def _roll_owned(sink: AnySink, context: WriterContext, plan: BatchPlan) -> list[Output]:

@@ -57,6 +57,7 @@ from penstock.sink.tasks import (
     TaskResult,
     driver_context,
     grouped_by_owner,
+    offsets_of,
     roll_states,
 )
 from penstock.system import system
@@ -382,7 +383,7 @@ class TwoPhaseCommit:
                 plan=planned.plan_id,
                 batch=planned.batch_id,
                 fingerprint=planned.fingerprint,
-                offsets=next((result.offsets for result in results if result.offsets), b""),
+                offsets=offsets_of(results),
                 writers=len(results),
                 metrics=metrics,
             )

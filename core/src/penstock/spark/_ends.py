@@ -12,6 +12,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from penstock._causes import root_cause
+
 __all__ = ["ENDS_OPTION", "publish_at_ends", "stop_queries", "stopping_queries_first", "wrap_method"]
 
 #: Says to the sink that its run ends by itself (``availableNow``, ``once``), and that nobody publishes behind it.
@@ -24,12 +26,17 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
     and has ended without an error; and a session that is stopped stops its queries first. Classic sessions; once in a
     process.
     """
+    from pyspark.errors import StreamingQueryException
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     def publishing(method: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(query: Any, *args: Any, **given: Any) -> Any:
-            answer = method(query, *args, **given)
+            try:
+                answer = method(query, *args, **given)
+            except StreamingQueryException as error:
+                _sum_up(error)
+                raise
             if not query.isActive and query.exception() is None:
                 publish(query)
             return answer
@@ -49,6 +56,12 @@ def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:
         return method(spark, *args, **given)
 
     return wrapped
+
+
+def _sum_up(error: Exception) -> None:
+    """What went wrong becomes the last line on the screen, behind the traces of two languages and a query plan."""
+    if "penstock." in str(error) and hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(f"penstock: {root_cause(error)}")
 
 
 def stop_queries(spark: Any) -> None:

@@ -24,7 +24,7 @@ from penstock.options import OptionValues
 from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, WriterContext
 from penstock.sink.chain import Chain
 from penstock.sink.publishing import undone
-from penstock.sink.tasks import AnySink, BatchPlan, TaskResult, run_task
+from penstock.sink.tasks import AnySink, BatchPlan, TaskResult, offsets_of, run_task
 from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.spark._garbage import begin_use
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
@@ -147,7 +147,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         results = _results(messages)
         protocol = self._driver.protocol(results)
         link = protocol.commit(batchId, results)
-        if self._ends or is_last_batch(link.offsets):
+        if self._ends or is_last_batch(offsets_of(results)):  # of a replay too, whose link may be a claim
             protocol.close(link)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

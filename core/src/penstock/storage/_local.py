@@ -6,12 +6,13 @@ import contextlib
 import ctypes
 import errno
 import functools
+import io
 import os
 import shutil
 import sys
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow.fs as pafs
@@ -42,6 +43,23 @@ def _sync_name(path: str) -> None:
         sync_directory(os.path.dirname(path))
 
 
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Errors of writing say which file it was, as those of opening do: a disk that is full has to be known."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
+
+
+class _NewFile(io.FileIO):
+    def write(self, data: Any) -> int:
+        with naming(str(self.name)):
+            return super().write(data)
+
+
 def rename_without_replacing(source: str, target: str) -> bool:
     """False if ``target`` is there. Raises BadConfigurationError where the file system can't do it in one step."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -61,6 +79,20 @@ def rename_without_replacing(source: str, target: str) -> bool:
             "replaces: two drivers could decide the same batch there. Put the checkpoint on another one"
         )
     raise OSError(error, os.strerror(error), target)
+
+
+def _in_its_directory(path: str, open_file: Callable[[], BinaryIO]) -> BinaryIO:
+    """Opens a new file; makes its directory first."""
+    for attempt in range(_OPEN_TRIES):
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return open_file()
+        except FileNotFoundError:
+            # Somebody has just removed the empty directory.
+            if attempt + 1 == _OPEN_TRIES:
+                raise
+            time.sleep(0.001 * attempt)
+    raise AssertionError
 
 
 class LocalStorage(Storage):
@@ -107,9 +139,9 @@ class LocalStorage(Storage):
     def _write_temporary(self, path: str, data: bytes, *, durable: bool = True) -> str:
         directory, _, name = path.rpartition("/")
         temporary = f"{directory}/.{name}.{uuid.uuid4().hex}.tmp"
-        file = self.open_new(temporary)
+        file = _in_its_directory(temporary, lambda: open(temporary, "xb"))  # noqa: SIM115
         try:
-            with file:
+            with naming(path), file:
                 file.write(data)
                 if durable:
                     file.flush()
@@ -170,22 +202,14 @@ class LocalStorage(Storage):
 
     def open_new(self, path: str) -> BinaryIO:
         """See the base class."""
-        for attempt in range(_OPEN_TRIES):
-            try:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                return open(path, "xb", buffering=_BUFFER_BYTES)
-            except FileNotFoundError:
-                # Somebody has just removed the empty directory.
-                if attempt + 1 == _OPEN_TRIES:
-                    raise
-                time.sleep(0.001 * attempt)
-        raise AssertionError
+        return _in_its_directory(path, lambda: io.BufferedWriter(_NewFile(path, "xb"), _BUFFER_BYTES))
 
     def finish(self, file: BinaryIO) -> None:
         """See the base class."""
-        file.flush()
-        os.fsync(file.fileno())
-        file.close()
+        with naming(file.name):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
 
     def sync_names(self, root: str, paths: Iterable[str]) -> None:
         """See the base class."""
@@ -216,8 +240,7 @@ class LocalStorage(Storage):
                 raise
             with open(source, "rb") as file, self.open_new(target) as copy:
                 shutil.copyfileobj(file, copy, _BUFFER_BYTES)
-                copy.flush()
-                os.fsync(copy.fileno())
+                self.finish(copy)
 
     def list_tree(self, directory: str) -> list[str]:
         """See the base class."""

@@ -1,0 +1,125 @@
+"""The disk of the target, or of the checkpoint, has no room left: the kernel says so, in the middle of a batch."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+CHAIN = "penstock.sink.chain:Chain"
+RENAME = "penstock_filesystem.sink._rename_committer:RenameCommitter"
+WRITER = "penstock_filesystem.sink._writer:FileWriter"
+ROLLER = "penstock_filesystem.sink._roller:FileRoller"
+MORE = pytest.mark.exhaustive("another step that needs room; the other cases are the witnesses")
+
+
+class SmallDisk:
+    """A file system of its own with little room, which can be filled to the last byte and name."""
+
+    def __init__(self, path):
+        self.path = path
+        self._ballast = path / "ballast"
+
+    def fill(self):
+        self._ballast.mkdir()
+        for content in (bytes(1 << 12), b""):
+            for number in range(100_000):
+                try:
+                    (self._ballast / f"{len(content)}-{number}").write_bytes(content)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    break
+
+    def make_room(self):
+        for path in self._ballast.iterdir():
+            path.unlink()
+        self._ballast.rmdir()
+
+
+@pytest.fixture
+def small_disk():
+    """``small_disk(path)``: mounts one there. The test is skipped where that is not allowed."""
+    with contextlib.ExitStack() as mounted:
+
+        def mount(path):
+            path.mkdir()
+            command = ["mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=3000", "tmpfs", str(path)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True)
+            except OSError as error:
+                pytest.skip(f"nothing can be mounted here: {error}")
+            if done.returncode:
+                pytest.skip(f"a file system can't be mounted here: {done.stderr.strip()}")
+            mounted.callback(subprocess.run, ["umount", "--lazy", str(path)], check=True)
+            return SmallDisk(path)
+
+        yield mount
+
+
+def hidden(directory):
+    return [path for path in (directory / ".penstock").rglob("*") if path.is_file()]
+
+
+OPTIONS = {"maxPartSize": "4kb", "bucketAssigner": "dateTime"}
+
+
+def last_line(run):
+    return run.tail(1)
+
+
+@pytest.mark.parametrize(
+    ("full", "point"),
+    [
+        ("ck", f"{CHAIN}.create:before:3"),
+        pytest.param("ck", f"{CHAIN}.mark_done:before:2", marks=MORE),
+        pytest.param("out", f"{WRITER}.prepare_commit:before:3", marks=MORE),
+        pytest.param("out", f"{RENAME}.publish:before:1", marks=MORE),
+        pytest.param("out", f"{ROLLER}.roll:before:2", marks=MORE),
+    ],
+)
+def test_stream(small_disk, driver, csv_files, tmp_path, exactly_once, full, point):
+    """The query fails and says where there is no room; with room, it goes on."""
+    disk = small_disk(tmp_path / full)
+    expected = csv_files(4, 200)
+    run = driver("copy_files", fault=point, action="stop", **OPTIONS)
+    run.wait_for_hits()
+    disk.fill()
+    run.resume()
+    assert run.wait() != 0
+    disk.make_room()
+    again = driver("copy_files", **OPTIONS)
+    assert again.wait() == 0, again.tail()
+    exactly_once(tmp_path / "out", expected)
+    assert hidden(tmp_path / "out") == []
+    assert "No space left on device" in last_line(run) and str(disk.path) in last_line(run)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(f"{WRITER}.prepare_commit:before:1", marks=MORE),
+        pytest.param(f"{ROLLER}.roll:before:1", marks=MORE),
+        f"{CHAIN}.create:before:2",
+        pytest.param(f"{RENAME}.publish:before:1", marks=MORE),
+    ],
+)
+def test_batch_write(small_disk, driver, tmp_path, exactly_once, point):
+    disk = small_disk(tmp_path / "out")
+    run = driver("write_files", fault=point, action="stop", bucketAssigner="dateTime")
+    run.wait_for_hits()
+    disk.fill()
+    run.resume()
+    assert run.wait() != 0
+    print(run.tail(100))
+    print("LAST", last_line(run))
+    disk.make_room()
+    print("VISIBLE", sorted(tmp_path.glob("out/*/*")), "HIDDEN", hidden(tmp_path / "out"))
+    again = driver("write_files", bucketAssigner="dateTime")
+    assert again.wait() == 0, again.tail()
+    exactly_once(tmp_path / "out", range(2000))
+    assert hidden(tmp_path / "out") == []
