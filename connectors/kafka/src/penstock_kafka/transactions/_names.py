@@ -19,9 +19,9 @@ class QueryPrefix:
     """The transactional ids of one query: ``<prefix>.<query id>.<generation>.<name>.<slot>``.
 
     ``generation`` is that of the run (see :class:`penstock.sink.WriterContext`): shutting out the producers of earlier
-    ones can't hit a later one's, however late it is done. ``slot`` counts what one machine has in use at a time, ``name``
-    (8 hex digits) is that slot's: both are used again. The id of the query makes the ids its own, whatever prefix was
-    set.
+    ones can't hit a later one's, however late it is done. ``slot`` counts what one machine has in use at a time,
+    ``name`` (8 hex digits) is that slot's: both are used again. The id of the query makes the ids its own, whatever
+    prefix was set.
     """
 
     prefix: str
