@@ -1,0 +1,62 @@
+"""What is mutated, and which tests are to notice it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["SCOPES", "Scope"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """``tests``: what pytest is told, the fastest killers first. None of them starts Spark or a server."""
+
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+_SINK = "core/src/penstock/sink"
+_FILES = "connectors/filesystem/src/penstock_filesystem/sink"
+_KAFKA = "connectors/kafka/src/penstock_kafka"
+_PRAVEGA = "connectors/pravega/src/penstock_pravega/sink"
+
+#: By name.
+SCOPES = {
+    "two-phase": Scope(
+        tuple(f"{_SINK}/{name}.py" for name in ("two_phase", "publishing", "chain", "tasks")),
+        (
+            "core/tests/test_two_phase_commit.py",
+            "core/tests/test_stored_forms.py",
+            "core/tests/test_simulation.py",
+            "core/tests/test_write_ahead_sink.py",
+            "core/tests/test_idempotent_sink.py",
+            "tools/tests/test_broken_rules.py",
+        ),
+    ),
+    "write-ahead": Scope(
+        (f"{_SINK}/write_ahead.py",),
+        ("core/tests/test_write_ahead_sink.py", "core/tests/test_stored_forms.py", "core/tests/test_simulation.py"),
+    ),
+    "files": Scope(
+        tuple(f"{_FILES}/{name}.py" for name in ("_committer", "_rename_committer", "_multipart_committer")),
+        (
+            "connectors/filesystem/tests/test_sink_exactly_once.py",
+            "connectors/filesystem/tests/test_sink_lost_chunks.py",
+            "connectors/filesystem/tests/test_simulation.py",
+        ),
+    ),
+    "kafka": Scope(
+        tuple(
+            f"{_KAFKA}/{name}.py"
+            for name in ("sink/_committer", "sink/_committable", "transactions/_names", "transactions/_refs")
+        ),
+        (
+            "connectors/kafka/tests/test_sink_committer.py",
+            "connectors/kafka/tests/test_simulation.py::test_schedules_by_chance",
+        ),
+    ),
+    "pravega": Scope(
+        tuple(f"{_PRAVEGA}/{name}.py" for name in ("_committer", "_committable")),
+        ("connectors/pravega/tests/test_stored_forms.py",),
+    ),
+}

@@ -1,0 +1,192 @@
+"""One mutant before the tests: in a fork of this process, which has imported what takes long."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+__all__ = ["Limits", "Trial", "load"]
+
+#: Imported once. None of them imports what may be mutated.
+_LOADED = ("pyarrow", "pyarrow.compute", "pyarrow.ipc", "hypothesis", "greenlet", "xdist.plugin", "pytest_timeout", "coverage")
+_MEMORY = 8 << 30
+_LEAST_LIMIT_S = 20.0
+_TIMES = 10
+
+
+def load() -> None:
+    """Imports what every trial needs."""
+    for name in _LOADED:
+        importlib.import_module(name)
+
+
+class _Import(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives a module another source than its file has."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        self._path = path
+        self._source = source
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> Any:
+        """For the one module."""
+        if name.rpartition(".")[2] != self._path.stem:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.origin is None or Path(spec.origin) != self._path:
+            return None
+        spec.loader = self
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs the source."""
+        exec(compile(self._source, str(self._path), "exec", dont_inherit=True), vars(module))
+
+
+class Watch:
+    """In the fork: says which test begins, in an order in which those come first that have noticed the like before."""
+
+    def __init__(self, pipe: int, first: Sequence[str]) -> None:
+        self._pipe = pipe
+        self._first = {test: at for at, test in enumerate(first)}
+
+    def say(self, **what: Any) -> None:
+        """One line for the process that waits."""
+        os.write(self._pipe, json.dumps(what).encode() + b"\n")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Sorts."""
+        items.sort(key=lambda item: self._first.get(item.nodeid, len(self._first)))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins. Chance is the same for it in every trial."""
+        random.seed(nodeid)
+        self.say(begins=nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """What a failure was."""
+        if report.failed:
+            self.say(fails=report.nodeid)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a test may take: many times what it took without a fault, so that a busy machine does not matter."""
+
+    seconds: dict[str, float]
+
+    def of(self, test: str) -> float:
+        """For one test; ``""`` is what comes before the first one."""
+        return max(_LEAST_LIMIT_S, _TIMES * self.seconds.get(test, 0.0))
+
+
+class Trial:
+    """Runs. ``killer`` is the test that has failed, or did not end; ``""`` if it was no test, ``None`` if all passed.
+
+    ``seconds`` has how long each test took.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        tests: Sequence[str],
+        *,
+        mutated: tuple[str, str] | None = None,
+        first: Sequence[str] = (),
+        limits: Limits | None = None,
+    ) -> None:
+        self.killer: str | None = None
+        self.is_timed_out = False
+        self.is_over = False
+        self.seconds: dict[str, float] = {}
+        self._limits = limits
+        self._test, self._began = "", time.monotonic()
+        self._buffer = b""
+        self._scratch = tempfile.mkdtemp(prefix="mutant-")
+        self.pipe, writing = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            status = 70
+            try:
+                os.close(self.pipe)
+                status = _run(root, tests, mutated, Watch(writing, first), self._scratch)
+            finally:
+                os._exit(status)
+        os.close(writing)
+
+    @property
+    def remaining_s(self) -> float:
+        """Until the test that runs has taken too long."""
+        if self._limits is None:
+            return 600.0
+        return max(0.0, self._began + self._limits.of(self._test) - time.monotonic())
+
+    def on_readable(self) -> None:
+        """There is something in ``pipe``, or it has ended."""
+        data = os.read(self.pipe, 1 << 16)
+        if not data:
+            self._end()
+            return
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            said = json.loads(line)
+            if "begins" in said:
+                self._note_time()
+                self._test = said["begins"]
+            else:
+                self.killer = said["fails"]
+
+    def time_out(self) -> None:
+        """The test that runs takes too long: it has noticed the fault."""
+        self.is_timed_out = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._pid, signal.SIGKILL)
+        self._end()
+
+    def _note_time(self) -> None:
+        now = time.monotonic()
+        self.seconds[self._test] = now - self._began
+        self._began = now
+
+    def _end(self) -> None:
+        self._note_time()
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self.pipe)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        if status and self.killer is None:
+            self.killer = self._test
+        self.is_over = True
+
+
+def _run(
+    root: Path, tests: Sequence[str], mutated: tuple[str, str] | None, watch: Watch, scratch: str
+) -> int:
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    os.chdir(root)
+    os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = scratch
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    if mutated is not None:
+        sys.meta_path.insert(0, _Import(root / mutated[0], mutated[1]))
+    options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "not spark", f"--basetemp={scratch}/t"]
+    return int(pytest.main([*options, *tests], plugins=[watch]))
