@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from mutants import results  # noqa: E402
-from mutants.faults import Mutant, mutants_of  # noqa: E402
+from mutants.faults import mutants_of  # noqa: E402
 from mutants.run import Outcome, run  # noqa: E402
 from mutants.scopes import SCOPES  # noqa: E402
 from mutants.survivors import Survivors  # noqa: E402
@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--processes", metavar="N", type=int, default=1)
     parser.add_argument("--only", metavar="TEXT", default="", help="those in whose description TEXT is")
     parser.add_argument("--survivors", action="store_true", help="only those that nothing killed in the last run")
+    parser.add_argument("--stages", metavar="N", type=int, help="only so many stages of the scope's tests")
     parser.add_argument("--record", action="store_true", help=f"write the counts down in {results.RESULTS.name}")
     arguments = parser.parse_args()
     scope = SCOPES[arguments.scope]
@@ -41,7 +42,8 @@ def main() -> int:
         chosen = [mutant for mutant in chosen if last.survived(mutant)]
     if arguments.sample:
         chosen = sorted(random.Random(0).sample(chosen, min(arguments.sample, len(chosen))), key=every.index)
-    outcomes = run(ROOT, scope, chosen, arguments.processes, lambda outcome: _on_outcome(outcome, last))
+    stages = scope.stages[: arguments.stages]
+    outcomes = run(stages, chosen, arguments.processes, lambda outcome: _on_outcome(outcome, last))
     if arguments.survivors:
         outcomes += last.killed(every, outcomes)
     results.print_summary(outcomes, known)

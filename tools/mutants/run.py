@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import select
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mutants.faults import Mutant
-from mutants.scopes import Scope
-from mutants.trial import Limits, Trial, load
+from mutants.trial import Limits, Trial
 
 __all__ = ["Outcome", "run"]
 
-#: So many of the tests that have killed mutants of a function come first when the next one is tried.
+#: So many tests are remembered for each function.
 _REMEMBERED = 8
 
 
@@ -35,35 +35,70 @@ class Outcome:
         return self.killer is not None
 
 
+class Stage:
+    """Some of the tests of a scope. Raises SystemExit if they fail without a fault."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self.tests = tests
+        self.killers: dict[str, list[str]] = defaultdict(list)
+        trial = Trial(tests)
+        while not trial.is_over:
+            _wait([trial])
+        if trial.killer is not None:
+            raise SystemExit(f"the tests fail without any fault: {trial.killer or 'none of them begins'}")
+        self.limits = Limits(trial.seconds)
+        for name in trial.imported:  # once, instead of in every trial
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        print(f"{len(trial.seconds) - 1} tests, {sum(trial.seconds.values()):.0f} s without a fault", flush=True)
+
+    def trial(self, mutant: Mutant) -> Trial:
+        """Begins one."""
+        first = self.killers[mutant.function]
+        return Trial(self.tests, mutated=(mutant.file, mutant.source), first=first, limits=self.limits)
+
+    def note(self, mutant: Mutant, killer: str) -> None:
+        """A test that has killed one of a function is the first when the next one is tried."""
+        first = [one for one in self.killers[mutant.function] if one != killer]
+        self.killers[mutant.function] = [killer, *first][:_REMEMBERED]
+
+
 def run(
-    root: Path, scope: Scope, mutants: Sequence[Mutant], processes: int, on_outcome: Callable[[Outcome], None]
+    stages: Sequence[Sequence[str]],
+    mutants: Sequence[Mutant],
+    processes: int,
+    on_outcome: Callable[[Outcome], None],
 ) -> list[Outcome]:
-    """Tries them, ``processes`` at a time. Raises SystemExit if the tests fail without a fault."""
-    if not mutants:
-        return []
-    load()
-    limits = _baseline(root, scope)
-    killers: dict[str, list[str]] = defaultdict(list)
-    waiting, running, outcomes = list(mutants), dict[int, tuple[Mutant, Trial, float]](), list[Outcome]()
+    """Tries them, ``processes`` at a time; each stage of the tests on what those before it have left."""
+    left, outcomes = list(mutants), list[Outcome]()
+    for number, tests in enumerate(stages, 1):
+        found = _try_all(Stage(tests), left, processes) if left else iter(())
+        left = []
+        for outcome in found:
+            if outcome.is_killed or number == len(stages):
+                outcomes.append(outcome)
+                on_outcome(outcome)
+            else:
+                left.append(outcome.mutant)
+    return outcomes
+
+
+def _try_all(stage: Stage, mutants: Sequence[Mutant], processes: int) -> Iterator[Outcome]:
+    waiting, running, done = list(mutants), dict[int, tuple[Mutant, Trial, float]](), 0
     while waiting or running:
         while waiting and len(running) < processes:
             mutant = waiting.pop(0)
-            mutated = (mutant.file, mutant.source)
-            trial = Trial(root, scope.tests, mutated=mutated, first=killers[mutant.function], limits=limits)
+            trial = stage.trial(mutant)
             running[trial.pipe] = (mutant, trial, time.monotonic())
         _wait([trial for _, trial, _ in running.values()])
         for pipe, (mutant, trial, began) in list(running.items()):
-            if not trial.is_over:
-                continue
-            del running[pipe]
-            outcome = Outcome(mutant, trial.killer, trial.is_timed_out, time.monotonic() - began)
-            outcomes.append(outcome)
-            on_outcome(outcome)
-            _say_how_far(len(outcomes), len(mutants))
-            if trial.killer:
-                first = killers[mutant.function]
-                killers[mutant.function] = [trial.killer, *(one for one in first if one != trial.killer)][:_REMEMBERED]
-    return outcomes
+            if trial.is_over:
+                del running[pipe]
+                done += 1
+                _say_how_far(done, len(mutants))
+                if trial.killer:
+                    stage.note(mutant, trial.killer)
+                yield Outcome(mutant, trial.killer, trial.is_timed_out, time.monotonic() - began)
 
 
 def _wait(trials: Sequence[Trial]) -> None:
@@ -74,16 +109,6 @@ def _wait(trials: Sequence[Trial]) -> None:
     for trial in trials:
         if not trial.is_over and not trial.remaining_s:
             trial.time_out()
-
-
-def _baseline(root: Path, scope: Scope) -> Limits:
-    trial = Trial(root, scope.tests)
-    while not trial.is_over:
-        _wait([trial])
-    if trial.killer is not None:
-        raise SystemExit(f"the tests fail without any fault: {trial.killer or 'none of them begins'}")
-    print(f"{len(trial.seconds) - 1} tests pass without a fault, in {sum(trial.seconds.values()):.0f} s", flush=True)
-    return Limits(trial.seconds)
 
 
 def _say_how_far(done: int, of: int) -> None:

@@ -9,10 +9,13 @@ __all__ = ["SCOPES", "Scope"]
 
 @dataclass(frozen=True)
 class Scope:
-    """``tests``: what pytest is told, the fastest killers first. None of them starts Spark or a server."""
+    """``stages`` are what pytest is told: the quickest tests, then what tries those that are left.
+
+    None of them starts Spark or a server.
+    """
 
     sources: tuple[str, ...]
-    tests: tuple[str, ...]
+    stages: tuple[tuple[str, ...], ...]
 
 
 _SINK = "core/src/penstock/sink"
@@ -25,24 +28,27 @@ SCOPES = {
     "two-phase": Scope(
         tuple(f"{_SINK}/{name}.py" for name in ("two_phase", "publishing", "chain", "tasks")),
         (
-            "core/tests/test_two_phase_commit.py",
-            "core/tests/test_stored_forms.py",
-            "core/tests/test_simulation.py",
-            "core/tests/test_write_ahead_sink.py",
-            "core/tests/test_idempotent_sink.py",
-            "tools/tests/test_broken_rules.py",
+            ("core/tests/test_two_phase_commit.py", "core/tests/test_two_phase_steps.py", "core/tests/test_stored_forms.py"),
+            (
+                "core/tests/test_simulation.py",
+                "core/tests/test_write_ahead_sink.py",
+                "core/tests/test_idempotent_sink.py",
+                "tools/tests/test_broken_rules.py",
+            ),
         ),
     ),
     "write-ahead": Scope(
         (f"{_SINK}/write_ahead.py",),
-        ("core/tests/test_write_ahead_sink.py", "core/tests/test_stored_forms.py", "core/tests/test_simulation.py"),
+        (("core/tests/test_write_ahead_sink.py", "core/tests/test_stored_forms.py"), ("core/tests/test_simulation.py",)),
     ),
     "files": Scope(
         tuple(f"{_FILES}/{name}.py" for name in ("_committer", "_rename_committer", "_multipart_committer")),
         (
-            "connectors/filesystem/tests/test_sink_exactly_once.py",
-            "connectors/filesystem/tests/test_sink_lost_chunks.py",
-            "connectors/filesystem/tests/test_simulation.py",
+            (
+                "connectors/filesystem/tests/test_sink_exactly_once.py",
+                "connectors/filesystem/tests/test_sink_lost_chunks.py",
+            ),
+            ("connectors/filesystem/tests/test_simulation.py",),
         ),
     ),
     "kafka": Scope(
@@ -51,12 +57,12 @@ SCOPES = {
             for name in ("sink/_committer", "sink/_committable", "transactions/_names", "transactions/_refs")
         ),
         (
-            "connectors/kafka/tests/test_sink_committer.py",
-            "connectors/kafka/tests/test_simulation.py::test_schedules_by_chance",
+            ("connectors/kafka/tests/test_sink_committer.py",),
+            ("connectors/kafka/tests/test_simulation.py::test_schedules_by_chance",),
         ),
     ),
     "pravega": Scope(
         tuple(f"{_PRAVEGA}/{name}.py" for name in ("_committer", "_committable")),
-        ("connectors/pravega/tests/test_stored_forms.py",),
+        (("connectors/pravega/tests/test_stored_forms.py",),),
     ),
 }

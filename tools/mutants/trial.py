@@ -23,19 +23,14 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Limits", "Trial", "load"]
+__all__ = ["Limits", "Trial"]
 
-#: Imported once. None of them imports what may be mutated.
-_LOADED = ("pyarrow", "pyarrow.compute", "pyarrow.ipc", "hypothesis", "greenlet", "xdist.plugin", "pytest_timeout", "coverage")
+_ROOT = Path(__file__).resolve().parents[2]
+#: Tests write thousands of small files.
+_MEMORY_DISK = next((path for path in ("/dev/shm",) if os.path.isdir(path)), None)
 _MEMORY = 8 << 30
 _LEAST_LIMIT_S = 20.0
 _TIMES = 10
-
-
-def load() -> None:
-    """Imports what every trial needs."""
-    for name in _LOADED:
-        importlib.import_module(name)
 
 
 class _Import(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -86,6 +81,15 @@ class Watch:
         if report.failed:
             self.say(fails=report.nodeid)
 
+    def pytest_sessionfinish(self) -> None:
+        """What was imported, but for what is in the repository: that may import what is mutated."""
+        found = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
+        self.say(imported=[name for name, file in found if file is None or not _is_ours(file)])
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(str(_ROOT)) and "site-packages" not in file
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -101,12 +105,11 @@ class Limits:
 class Trial:
     """Runs. ``killer`` is the test that has failed, or did not end; ``""`` if it was no test, ``None`` if all passed.
 
-    ``seconds`` has how long each test took.
+    ``seconds`` has how long each test took, ``imported`` what was imported from elsewhere.
     """
 
     def __init__(
         self,
-        root: Path,
         tests: Sequence[str],
         *,
         mutated: tuple[str, str] | None = None,
@@ -117,17 +120,18 @@ class Trial:
         self.is_timed_out = False
         self.is_over = False
         self.seconds: dict[str, float] = {}
+        self.imported: list[str] = []
         self._limits = limits
         self._test, self._began = "", time.monotonic()
         self._buffer = b""
-        self._scratch = tempfile.mkdtemp(prefix="mutant-")
+        self._scratch = tempfile.mkdtemp(prefix="mutant-", dir=_MEMORY_DISK)
         self.pipe, writing = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             status = 70
             try:
                 os.close(self.pipe)
-                status = _run(root, tests, mutated, Watch(writing, first), self._scratch)
+                status = _run(tests, mutated, Watch(writing, first), self._scratch)
             finally:
                 os._exit(status)
         os.close(writing)
@@ -151,6 +155,8 @@ class Trial:
             if "begins" in said:
                 self._note_time()
                 self._test = said["begins"]
+            elif "imported" in said:
+                self.imported = said["imported"]
             else:
                 self.killer = said["fails"]
 
@@ -177,16 +183,16 @@ class Trial:
 
 
 def _run(
-    root: Path, tests: Sequence[str], mutated: tuple[str, str] | None, watch: Watch, scratch: str
+    tests: Sequence[str], mutated: tuple[str, str] | None, watch: Watch, scratch: str
 ) -> int:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    os.chdir(root)
+    os.chdir(_ROOT)
     os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = scratch
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     if mutated is not None:
-        sys.meta_path.insert(0, _Import(root / mutated[0], mutated[1]))
+        sys.meta_path.insert(0, _Import(_ROOT / mutated[0], mutated[1]))
     options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "not spark", f"--basetemp={scratch}/t"]
     return int(pytest.main([*options, *tests], plugins=[watch]))
