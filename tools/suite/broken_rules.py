@@ -39,6 +39,7 @@ _PUBLISHING = "penstock.sink.publishing"
 _CHAIN = "penstock.sink.chain"
 _AHEAD = "penstock.sink.write_ahead"
 _KAFKA = "penstock_kafka.sink._committer"
+_PRAVEGA = "penstock_pravega.sink._committer"
 
 #: A driver that sleeps while another goes on, and little else.
 _TWO_DRIVERS = Plan(
@@ -263,6 +264,36 @@ RULES = [
         "if self._is_proven(committable, patience) and False:",
         "Kafka",
         seed=21,
+    ),
+    Rule(
+        "what attempts have left open is found by their notes",
+        _PRAVEGA,
+        "        garbage = [note.ref for note in self._notes.read() if note.base < kept.base and note.ref not in named]\n",
+        "        garbage = []\n",
+        "Pravega",
+    ),
+    Rule(
+        "transactions of a batch under way are not aborted",
+        _PRAVEGA,
+        "note.base < kept.base and note.ref not in named",
+        "note.ref not in named",
+        "Pravega",
+        replace(_TWO_DRIVERS, rows=4, writers=2, faults=Faults(crashes=0, late_calls=0, errors=0, switch=0.2, event=0.05)),
+    ),
+    Rule(
+        "one that ends soon is given up as long as no other of its batch is committed",
+        _PRAVEGA,
+        "            if is_whole and lives_on:\n",
+        "            if is_whole:\n",
+        "Pravega",
+        replace(_TWO_DRIVERS, rows=2, writers=2, target_events=2, faults=Faults(crash=0.1, event=0.2)),
+    ),
+    Rule(
+        "a note is kept until its transaction is over",
+        _PRAVEGA,
+        "            if self._state(ref) is not TransactionState.OPEN:\n                return False\n",
+        "            if self._state(ref) is TransactionState.OPEN:\n                return False\n",
+        "Pravega",
     ),
 ]
 

@@ -7,6 +7,7 @@ from functools import partial
 from penstock.testing.simulation import CellTarget, MakeTarget, PieceTarget, SendTarget
 from suite.file_model import DiskTarget, S3Target
 from suite.kafka_model import KafkaTarget
+from suite.pravega_model import PravegaTarget
 
 __all__ = ["TARGETS"]
 
@@ -18,4 +19,5 @@ TARGETS: dict[str, MakeTarget] = {
     "files on a disk": DiskTarget,
     "files on S3": S3Target,
     "Kafka": KafkaTarget,
+    "Pravega": PravegaTarget,
 }

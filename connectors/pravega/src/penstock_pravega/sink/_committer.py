@@ -16,7 +16,6 @@ from penstock.metrics import Metrics
 from penstock.sink import Committer, Found, Kept
 from penstock.system import system
 from penstock_pravega.protocol import (
-    ControllerSettings,
     NoSuchSegment,
     PingAnswer,
     SegmentStores,
@@ -42,20 +41,20 @@ _LAST_PART = 3
 class PravegaCommitter(Committer[PravegaCommittable, Any]):
     """Ends the transactions of one query. Driver only, single thread. ``notes``: none for a batch write.
 
-    ``writer`` is in whose name times are noted, if they are to be; ``out_of_orderness_ms`` is as with
-    :class:`WatermarkNoter`.
+    ``stores`` are its own: it closes them. ``writer`` is in whose name times are noted, if they are to be;
+    ``out_of_orderness_ms`` is as with :class:`WatermarkNoter`.
     """
 
     def __init__(
         self,
-        settings: ControllerSettings,
+        stores: SegmentStores,
         notes: TransactionNotes | None,
         metrics: Metrics,
         *,
         writer: str,
         out_of_orderness_ms: int = 0,
     ) -> None:
-        self._stores = SegmentStores(settings)
+        self._stores = stores
         self._notes = notes
         self._metrics = metrics
         self._watermark = WatermarkNoter(self._stores, writer, out_of_orderness_ms)

@@ -13,7 +13,7 @@ from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordEncoder
 from penstock.sink import Committer, Sink, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
 from penstock_pravega.options import SinkOptions
-from penstock_pravega.protocol import Controller, controller_of
+from penstock_pravega.protocol import Controller, SegmentStores, controller_of
 from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCommittable
 from penstock_pravega.sink._committer import PravegaCommitter
 from penstock_pravega.sink._leases import lease_keeper
@@ -93,7 +93,7 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         """See the contract."""
         notes = None if context.checkpoint is None else TransactionNotes(context.checkpoint, context.query_id)
         return PravegaCommitter(
-            self.options.connection,
+            SegmentStores(self.options.connection),
             notes,
             context.metrics,
             writer=f"penstock-{context.query_id}",
