@@ -505,6 +505,25 @@ def test_finish_that_gave_way_can_be_called_again(checkpoint):
     assert result.exit_code == 0 and "published 2 pieces in 1 decision" in result.stdout
 
 
+def test_finish_beside_a_query_that_is_as_quick_ends(checkpoint, tmp_path, monkeypatch):
+    """A batch after every roll leaves something open again."""
+    chain, real, rolls = open_stored_query(str(checkpoint)).chain, TwoPhaseCommit.roll, []
+    chain.mark_done(2)
+    (state,) = chain.head().link.states
+
+    def roll(self, *, finish):
+        assert len(rolls) < 9, "it goes on for ever"
+        rolls.append(real(self, finish=finish))
+        link, number = chain.head().link, chain.head().link.number + 1
+        more = replace(state, id=f"s{number}")
+        chain.create(replace(link, kind=LinkKind.BATCH, number=number, base=number, id=str(number), states=(more,)))
+        return rolls[-1]
+
+    monkeypatch.setattr(TwoPhaseCommit, "roll", roll)
+    result = call("finish", checkpoint)
+    assert result.exit_code == 0 and "published 1 piece in 1 decision" in result.stdout
+
+
 def test_finish_that_takes_over_publishes_and_then_finds_nothing(checkpoint, tmp_path):
     result = call("finish", checkpoint, "--take-over")
     assert result.exit_code == 0, result.output

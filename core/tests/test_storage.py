@@ -80,8 +80,13 @@ def test_urls(tmp_path, monkeypatch):
     assert open_storage("s3://bucket/a?b#c/*.csv")[1] == "bucket/a?b#c/*.csv"
     assert open_storage("file:/x/y")[1] == "/x/y"
     assert open_storage("a b/?#")[1] == f"{tmp_path}/a b/?#"
-    with pytest.raises(BadConfigurationError, match="ftp"):
-        open_storage("ftp://x/y")
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "gs", "abfs", "abfss"])
+def test_a_store_that_has_no_atomic_create_is_refused(scheme):
+    """Two drivers could decide the same batch there."""
+    with pytest.raises(BadConfigurationError, match=f"no file system for '{scheme}://'"):
+        open_storage(f"{scheme}://container@account/checkpoint")
 
 
 def test_missing_directory_is_empty(storage, tmp_path):

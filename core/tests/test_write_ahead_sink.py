@@ -23,8 +23,10 @@ from penstock.sink import (
     WriterContext,
 )
 from penstock.sink.chain import Chain
+from penstock.sink.publishing import DisplacedError
 from penstock.sink.tasks import run_task
-from penstock.sink.two_phase import Batch, RunMemory, TwoPhaseCommit
+from penstock.sink.two_phase import Batch, BatchPendingError, RunMemory, TwoPhaseCommit
+from penstock.sink.write_ahead import Staged
 from penstock.storage import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -279,6 +281,59 @@ def test_segments_that_vanish_are_written_again_or_reported(tmp_path):
     with pytest.raises(RetriableError, match="written again"):
         query.protocol.commit(1, results)
     assert query.mailbox.got == list(range(30)), "nothing is sent where a part is lost"
+
+
+@pytest.fixture
+def decided(tmp_path, fuse_type, crash_type):
+    """Batch 1 of one row is decided, and its driver has ended before it sent anything."""
+    query = Query(tmp_path)
+    query.run(0, [ids(0, 1)])
+    results = query.tasks(1, [ids(1, 1)])
+    query.mailbox.fuse = fuse_type(0)
+    with pytest.raises(crash_type):
+        query.protocol.commit(1, results)
+    query.mailbox.fuse = None
+    return query
+
+
+def kinds(query):
+    chain = Chain(query.context.checkpoint.storage, f"{query.context.checkpoint.path}/penstock/decisions")
+    return [link.kind.value for link in chain.links()]
+
+
+@pytest.mark.parametrize("moment", ["before the files are listed", "between the files and the records"])
+def test_a_run_that_looks_while_another_one_sends_and_forgets_sends_nothing(tmp_path, decided, monkeypatch, moment):
+    """Neither is what is gone by then taken for lost, nor what is not recorded any more for open."""
+    slow, went_on, real = Query(tmp_path), [], Staged.names
+
+    def names(self):
+        before = real(self)
+        if not went_on:
+            went_on.append(True)
+            other = Query(tmp_path)
+            other.run(2, [ids(2, 1)])
+            other.protocol.take_over()
+        return before if moment == "between the files and the records" else real(self)
+
+    monkeypatch.setattr(Staged, "names", names)
+    with pytest.raises(DisplacedError):
+        slow.plan(2)
+    assert went_on and slow.mailbox.got == [0, 1, 2] and "lost" not in kinds(slow)
+
+
+@pytest.mark.parametrize("finish", [True, False])
+def test_a_roll_beside_a_driver_that_sends_leaves_it_alone(tmp_path, finish):
+    """The listener, or ``penstock finish``, in another process."""
+    query, gave_way = Query(tmp_path), []
+
+    def roll():
+        with pytest.raises(BatchPendingError):
+            Query(tmp_path).protocol.roll(finish=finish)
+        gave_way.append(True)
+
+    query.mailbox.during_first = roll
+    query.run(0, [ids(0, 30)])
+    assert gave_way and query.mailbox.got == list(range(30))
 
 
 def test_a_batch_write_is_refused():

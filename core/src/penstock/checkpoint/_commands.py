@@ -38,9 +38,11 @@ def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Fi
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _finish_writes(writes, checkpoint, take_over=False)
     query = open_stored_query(checkpoint, options)
-    protocol, made = query.protocol, []
+    protocol, began_at, made = query.protocol, query.chain.head().link.number, []
     while (link := protocol.roll(finish=True)) is not None:
         made.append(_finished(query.sink, link))
+        if link.number > began_at:
+            break  # what a query that runs has left open since then is not waited for
     return made
 
 
