@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import pickle
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,9 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from penstock.sink import WriterContext
 from penstock.sink.two_phase import GaveWayError
+from penstock.spark._write import BatchWriter
 from penstock.testing.sink_engine import SinkQuery
 from penstock.testing.sink_suite import query_crashing
 from penstock_filesystem.sink import SINK_OPTIONS, FileSink
@@ -221,3 +226,58 @@ def test_a_store_that_refuses_what_is_done_behind_a_batch_does_not_fail_it(
     query.restart()
     query.finish()
     assert bucket.visible() == [0] and bucket.hidden() == []
+
+
+# --- batch writes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def new_write(monkeypatch):
+    """A batch write to ``target``. Nothing of it runs any more when it fails, and nobody waits for that."""
+    monkeypatch.setattr("penstock.sink.two_phase._STRAGGLERS_S", 0.0)
+
+    def make(target, **options):
+        texts = {"format": "json", "bucketAssigner": "basePath", **target.options, **options}
+        values = SINK_OPTIONS.parse(texts, owner="sink")
+        return BatchWriter(FileSink.from_options(values, SCHEMA), SCHEMA, "filesystem", values, None)
+
+    return make
+
+
+def elsewhere(write):
+    """The same write in another process, which runs a task of it, or ends it."""
+    return pickle.loads(pickle.dumps(write))
+
+
+def killed_in_the_middle(write, batch):
+    """A task that has written and is killed: it neither ends nor cleans up."""
+    task = elsewhere(write)
+    context = WriterContext(task._query_id, SCHEMA, batch_id=0, writer_index=1, attempt_id=uuid.uuid4().hex)
+    task._sink.create_writer(task._plan.complete(context)).write(batch)
+
+
+def test_a_batch_write_that_fails_leaves_nothing_of_tasks_that_were_killed(target, new_write):
+    write = new_write(target, maxPartSize="100")
+    ended = elsewhere(write).write(iter([rows(1, 2, 3)]))
+    killed_in_the_middle(write, rows(*range(100)))
+    assert target.hidden()
+    elsewhere(write).abort([ended, None])
+    assert target.visible() == [] and target.hidden() == []
+
+
+def test_a_batch_write_of_which_a_part_can_not_be_made_publishes_nothing(target, new_write, monkeypatch):
+    """Some parts are full, and the disk is full when the rest is put together."""
+    write = new_write(target, maxPartSize="1kb")
+    messages = [elsewhere(write).write(iter([rows(*ids)])) for ids in (range(100), [1000], [1001])]
+    outputs = [output for message in messages for output in message.result.outputs]
+    assert any(output.committables for output in outputs) and any(output.states for output in outputs)
+
+    def fail(self, *given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(MultipartStaging if isinstance(target, Bucket) else RenameStaging, "_join", fail)
+    with pytest.raises(OSError, match="No space left"):
+        elsewhere(write).commit(messages)
+    assert target.visible() == []
+    elsewhere(write).abort(messages)
+    assert target.visible() == [] and target.hidden() == []
