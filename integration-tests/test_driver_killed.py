@@ -27,7 +27,7 @@ POINTS = [
     f"{LOG}.create:before:3",
     f"{LOG}.create:after:2",
     f"{LOG}.create:after:3",
-    f"{RENAME}._rename:after:1",
+    f"{RENAME}._publish:after:1",
     f"{RENAME}.publish:after:1",
     f"{LOG}.mark_done:after:2",
     f"{PROTOCOL}.commit:after:1",

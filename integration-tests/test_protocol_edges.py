@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,7 @@ class Lines:
             hidden.rename(self.folder / "in" / f"{self.written}.txt")
             self.written += 1
 
-    def start(self, *, per_batch=1, checkpoint=None, change=lambda rows: rows, **trigger):
+    def start(self, *, per_batch=1, checkpoint=None, change=lambda rows: rows, options=(), **trigger):
         rows = self.spark.readStream.format(self.source).schema("value string").option("format", "text")
         rows = (
             rows.option("discoveryInterval", "100ms")
@@ -43,7 +44,7 @@ class Lines:
             .load(str(self.folder / "in"))
         )
         writer = change(rows).writeStream.format("penstock.filesystem").option("format", "text")
-        writer = writer.option("bucketAssigner", "basePath").option("path", str(self.out))
+        writer = writer.option("bucketAssigner", "basePath").option("path", str(self.out)).options(**dict(options))
         return writer.option("checkpointLocation", str(checkpoint or self.checkpoint)).trigger(**trigger).start()
 
     def run(self, **options):
@@ -92,6 +93,71 @@ def test_a_copy_of_a_checkpoint_is_refused(spark, tmp_path):
         lines.run(checkpoint=tmp_path / "copy")
     lines.run()
     assert lines.visible() == lines.everything()
+
+
+def wait_for(path, is_alive=lambda: True):
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert is_alive() and time.monotonic() < deadline, path
+        time.sleep(0.05)
+
+
+@pytest.mark.exhaustive("a query with a state store; the file sink's test_a_roll_beside_a_running_batch is the witness")
+def test_finish_beside_a_batch_whose_tasks_start_long_after_its_plan(spark, tmp_path):
+    """As those of any query with a state store do: what is carried is published meanwhile, and the tasks merge it."""
+    from pyspark.sql.functions import col, udf
+
+    reached, gate = str(tmp_path / "reached"), str(tmp_path / "gate")
+
+    @udf("string", useArrow=False)
+    def held_up(value):
+        if value == "3":
+            open(reached, "w").close()
+            while not os.path.exists(gate):
+                time.sleep(0.05)
+        return value
+
+    lines = Lines(spark, tmp_path)
+    lines.put(3)
+    query = lines.start(
+        change=lambda rows: rows.select(held_up(col("value")).alias("value")).dropDuplicates(["value"]),
+        options={"maxOpenChunks": 2},
+        processingTime="0 seconds",
+    )
+    try:
+        lines.wait_until_read(query)
+        lines.put()
+        wait_for(Path(reached), lambda: query.isActive)
+        assert finish(str(lines.checkpoint)) and lines.visible() == [0, 1, 2]
+        Path(gate).touch()
+        lines.wait_until_read(query)
+    finally:
+        Path(gate).touch()
+        query.stop()
+    assert query.exception() is None and lines.visible() == lines.everything()
+
+
+@pytest.mark.exhaustive("two drivers; test_everything_is_visible_after_a_script is the witness")
+def test_a_query_that_is_stopped_in_the_middle_of_a_commit_comes_to_its_end(driver, tmp_path):
+    """The commit goes on while ``query.stop()`` waits for it, and nothing is hidden when that returns."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.txt").write_text("0\n1\n")
+    decided = "penstock.sink.chain:Chain.create:after:2"
+    run = driver("stop_query", until="stop", fault=decided, scope="worker", action="stop")
+    run.wait_for_hits()
+    (tmp_path / "stop").touch()
+    wait_for(tmp_path / "stopping", lambda: run.process.poll() is None)
+    run.resume()
+    assert run.wait() == 0, run.tail()
+
+    def visible():
+        return sorted(line for path in (tmp_path / "out").glob("*.txt") for line in path.read_text().split())
+
+    assert visible() == ["0", "1"]
+    (tmp_path / "in" / "1.txt").write_text("2\n")
+    run = driver("stop_query", until="end")
+    assert run.wait() == 0, run.tail()
+    assert visible() == ["0", "1", "2"]
 
 
 @pytest.mark.exhaustive("half a minute; the simulator has it with every order of calls")
