@@ -1,4 +1,4 @@
-"""The file sink in the commit protocol, on a disk and on S3: what other processes and readers do in the middle of it."""
+"""The file sink in the commit protocol, on a disk and on S3: what other processes and readers do beside it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Slot:
         if len(self._name) < _NAME_BYTES:
             self._name = uuid.uuid4().hex[:_NAME_BYTES].encode()
             os.pwrite(descriptor, self._name, 0)
-        self.transactional_id = prefix.transactional_id(generation, self._name.decode(), number)
+        self.transactional_id: str = prefix.transactional_id(generation, self._name.decode(), number)
 
     def use(self, base: int) -> None:
         """Notes that a transaction of a batch planned on ``base`` is about to begin here."""
