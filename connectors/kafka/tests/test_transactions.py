@@ -28,6 +28,7 @@ from penstock_kafka.transactions import (
     QueryPrefix,
     SlotLender,
     TransactionRef,
+    forget_slots,
 )
 from penstock_kafka.transactions.coordinators import Coordinators
 
@@ -132,6 +133,18 @@ def test_what_a_batch_write_has_had_is_removed_when_it_is_done(kafka, tmp_path, 
     held.close()
     SlotLender(QueryPrefix("p", "next"), 0)
     assert not left.exists()
+
+
+def test_what_can_not_be_removed_is_left_and_fails_nothing(tmp_path):
+    """A directory that is none of ours: a write that is done does not fail for it."""
+    old = QueryPrefix("p", "old")
+    SlotLender(old, 3, tmp_path).lend(7)
+    (folder,) = tmp_path.iterdir()
+    (folder / "somebody's").mkdir()
+    unused_for_a_day(folder)
+    SlotLender(QueryPrefix("p", "next"), 3, tmp_path)
+    forget_slots(old, tmp_path)
+    assert (folder / "somebody's").exists()
 
 
 def test_slots_of_earlier_generations_are_removed_unless_they_are_in_use(tmp_path):

@@ -159,8 +159,8 @@ def _sweep(own: Path, generation: int) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Removes the files that no living process has locked, and the folder with the last one."""
-    with contextlib.suppress(FileNotFoundError):
+    """Removes the files that no living process has locked, and the folder with the last one. What fails is left."""
+    with contextlib.suppress(OSError):
         for path in folder.iterdir():
             _remove_file(path)
         try:
