@@ -253,10 +253,16 @@ class S3:
 
 
 @pytest.fixture
-def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3:
+def new_s3(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], S3]:
+    """``new_s3(endpoint)``: a bucket there, for which drivers have credentials."""
     for name, value in {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "REGION": "us-east-1"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    return S3(s3_server.endpoint)
+    return S3
+
+
+@pytest.fixture
+def s3(s3_server: S3Server, new_s3: Callable[[str], S3]) -> S3:
+    return new_s3(s3_server.endpoint)
 
 
 class Cluster:

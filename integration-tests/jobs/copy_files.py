@@ -27,14 +27,16 @@ for name in [name for name in arguments if name.startswith("spark.")]:
 spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
 penstock.register(spark)
+source = {name: arguments[name] for name in arguments if name.startswith("s3.")}
 rows = (
     spark.readStream.format("penstock.filesystem")
+    .options(**source)
     .schema("id long, at timestamp, note string")
     .option("format", "csv")
     .option("header", True)
     .option("maxFilesPerTrigger", files_per_trigger)
     .option("maxSplitBytes", arguments.pop("max_split_bytes", "128mb"))
-    .load("in/")
+    .load(arguments.pop("input", "in/"))
 )
 if mode == "windows":
     rows = rows.withWatermark("at", "0 seconds").groupBy("at").count()

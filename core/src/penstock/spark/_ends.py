@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ __all__ = ["ENDS_OPTION", "publish_at_ends", "stop_queries", "stopping_queries_f
 #: Says to the sink that its run ends by itself (``availableNow``, ``once``), and that nobody publishes behind it.
 ENDS_OPTION = "penstock.run.ends"
 _MARK = "_penstock_wrapped"
+#: In what Spark says of a failure: a class, or a file in a trace.
+_OURS = re.compile(r"penstock[\w]*[./]")
 
 
 def publish_at_ends(publish: Callable[[Any], None]) -> None:
@@ -26,17 +29,12 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
     and has ended without an error; and a session that is stopped stops its queries first. Classic sessions; once in a
     process.
     """
-    from pyspark.errors import StreamingQueryException
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrameWriter, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     def publishing(method: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(query: Any, *args: Any, **given: Any) -> Any:
-            try:
-                answer = method(query, *args, **given)
-            except StreamingQueryException as error:
-                _sum_up(error)
-                raise
+            answer = method(query, *args, **given)
             if not query.isActive and query.exception() is None:
                 publish(query)
             return answer
@@ -44,7 +42,8 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
         return wrapped
 
     for name in ("stop", "awaitTermination"):
-        wrap_method(StreamingQuery, name, publishing)
+        wrap_method(StreamingQuery, name, lambda method: publishing(_summing_up(method)))
+    wrap_method(DataFrameWriter, "save", _summing_up)
     wrap_method(SparkSession, "stop", stopping_queries_first)
 
 
@@ -58,10 +57,19 @@ def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _sum_up(error: Exception) -> None:
+def _summing_up(method: Callable[..., Any]) -> Callable[..., Any]:
     """What went wrong becomes the last line on the screen, behind the traces of two languages and a query plan."""
-    if "penstock." in str(error) and hasattr(error, "add_note"):  # Python 3.11
-        error.add_note(f"penstock: {root_cause(error)}")
+
+    @functools.wraps(method)
+    def wrapped(*args: Any, **given: Any) -> Any:
+        try:
+            return method(*args, **given)
+        except Exception as error:
+            if _OURS.search(str(error)) and hasattr(error, "add_note"):  # Python 3.11
+                error.add_note(f"penstock: {root_cause(error)}")
+            raise
+
+    return wrapped
 
 
 def stop_queries(spark: Any) -> None:

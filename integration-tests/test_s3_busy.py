@@ -1,0 +1,78 @@
+"""S3 to S3 while the store answers with 503 SlowDown: for a moment, and for longer than anybody tries."""
+
+from __future__ import annotations
+
+import pytest
+
+from suite.busy_s3 import busy_s3
+
+pytestmark = pytest.mark.spark
+
+READING = "(GET|HEAD) /[^/]+/in/.+csv"
+STAGING = r"PUT .*/\.penstock/.*\.(chunk|upload)\?"
+OPENING = r"POST .*\?uploads"
+SENDING = "PUT .*partNumber="
+PUBLISHING = r"POST .*\?uploadId="
+LOOKING = r"GET .*\?.*uploads"
+CLEARING = r"POST .*\?delete"
+
+MORE = pytest.mark.exhaustive("another kind of request; test_a_short_outage_is_not_noticed is the witness")
+
+
+@pytest.fixture
+def store(new_s3):
+    """The server, the bucket, and the options of a query from and to it."""
+    with busy_s3() as server:
+        s3 = new_s3(server.endpoint)
+        paths = {"input": f"s3://{s3.bucket}/in/", "path": f"s3://{s3.bucket}/out"}
+        yield server, s3, {**paths, "s3.endpoint": server.endpoint, "bucketAssigner": "basePath", "maxPartSize": "4kb"}
+
+
+@pytest.fixture
+def csv_objects(csv_files, tmp_path, store):
+    def write(files, rows, first=0):
+        expected = csv_files(files, rows, first)
+        for path in sorted((tmp_path / "in").glob("*.csv")):
+            store[1].client.upload_file(str(path), store[1].bucket, f"in/{path.name}")
+        return expected
+
+    return write
+
+
+def check(s3, expected):
+    rows = s3.rows()
+    assert sorted(rows) == list(expected) and max(rows.values()) == 1
+    assert s3.open_uploads() == []
+    assert not any("/.penstock/" in key for key in s3.keys())  # noqa: SIM118 - a method of ours
+
+
+def test_a_short_outage_is_not_noticed(driver, csv_objects, store):
+    """Each kind of request is refused three times in a row."""
+    server, s3, options = store
+    expected = csv_objects(4, 200)
+    server.refuse(READING, STAGING, OPENING, SENDING, PUBLISHING, LOOKING, CLEARING, times=3)
+    run = driver("copy_files", **options)
+    assert run.wait() == 0, run.tail()
+    assert set(server.refused.values()) == {3}, server.refused
+    check(s3, expected)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [READING, STAGING, OPENING, SENDING, PUBLISHING, LOOKING, "(GET|PUT|POST|DELETE|HEAD) .*/out/"],
+)
+@MORE
+def test_a_long_outage_ends_the_query_and_a_restart_goes_on(driver, csv_objects, store, request_):
+    server, s3, options = store
+    expected = csv_objects(4, 200)
+    server.refuse(request_)
+    run = driver("copy_files", **options)
+    assert run.wait() != 0, run.tail()
+    print(server.refused, run.tail(80))
+    print("LAST", run.tail(1))
+    server.accept()
+    again = driver("copy_files", **options)
+    assert again.wait() == 0, again.tail()
+    check(s3, expected)
+    said = run.tail(1)
+    assert said.startswith("penstock: ") and f"{s3.bucket}/" in said
