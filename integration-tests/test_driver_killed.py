@@ -59,19 +59,30 @@ def test_driver_killed_at_every_step(driver, csv_files, tmp_path, rows_of, exact
 
 @pytest.mark.exhaustive(f"a driver that sleeps, with nothing else going on; {WITNESS}")
 @pytest.mark.spark
-def test_two_drivers_on_one_checkpoint(driver, csv_files, tmp_path, exactly_once):
-    """The first sleeps before its decision, the second does the work, the first wakes up."""
-    expected = csv_files(4, 50)
-    first = driver("copy_files", fault=f"{LOG}.create:before:3", action="stop", bucketAssigner="basePath")
+@pytest.mark.parametrize(
+    "point",
+    [
+        f"{LOG}.create:before:3",
+        f"{LOG}.create:after:3",
+        f"{RENAME}._publish:before:2",
+        f"{LOG}.mark_done:before:2",
+        f"{COMMITTER}.clear:before:2",
+    ],
+)
+def test_two_drivers_on_one_checkpoint(driver, csv_files, tmp_path, exactly_once, point):
+    """The first sleeps inside a commit, the second does the work, the first wakes up."""
+    options = {"bucketAssigner": "basePath", "maxPartSize": "4kb"}
+    expected = csv_files(4, 200)
+    first = driver("copy_files", fault=point, action="stop", **options)
     first.wait_for_hits()
-    second = driver("copy_files", bucketAssigner="basePath")
+    second = driver("copy_files", **options)
     assert second.wait() == 0, second.tail()
     exactly_once(tmp_path / "out", expected)
     first.resume()
     assert first.wait() != 0
     assert "another run has carried this checkpoint on" in first.log.read_text()
-    expected = csv_files(2, 50, first=len(expected))
-    third = driver("copy_files", bucketAssigner="basePath")
+    expected = csv_files(2, 200, first=len(expected))
+    third = driver("copy_files", **options)
     assert third.wait() == 0, third.tail()
     exactly_once(tmp_path / "out", expected)
 

@@ -214,6 +214,24 @@ def test_everything_is_visible_when_a_run_returns_whatever_the_source(spark, tmp
         assert lines.visible() == lines.everything()
 
 
+@pytest.mark.exhaustive("sixty runs; test_everything_is_visible_when_a_run_returns_whatever_the_source is the witness")
+@pytest.mark.parametrize("source", ["text", "penstock.filesystem"])
+def test_two_queries_run_in_turn_beside_the_listener(spark, tmp_path, source):
+    """What the listener still does for the one is no matter to the other, nor to the next run of the same."""
+    both = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        both.append(Lines(spark, tmp_path / name, source))
+    for _ in range(30):
+        for lines in both:
+            lines.put(2)
+            lines.run()
+            assert lines.visible() == lines.everything()
+    for lines in both:
+        lines.run()
+        assert lines.visible() == lines.everything()
+
+
 @pytest.mark.parametrize("end", ["stop", "nothing"])
 def test_everything_is_visible_after_a_script(tmp_path, end):
     """With ``spark.stop()``, and without."""

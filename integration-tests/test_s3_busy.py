@@ -46,11 +46,14 @@ def check(s3, expected):
     assert not any("/.penstock/" in key for key in s3.keys())  # noqa: SIM118 - a method of ours
 
 
-def test_a_short_outage_is_not_noticed(driver, csv_objects, store):
-    """Each kind of request is refused three times in a row."""
+@pytest.mark.parametrize(
+    "late", [True, pytest.param(False, marks=pytest.mark.exhaustive("nothing was done; the other case is the witness"))]
+)
+def test_a_short_outage_is_not_noticed(driver, csv_objects, store, late):
+    """Each kind of request is refused three times in a row; late: after it was done."""
     server, s3, options = store
     expected = csv_objects(4, 200)
-    server.refuse(READING, STAGING, OPENING, SENDING, PUBLISHING, LOOKING, CLEARING, times=3)
+    server.refuse(READING, STAGING, OPENING, SENDING, PUBLISHING, LOOKING, CLEARING, times=3, late=late)
     run = driver("copy_files", **options)
     assert run.wait() == 0, run.tail()
     assert set(server.refused.values()) == {3}, server.refused

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pickle
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from penstock import RetriableError
 from penstock.sink.chain import Chain, Link, LinkKind
+from penstock.sink.two_phase import RunMemory
 from penstock.storage import S3Storage, open_storage
+from suite.busy_s3 import busy_s3
 
 SETTINGS = {"key": "test", "secret": "hunter2", "region": "us-east-1"}
 
@@ -95,3 +98,45 @@ def test_many_are_deleted_at_once(storage, monkeypatch):
         storage.put(f"log/d/{number}", b"")
     storage.delete([f"log/d/{number}" for number in range(20)])
     assert storage.list_names("log/d") == [] and len(calls) == 1
+
+
+@pytest.fixture
+def busy_query(new_query, monkeypatch):
+    """A query whose decision log is on a store that refuses requests, and the store. Nobody waits between tries."""
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+    with busy_s3() as server:
+        storage, _ = open_storage("s3a://log", {**SETTINGS, "endpoint": server.endpoint})
+        storage.client.create_bucket(Bucket="log")
+        query = new_query()
+        query.storage, query.chain = storage, Chain(storage, "log/ck/decisions")
+        yield query, server
+        # The server is in this process, and its buckets with it.
+        storage.delete(storage.list_tree("log"))
+        storage.client.delete_bucket(Bucket="log")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_deciding_rides_out_a_short_outage(busy_query, late):
+    """Also if what is refused was done: a link that was created by an earlier try is one's own."""
+    query, server = busy_query
+    for batch_id in range(3):
+        server.refuse(r"PUT .*/decisions/.*json", r"PUT .*/decisions/.*done", "GET /log.*list-type", times=4, late=late)
+        query.run(batch_id, [[2 * batch_id], [2 * batch_id + 1]])
+        assert set(server.refused.values()) == {4}
+    query.protocol.take_over()
+    assert query.visible() == list(range(6)) and query.hidden() == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("request_", ["PUT .*0.json", "PUT .*1.json", "PUT .*1.done", "(GET|HEAD) .*decisions"])
+def test_a_long_outage_stops_deciding_and_the_batch_runs_again(busy_query, request_, late):
+    query, server = busy_query
+    server.refuse(request_, late=late)
+    with pytest.raises(RetriableError, match=r"s3://log/ck/decisions.*SlowDown"):
+        query.run(0, [[1], [2]])
+    server.accept()
+    query.memory = RunMemory()
+    for batch_id in range(2):
+        query.run(batch_id, [[2 * batch_id + 1], [2 * batch_id + 2]])
+    query.protocol.take_over()
+    assert query.visible() == [1, 2, 3, 4] and query.hidden() == []

@@ -25,12 +25,14 @@ class BusyS3:
         #: How often each pattern of :meth:`refuse` met a request that was refused.
         self.refused: dict[str, int] = {}
         self._left: dict[str, float] = {}
+        self._is_late = False
         self._lock = threading.Lock()
         self._store = DomainDispatcherApplication(create_backend_app)
 
-    def refuse(self, *patterns: str, times: float = float("inf")) -> None:
-        """For each pattern, the next ``times`` requests that it matches are refused."""
+    def refuse(self, *patterns: str, times: float = float("inf"), late: bool = False) -> None:
+        """For each pattern, the next ``times`` requests that it matches are refused; ``late``: once they are done."""
         with self._lock:
+            self._is_late = late
             self._left = dict.fromkeys(patterns, times)
             self.refused = dict.fromkeys(patterns, 0)
 
@@ -52,7 +54,10 @@ class BusyS3:
         """WSGI."""
         if not self._refuses(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}?{environ['QUERY_STRING']}"):
             return self._store(environ, start_response)
-        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        if self._is_late:
+            b"".join(self._store(environ, lambda *_: None))
+        else:
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         start_response("503 Slow Down", [("Content-Type", "application/xml"), ("Content-Length", str(len(_ANSWER)))])
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else _ANSWER]
 
