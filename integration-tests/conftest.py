@@ -151,6 +151,10 @@ class Driver:
         """The end of the driver's output."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
+    def last_words(self) -> str:
+        """The last line on the screen (jobs with ``log=OFF``); all of it before Python 3.11, which knows no notes."""
+        return self.tail(1 if sys.version_info >= (3, 11) else 1000)
+
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Callable[..., Driver]:

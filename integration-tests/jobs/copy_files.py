@@ -25,7 +25,7 @@ builder = builder.config("spark.default.parallelism", arguments.pop("parallelism
 for name in [name for name in arguments if name.startswith("spark.")]:
     builder = builder.config(name, arguments.pop(name))
 spark = builder.getOrCreate()
-spark.sparkContext.setLogLevel("ERROR")
+spark.sparkContext.setLogLevel(arguments.pop("log", "ERROR"))
 penstock.register(spark)
 source = {name: arguments[name] for name in arguments if name.startswith("s3.")}
 rows = (

@@ -13,7 +13,7 @@ import penstock
 
 options = dict(argument.split("=", 1) for argument in sys.argv[1:])
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-spark.sparkContext.setLogLevel("ERROR")
+spark.sparkContext.setLogLevel("OFF")
 penstock.register(spark)
 writer = spark.range(0, 2000, 1, 2).write.format("penstock.filesystem").mode("append").option("format", "parquet")
 writer.option("path", "out/").options(**options).save()

@@ -3,6 +3,8 @@
 Spark tells a sink in Python neither which trigger its query has nor that the query ends. The user's process knows both,
 so methods of pyspark are wrapped there. What a query holds open is published as it ends, by the process that waits for
 it or stops it. Over Connect that process may not reach the target, see ``_connect_ends.py``.
+
+In a classic session what a query or a write has failed with is said once more, in a line, where everybody looks first.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ __all__ = ["ENDS_OPTION", "publish_at_ends", "stop_queries", "stopping_queries_f
 ENDS_OPTION = "penstock.run.ends"
 _MARK = "_penstock_wrapped"
 #: In what Spark says of a failure: a class, or a file in a trace.
-_OURS = re.compile(r"penstock[\w]*[./]")
+_OURS = re.compile(r"penstock\w*[./]")
 
 
 def publish_at_ends(publish: Callable[[Any], None]) -> None:
     """From now on ``publish(query)`` is called in the caller's thread when a query was stopped, or has been waited for
-    and has ended without an error; and a session that is stopped stops its queries first. Classic sessions; once in a
-    process.
+    and has ended without an error; and a session that is stopped stops its queries first. Errors of ours end with a
+    line that sums them up. Classic sessions; once in a process.
     """
     from pyspark.sql import DataFrameWriter, SparkSession
     from pyspark.sql.streaming import StreamingQuery
