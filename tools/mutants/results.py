@@ -98,7 +98,9 @@ class Last:
 
 def record(root: Path, scope: str, outcomes: Sequence[Outcome], known: Survivors) -> None:
     """Into :data:`RESULTS`."""
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=root, check=True, capture_output=True, text=True)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=root, check=True, capture_output=True, text=True
+    )
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     killed = sum(outcome.is_killed for outcome in outcomes)
     found[scope] = {

@@ -28,7 +28,11 @@ SCOPES = {
     "two-phase": Scope(
         tuple(f"{_SINK}/{name}.py" for name in ("two_phase", "publishing", "chain", "tasks")),
         (
-            ("core/tests/test_two_phase_commit.py", "core/tests/test_two_phase_steps.py", "core/tests/test_stored_forms.py"),
+            (
+                "core/tests/test_two_phase_commit.py",
+                "core/tests/test_two_phase_steps.py",
+                "core/tests/test_stored_forms.py",
+            ),
             (
                 "core/tests/test_simulation.py",
                 "core/tests/test_write_ahead_sink.py",
@@ -39,7 +43,10 @@ SCOPES = {
     ),
     "write-ahead": Scope(
         (f"{_SINK}/write_ahead.py",),
-        (("core/tests/test_write_ahead_sink.py", "core/tests/test_stored_forms.py"), ("core/tests/test_simulation.py",)),
+        (
+            ("core/tests/test_write_ahead_sink.py", "core/tests/test_stored_forms.py"),
+            ("core/tests/test_simulation.py",),
+        ),
     ),
     "files": Scope(
         tuple(f"{_FILES}/{name}.py" for name in ("_committer", "_rename_committer", "_multipart_committer")),

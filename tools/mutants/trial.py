@@ -182,9 +182,7 @@ class Trial:
         self.is_over = True
 
 
-def _run(
-    tests: Sequence[str], mutated: tuple[str, str] | None, watch: Watch, scratch: str
-) -> int:
+def _run(tests: Sequence[str], mutated: tuple[str, str] | None, watch: Watch, scratch: str) -> int:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     os.chdir(_ROOT)

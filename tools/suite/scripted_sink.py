@@ -1,0 +1,249 @@
+"""A two-phase sink in memory that does what a test says, and notes what it is asked; with a clock and ids to match."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from penstock.serialization import JsonSerializer, Versioned
+from penstock.sink import (
+    Committer,
+    Found,
+    Kept,
+    Prepared,
+    Rolled,
+    SinkContext,
+    SinkWriter,
+    StateRoller,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
+from penstock.sink.chain import Output, StateItem
+from penstock.storage import MemoryStorage
+from penstock.system import System, use
+
+__all__ = ["ScriptedSink", "ScriptedStorage", "ScriptedSystem", "copied", "item", "output", "scripted_system"]
+
+TEXT: JsonSerializer[str] = JsonSerializer(1, lambda value: value, lambda version, value: value)
+CopiedT = TypeVar("CopiedT")
+
+
+def copied(value: CopiedT) -> CopiedT:
+    """As it comes from another process: equal, and nothing of it the same object."""
+    made: CopiedT = pickle.loads(pickle.dumps(value))
+    return made
+
+
+def item(name: str) -> StateItem:
+    """Carried state whose id and payload are ``name``."""
+    return StateItem(name, TEXT.pack(name))
+
+
+def output(
+    writer: int = 0,
+    committables: Sequence[str] = (),
+    states: Sequence[str] = (),
+    consumed: Sequence[str] = (),
+    used: int = 0,
+) -> Output:
+    """What an attempt contributed, with names for its contents."""
+    packed: tuple[Versioned, ...] = tuple(TEXT.pack(name) for name in committables)
+    return Output(writer, f"attempt {writer}", tuple(consumed), packed, tuple(item(name) for name in states), used)
+
+
+@dataclass
+class ScriptedSink(TwoPhaseCommitSink[str, str]):
+    """Committables and states are names. ``found`` says what became of a committable: open, unless told otherwise.
+
+    ``asked`` has a line for each call. ``on`` has what happens inside of a call of that name, which may raise.
+    """
+
+    target: str = "/out"
+    wants_write_timestamps: bool = False
+    holds_back_readers: bool = False
+    prepared: Prepared[str, str] = field(default_factory=Prepared)
+    rolled: list[Rolled[str, str]] | None = None
+    found: dict[str, Found] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    on: dict[str, Callable[[], object]] = field(default_factory=dict)
+    committable_serializer = TEXT
+    state_serializer = TEXT
+
+    def ask(self, what: str, *arguments: Any) -> None:
+        """Notes a call, and lets happen what happens inside of it."""
+        self.asked.append((what, *arguments))
+        if what in self.on:
+            self.on[what]()
+
+    def all_asked(self, what: str) -> list[tuple[Any, ...]]:
+        """The arguments of every call of that name."""
+        return [arguments for name, *arguments in self.asked if name == what]  # type: ignore[misc]
+
+    def owner_key(self, state: str) -> str:
+        """The first letter."""
+        return state[0]
+
+    def create_writer(self, context: WriterContext) -> SinkWriter[str, str]:
+        """See the base class."""
+        return _Writer(self, context)
+
+    def create_roller(self, context: WriterContext) -> StateRoller[str, str] | None:
+        """See the base class: one that rolls what ``rolled`` says, if that is not ``None``."""
+        return None if self.rolled is None else _Roller(self, context)
+
+    def create_committer(self, context: SinkContext) -> Committer[str, str]:
+        """See the base class."""
+        return _Committer(self, context)
+
+
+class _Writer(SinkWriter[str, str]):
+    def __init__(self, sink: ScriptedSink, context: WriterContext) -> None:
+        self._sink = sink
+        sink.ask("writer", context)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._sink.ask("write", batch)
+
+    def prepare_commit(self) -> Prepared[str, str]:
+        self._sink.ask("prepare")
+        return self._sink.prepared
+
+    def abort(self) -> None:
+        self._sink.ask("abort writer")
+
+    def close(self) -> None:
+        self._sink.ask("close writer")
+
+
+class _Roller(StateRoller[str, str]):
+    def __init__(self, sink: ScriptedSink, context: WriterContext) -> None:
+        self._sink = sink
+        sink.ask("roller", context)
+
+    def roll(self, states: Sequence[str], *, finish: bool) -> list[Rolled[str, str]]:
+        self._sink.ask("roll", list(states), finish)
+        return self._sink.rolled or []
+
+    def abort(self) -> None:
+        self._sink.ask("abort roller")
+
+    def close(self) -> None:
+        self._sink.ask("close roller")
+
+
+class _Committer(Committer[str, str]):
+    def __init__(self, sink: ScriptedSink, context: SinkContext) -> None:
+        self._sink = sink
+        self._context = context
+        sink.ask("committer")
+
+    def look(self, committables: Sequence[str]) -> list[Found]:
+        self._sink.ask("look", list(committables))
+        return [self._sink.found.get(one, Found.OPEN) for one in committables]
+
+    def publish(self, committables: Sequence[str]) -> list[Found]:
+        self._context.check_owner()
+        self._sink.ask("publish", list(committables))
+        for one in committables:
+            self._sink.found.setdefault(one, Found.COMMITTED)
+        return [self._sink.found[one] for one in committables]
+
+    def seal(self, committables: Sequence[str]) -> None:
+        self._sink.ask("seal", list(committables))
+
+    def discard(self, committables: Sequence[str], states: Sequence[str]) -> None:
+        self._sink.ask("discard", list(committables), list(states))
+
+    def are_there(self, states: Sequence[str]) -> list[bool]:
+        self._sink.ask("are there", list(states))
+        return [state not in self._sink.gone for state in states]
+
+    def clear(self, kept: Kept[str, str]) -> int:
+        self._sink.ask("clear", kept)
+        return 0
+
+    def close(self) -> None:
+        self._sink.ask("close")
+
+
+class ScriptedStorage(MemoryStorage):
+    """Notes calls, and lets happen what ``before`` has for a name, once for each time it is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[Any, ...]] = []
+        self.before: dict[str, list[Callable[[], object]]] = {}
+
+    def _ask(self, what: str, *arguments: Any) -> None:
+        self.asked.append((what, *arguments))
+        if self.before.get(what):
+            self.before[what].pop(0)()
+
+    def read(self, path: str) -> bytes:
+        """See the base class."""
+        self._ask("read", path)
+        return super().read(path)
+
+    def list_names(self, directory: str) -> list[str]:
+        """See the base class."""
+        self._ask("list", directory)
+        return super().list_names(directory)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """See the base class."""
+        self._ask("create", path)
+        return super().create(path, data)
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """See the base class."""
+        self._ask("put", path, durable)
+        super().put(path, data, durable=durable)
+
+    def delete(self, paths: Any) -> None:
+        """See the base class."""
+        paths = list(paths)
+        self._ask("delete", paths)
+        super().delete(paths)
+
+
+class ScriptedSystem(System):
+    """Time that passes only by sleeping; ids that count."""
+
+    def __init__(self) -> None:
+        self.us = 1_800_000_000_123_456
+        self.slept_s = 0.0
+        self.ids = 0
+
+    def now_us(self) -> int:
+        """See the base class."""
+        return self.us
+
+    def monotonic(self) -> float:
+        """See the base class."""
+        return self.slept_s
+
+    def sleep(self, seconds: float) -> None:
+        """See the base class."""
+        self.slept_s += seconds
+
+    def new_id(self) -> str:
+        """See the base class."""
+        self.ids += 1
+        return f"id {self.ids}"
+
+
+@contextmanager
+def scripted_system() -> Iterator[ScriptedSystem]:
+    """In the place of the real one."""
+    made = ScriptedSystem()
+    use(made)
+    try:
+        yield made
+    finally:
+        use(None)
