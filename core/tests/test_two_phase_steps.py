@@ -337,7 +337,7 @@ def test_the_target_may_not_change_while_rows_are_open(log, before, now, states,
 def test_carried_state_that_is_gone_is_told_by_name_and_number(log):
     log.have(replace(HEAD, states=tuple(item(name) for name in ("one", "two", "three", "four"))))
     log.sink.gone = {"two", "three", "four"}
-    with pytest.raises(DataLostError, match="^'two' is gone, and 2 more"):
+    with pytest.raises(DataLostError, match=r"^'two' is gone, and 2 more"):
         log.plan()
     assert log.sink.asked[-1] == ("close",)
 

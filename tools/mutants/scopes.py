@@ -29,9 +29,12 @@ SCOPES = {
         tuple(f"{_SINK}/{name}.py" for name in ("two_phase", "publishing", "chain", "tasks")),
         (
             (
-                "core/tests/test_two_phase_commit.py",
                 "core/tests/test_two_phase_steps.py",
+                "core/tests/test_publishing.py",
+                "core/tests/test_decision_log.py",
+                "core/tests/test_sink_tasks.py",
                 "core/tests/test_stored_forms.py",
+                "core/tests/test_two_phase_commit.py",
             ),
             (
                 "core/tests/test_simulation.py",

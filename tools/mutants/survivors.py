@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from mutants.faults import Mutant
 
@@ -17,7 +18,7 @@ class Survivors:
     """``reasons`` is by file and mutant's key. In the file mutants that share a reason stand together."""
 
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)
-    path: Path = Path(__file__).with_name("survivors.json")
+    path: ClassVar[Path] = Path(__file__).with_name("survivors.json")
 
     @classmethod
     def load(cls) -> Survivors:

@@ -1,0 +1,194 @@
+"""Look, then publish: by itself, for every answer that a target may give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock import DataLostError, FatalError, RetriableError
+from penstock.sink import Found, SinkContext
+from penstock.sink.chain import Chain, Link, LinkKind
+from penstock.sink.publishing import DisplacedError, Publishing
+from suite.scripted_sink import ScriptedSink, ScriptedStorage, copied, output
+
+NAMES = ["a", "b", "c", "d", "e"]
+LINK = Link(1000, LinkKind.BATCH, 1000, batch=500, run="m run", outputs=(output(committables=NAMES),), pending=1000)
+
+
+class Published:
+    def __init__(self):
+        self.sink, self.storage = ScriptedSink(), ScriptedStorage()
+        self.chain.create(LINK)
+
+    @property
+    def chain(self):
+        return Chain(self.storage, "/log")
+
+    @property
+    def publishing(self):
+        return Publishing(self.sink, SinkContext("q", None), self.chain)
+
+    def carry_out(self, owner=1000):
+        return self.publishing.carry_out(copied(LINK), owner=copied(owner))
+
+    def claim(self, **changes):
+        self.chain.create(replace(LINK, **{"number": 1001, "base": 1001, "kind": LinkKind.CLAIM, **changes}))
+
+    @property
+    def is_done(self):
+        return f"/log/{1000:020d}.done" in self.storage.files
+
+    @property
+    def asked(self):
+        return [(name, *arguments) for name, *arguments in self.sink.asked if name != "committer"]
+
+
+@pytest.fixture
+def made():
+    return Published()
+
+
+def found(committed=(), lost=()):
+    return {**dict.fromkeys(committed, Found.COMMITTED), **dict.fromkeys(lost, Found.LOST)}
+
+
+def test_what_is_open_is_published(made):
+    made.sink.found = found(committed="bd")
+    assert made.carry_out() and made.is_done
+    assert made.asked == [("look", NAMES), ("publish", ["a", "c", "e"]), ("close",)]
+
+
+def test_nothing_left_is_said_to_the_target_too(made):
+    made.sink.found = found(committed="abcde")
+    assert made.carry_out() and made.is_done
+    assert made.asked == [("look", NAMES), ("publish", []), ("close",)]
+
+
+@pytest.mark.parametrize("owner", [1000, None])
+def test_what_is_lost_while_it_is_published_is_looked_at_again(made, owner):
+    def lose():
+        del made.sink.on["publish"]
+        made.sink.found["e"] = Found.LOST
+
+    made.sink.on["publish"] = lose
+    if owner is None:
+        assert not made.carry_out(owner)
+    else:
+        with pytest.raises(DataLostError, match=r"batch 500: 'e' can't be published any more, while other parts"):
+            made.carry_out(owner)
+    assert not made.is_done
+    assert made.asked == [("look", NAMES), ("publish", NAMES), ("look", NAMES), ("close",)]
+
+
+def test_what_is_lost_as_a_whole_is_sealed(made):
+    made.sink.found = found(lost="ab")
+    assert not made.carry_out() and not made.is_done
+    assert made.asked == [("look", NAMES), ("seal", NAMES), ("look", NAMES), ("close",)]
+
+
+def test_what_others_have_published_before_it_was_sealed_is_told(made):
+    made.sink.found = found(lost="ab")
+    made.sink.on["seal"] = lambda: made.sink.found.update(found(committed="c"))
+    with pytest.raises(DataLostError, match="'a', 'b' can't be published"):
+        made.carry_out()
+    assert not made.is_done
+
+
+def test_what_is_lost_is_named_up_to_three(made):
+    made.sink.found = found(committed="e", lost="abcd")
+    with pytest.raises(DataLostError, match=r"'a', 'b', 'c' and 1 more can't"):
+        made.carry_out()
+    assert ("seal", NAMES) not in made.asked
+    made.sink.found = found(committed="de", lost="abc")
+    with pytest.raises(DataLostError, match=r"'a', 'b', 'c' can't"):
+        made.carry_out()
+
+
+def test_a_roll_is_not_given_up_by_those_who_only_help(made):
+    made.sink.found = found(lost="ab")
+    assert not made.carry_out(owner=None)
+    assert made.asked == [("look", NAMES), ("close",)]
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda made: made.chain.mark_done(1000),
+        lambda made: made.claim(pending=None),
+        lambda made: made.claim(pending=1001),
+        lambda made: made.claim(pending=999),
+        lambda made: made.claim(),  # the duty is another's
+        lambda made: made.claim(base=999),
+    ],
+)
+def test_what_another_run_has_to_do_with_is_not_called_lost(made, happens):
+    made.sink.found = found(committed="a", lost="b")
+    made.sink.on["look"] = lambda: happens(made)
+    with pytest.raises(DisplacedError):
+        made.carry_out()
+
+
+def test_what_was_done_and_read_meanwhile_is_not_called_lost(made):
+    made.claim(pending=1000, base=1000)
+    made.sink.found = found(committed="a", lost="b")
+    made.sink.on["look"] = lambda: made.chain.mark_done(1000)
+    with pytest.raises(DisplacedError):
+        made.carry_out()
+
+
+@pytest.mark.parametrize(
+    ("happens", "owner", "is_owner"),
+    [
+        (None, 1000, True),
+        (None, None, True),
+        ({"pending": 1000}, 1000, False),
+        ({"pending": 1000}, 1001, True),
+        ({"pending": 1000}, None, True),
+        ({"pending": 1001}, 1001, False),
+        ({"pending": 999}, 1001, False),
+        ({"pending": None}, None, False),
+        ({"pending": 1000, "base": 999}, 1000, False),
+    ],
+)
+def test_a_target_may_ask_who_the_owner_is(made, happens, owner, is_owner):
+    if happens is not None:
+        made.claim(**happens)
+    if is_owner:
+        assert made.carry_out(owner)
+    else:
+        with pytest.raises(DisplacedError, match="link 1001 of run m run"):
+            made.carry_out(owner)
+    assert made.is_done == is_owner
+
+
+def test_a_committer_is_closed_whatever_happens(made):
+    made.sink.on["look"] = lambda: (_ for _ in ()).throw(RetriableError("away"))
+    with pytest.raises(RetriableError):
+        made.carry_out()
+    made.sink.on = {"seal": made.sink.on["look"]}
+    with pytest.raises(RetriableError):
+        made.publishing.seal(LINK)
+    assert made.sink.asked.count(("close",)) == made.sink.asked.count(("committer",)) == 2
+
+
+def test_sealing_marks_nothing(made):
+    made.publishing.seal(LINK)
+    assert made.asked == [("seal", NAMES), ("close",)] and not made.is_done
+
+
+def test_what_is_left_is_published_one_by_one(made):
+    def refuse():
+        if made.sink.asked[-1] == ("publish", ["b"]):
+            raise FatalError("what became of it?")
+
+    made.sink.on["publish"] = refuse
+    made.publishing.publish_what_is_left(LINK)
+    assert made.asked == [*(("publish", [name]) for name in NAMES), ("close",)] and made.is_done
+
+
+def test_what_may_pass_does_not_mark_a_link(made):
+    made.sink.on["publish"] = lambda: (_ for _ in ()).throw(RetriableError("away"))
+    with pytest.raises(RetriableError):
+        made.publishing.publish_what_is_left(LINK)
+    assert not made.is_done
