@@ -146,7 +146,7 @@ def _difference(before: str, after: str) -> tuple[int, str, str]:
 
 
 def _function_of(node: Any) -> str:
-    names = []
+    names: list[str] = []
     while (node := node.parent) is not None:
         if node.type in ("funcdef", "classdef"):
             names.insert(0, node.name.value)

@@ -36,7 +36,7 @@ class LeaveOutStatement:
         """See the base class."""
         left_out = node.children[0]
         node.children[0] = Keyword("pass", left_out.start_pos, left_out.get_first_leaf().prefix)
-        return node  # type: ignore[no-any-return]
+        return node
 
 
 def _has_an_effect(statement: Any) -> bool:
@@ -66,7 +66,7 @@ class OppositeMembership:
         at = _memberships(node)[index]
         opposite = "not in" if node.children[at].type == "keyword" else "in"
         node.children[at] = PythonNode("comp_op", [Keyword(opposite, node.children[at].start_pos, " ")])
-        return node  # type: ignore[no-any-return]
+        return node
 
 
 def _memberships(comparison: Any) -> list[int]:
