@@ -47,7 +47,11 @@ SCOPES = {
     "write-ahead": Scope(
         (f"{_SINK}/write_ahead.py",),
         (
-            ("core/tests/test_write_ahead_sink.py", "core/tests/test_stored_forms.py"),
+            (
+                "core/tests/test_write_ahead_steps.py",
+                "core/tests/test_stored_forms.py",
+                "core/tests/test_write_ahead_sink.py",
+            ),
             ("core/tests/test_simulation.py",),
         ),
     ),
@@ -55,10 +59,13 @@ SCOPES = {
         tuple(f"{_FILES}/{name}.py" for name in ("_committer", "_rename_committer", "_multipart_committer")),
         (
             (
+                "connectors/filesystem/tests/test_sink_committers.py",
+                "connectors/filesystem/tests/test_simulation.py",
+            ),
+            (
                 "connectors/filesystem/tests/test_sink_exactly_once.py",
                 "connectors/filesystem/tests/test_sink_lost_chunks.py",
             ),
-            ("connectors/filesystem/tests/test_simulation.py",),
         ),
     ),
     "kafka": Scope(
