@@ -217,9 +217,11 @@ def test_a_batch_that_does_not_follow_is_planned_with_a_claim(log, batch):
 
 def test_a_new_process_claims(log, system):
     log.have(HEAD)
+    log.memory.run, log.session = "a new run", "a new session"
     log.plan()
     assert log.expected == [None] and log.claimed == 1
-    assert log.appended == [followed(1001, LinkKind.CLAIM, system, generation=1001)]
+    changes = {"generation": 1001, "run": "a new run", "session": "a new session"}
+    assert log.appended == [followed(1001, LinkKind.CLAIM, system, **changes)]
     kept = Kept(1001, 1002, [], ["one", "two"])
     assert [(call[0], *call[1:]) for call in log.sink.asked] == [
         ("committer",),
@@ -239,9 +241,11 @@ def test_a_run_whose_batch_was_voided_by_itself_claims(log):
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_run_that_was_displaced_stops_once(log, other):
-    log.have(replace(HEAD, run=other))
-    remembers(log)
+@pytest.mark.parametrize("batch", [500, 501])
+def test_a_run_that_was_displaced_stops_once(log, other, batch):
+    log.have(replace(HEAD, run=other, batch=batch))
+    log.engine[batch + 1] = b"offsets"
+    remembers(log, batch=batch)
     with pytest.raises(DisplacedError, match=f"link 1000 of run {other}"):
         log.plan()
     assert log.memory.batch is None and log.appended == []
@@ -335,9 +339,9 @@ def test_the_target_may_not_change_while_rows_are_open(log, before, now, states,
 
 
 def test_carried_state_that_is_gone_is_told_by_name_and_number(log):
-    log.have(replace(HEAD, states=tuple(item(name) for name in ("one", "two", "three", "four"))))
-    log.sink.gone = {"two", "three", "four"}
-    with pytest.raises(DataLostError, match=r"^'two' is gone, and 2 more"):
+    log.have(replace(HEAD, states=tuple(item(name) for name in ("one", "two", "three", "four", "five"))))
+    log.sink.gone = {"two", "three", "four", "five"}
+    with pytest.raises(DataLostError, match=r"^'two' is gone, and 3 more"):
         log.plan()
     assert log.sink.asked[-1] == ("close",)
 
@@ -348,6 +352,13 @@ def test_carried_state_that_another_run_has_replaced_is_not_lost(log, name):
     log.sink.gone = {"two"}
     log.sink.on["are there"] = lambda: log.appends(run="z run", id=name)()
     with pytest.raises(DisplacedError):
+        log.plan()
+
+
+def test_a_sink_that_does_not_answer_for_each_piece_of_state_is_told_so(log):
+    log.have(HEAD)
+    log.sink.forgets_the_last = True
+    with pytest.raises(ValueError, match="shorter"):
         log.plan()
 
 
@@ -565,7 +576,7 @@ def decided(system, *outputs, ids=1, number=1001, **changes):
 def test_a_batch_is_one_link_then_published_then_done(log, system):
     outputs = [
         output(0, ["a", "b"], used=3),
-        output(0, ["c"], used=4),
+        output(0, ["c"], used=5),
         output(1, states=["three"], consumed=["one"], used=5),
     ]
     log.have(HEAD)
@@ -581,7 +592,7 @@ def test_a_batch_is_one_link_then_published_then_done(log, system):
         system,
         *outputs,
         offsets=b"offsets 501",
-        sequence=7007,
+        sequence=7008,
         writers=2,
         metrics={"rows": 7, "bytes": 9},
         states=(item("two"), item("three")),
@@ -845,6 +856,14 @@ def test_an_abort_of_what_holds_readers_back_outlasts_tasks_that_have_not_report
     log.have(HEAD)
     log.protocol.abort(501, [result(), None])
     assert len(log.sink.all_asked("clear")) == 13 and system.slept_s == 3
+
+
+def test_an_abort_ends_also_if_the_clock_has_passed_the_moment(log, system):
+    log.sink.holds_back_readers = True
+    system.sleep = lambda seconds: setattr(system, "slept_s", system.slept_s + 2)
+    log.have(HEAD)
+    log.protocol.abort(501, [result(), None])
+    assert len(log.sink.all_asked("clear")) == 3
 
 
 @pytest.mark.parametrize("error", [OSError("away"), RetriableError("away")])

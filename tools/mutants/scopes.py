@@ -74,7 +74,7 @@ SCOPES = {
             for name in ("sink/_committer", "sink/_committable", "transactions/_names", "transactions/_refs")
         ),
         (
-            ("connectors/kafka/tests/test_sink_committer.py",),
+            ("connectors/kafka/tests/test_sink_committer_steps.py",),
             ("connectors/kafka/tests/test_simulation.py::test_schedules_by_chance",),
         ),
     ),

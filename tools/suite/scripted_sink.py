@@ -70,6 +70,7 @@ class ScriptedSink(TwoPhaseCommitSink[str, str]):
     rolled: list[Rolled[str, str]] | None = None
     found: dict[str, Found] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    forgets_the_last: bool = False
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     on: dict[str, Callable[[], object]] = field(default_factory=dict)
     committable_serializer = TEXT
@@ -162,7 +163,7 @@ class _Committer(Committer[str, str]):
 
     def are_there(self, states: Sequence[str]) -> list[bool]:
         self._sink.ask("are there", list(states))
-        return [state not in self._sink.gone for state in states]
+        return [state not in self._sink.gone for state in states[: -1 if self._sink.forgets_the_last else None]]
 
     def clear(self, kept: Kept[str, str]) -> int:
         self._sink.ask("clear", kept)
