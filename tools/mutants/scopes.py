@@ -80,6 +80,6 @@ SCOPES = {
     ),
     "pravega": Scope(
         tuple(f"{_PRAVEGA}/{name}.py" for name in ("_committer", "_committable")),
-        (("connectors/pravega/tests/test_stored_forms.py",),),
+        (("connectors/pravega/tests/test_sink_committer_steps.py", "connectors/pravega/tests/test_stored_forms.py"),),
     ),
 }

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import resource
+import select
 import shutil
 import signal
 import sys
@@ -142,6 +143,10 @@ class Trial:
         if self._limits is None:
             return 600.0
         return max(0.0, self._began + self._limits.of(self._test) - time.monotonic())
+
+    def has_news(self, timeout_s: float) -> bool:
+        """Waits for something in ``pipe``."""
+        return bool(select.select([self.pipe], [], [], timeout_s)[0])
 
     def on_readable(self) -> None:
         """There is something in ``pipe``, or it has ended."""
