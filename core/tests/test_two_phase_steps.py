@@ -584,7 +584,7 @@ def test_a_batch_is_one_link_then_published_then_done(log, system):
     link = log.protocol.commit(
         501,
         [
-            result(*outputs[:2], metrics={"rows": 2, "bytes": 9}),
+            result(*outputs[:2], metrics={"rows": 3, "bytes": 9}),
             result(outputs[2], writer=1, offsets=b"offsets 501", metrics={"rows": 5}),
         ],
     )
@@ -594,7 +594,7 @@ def test_a_batch_is_one_link_then_published_then_done(log, system):
         offsets=b"offsets 501",
         sequence=7008,
         writers=2,
-        metrics={"rows": 7, "bytes": 9},
+        metrics={"rows": 8, "bytes": 9},
         states=(item("two"), item("three")),
     )
     assert log.appended == [expected] and link == expected and log.is_done(1001) and log.memory.run == "m run"
@@ -831,6 +831,12 @@ def test_what_tells_that_it_was_published_is_cleared_once_that_is_noted_for_good
     log.protocol._clear(log.head, ends=ends)
     marks = [call[1:] for call in log.storage.asked if call[0] == "put"]
     assert marks == ([(f"{DIRECTORY}/{pending:020d}.done", True)] if durable else [])
+
+
+def test_a_roll_that_was_published_is_not_noted_for_good_before_the_base_has_moved_on(log):
+    log.have(HEAD, replace(HEAD, number=1001, kind=LinkKind.ROLL, pending=1001))
+    log.protocol._clear(log.head)
+    assert [call for call in log.storage.asked if call[0] == "put"] == []
 
 
 # --- aborting ---------------------------------------------------------------------------------------------------------

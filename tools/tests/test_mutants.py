@@ -159,7 +159,7 @@ def test_a_mutant_that_never_ends_is_killed(package, monkeypatch):
 def test_tests_that_fail_without_a_fault_stop_everything(package):
     (package / "test_mutated.py").write_text("def test_broken():\n    assert False\n")
     file = str((package / "mutated_code.py").relative_to(ROOT))
-    with pytest.raises(SystemExit, match="fail without any fault: .*test_broken"):
+    with pytest.raises(SystemExit, match=r"fail without any fault: .*test_broken"):
         run([[str(package / "test_mutated.py")]], mutants_of(ROOT, file)[:1], 1, lambda outcome: None)
 
 
