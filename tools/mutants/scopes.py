@@ -29,7 +29,9 @@ SCOPES = {
         tuple(f"{_SINK}/{name}.py" for name in ("two_phase", "publishing", "chain", "tasks")),
         (
             (
-                "core/tests/test_two_phase_steps.py",
+                "core/tests/test_two_phase_planning.py",
+                "core/tests/test_two_phase_deciding.py",
+                "core/tests/test_two_phase_ending.py",
                 "core/tests/test_publishing.py",
                 "core/tests/test_decision_log.py",
                 "core/tests/test_sink_tasks.py",
