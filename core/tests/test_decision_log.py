@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
 from penstock import FatalError
-from penstock.sink.chain import BEFORE_ALL, Chain, Head, Link, LinkKind, committables_of, now_ms
+from penstock.sink.chain import BEFORE_ALL, Chain, Head, Link, LinkKind, Output, committables_of, now_ms
 from suite.scripted_sink import TEXT, ScriptedStorage, copied, item, output, scripted_system
 
 DIRECTORY = "/ck/penstock/decisions"
@@ -159,6 +159,9 @@ def test_committables_come_in_order():
 
 
 def test_links_are_values():
+    with pytest.raises(FrozenInstanceError):
+        LINK.number = 7
+    assert Output(0, "attempt 0") == output() and LINK.time_ms == 0 and LINK.pending is None and LINK.generation == -1
     assert len({item("x"), copied(item("x"))}) == 1 and len({output(1), copied(output(1))}) == 1
     assert Head(LINK) == copied(Head(LINK))
 

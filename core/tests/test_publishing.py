@@ -12,7 +12,7 @@ from penstock.sink.chain import Chain, Link, LinkKind
 from penstock.sink.publishing import DisplacedError, Publishing
 from suite.scripted_sink import ScriptedSink, ScriptedStorage, copied, output
 
-NAMES = ["a", "b", "c", "d", "e"]
+NAMES = list("abcdefgh")
 LINK = Link(1000, LinkKind.BATCH, 1000, batch=500, run="m run", outputs=(output(committables=NAMES),), pending=1000)
 
 
@@ -54,13 +54,13 @@ def found(committed=(), lost=()):
 
 
 def test_what_is_open_is_published(made):
-    made.sink.found = found(committed="bd")
+    made.sink.found = found(committed="bdfgh")
     assert made.carry_out() and made.is_done
     assert made.asked == [("look", NAMES), ("publish", ["a", "c", "e"]), ("close",)]
 
 
 def test_nothing_left_is_said_to_the_target_too(made):
-    made.sink.found = found(committed="abcde")
+    made.sink.found = found(committed=NAMES)
     assert made.carry_out() and made.is_done
     assert made.asked == [("look", NAMES), ("publish", []), ("close",)]
 
@@ -99,6 +99,9 @@ def test_what_is_lost_is_named_up_to_three(made):
     made.sink.found = found(committed="e", lost="abcd")
     with pytest.raises(DataLostError, match=r"'a', 'b', 'c' and 1 more can't"):
         made.carry_out()
+    made.sink.found = found(committed="h", lost="abcdef")
+    with pytest.raises(DataLostError, match=r"'a', 'b', 'c' and 3 more can't"):
+        made.carry_out()
     assert ("seal", NAMES) not in made.asked
     made.sink.found = found(committed="de", lost="abc")
     with pytest.raises(DataLostError, match=r"'a', 'b', 'c' can't"):
@@ -120,6 +123,7 @@ def test_a_roll_is_not_given_up_by_those_who_only_help(made):
         lambda made: made.claim(pending=999),
         lambda made: made.claim(),  # the duty is another's
         lambda made: made.claim(base=999),
+        lambda made: made.claim(base=1000, pending=None),
     ],
 )
 def test_what_another_run_has_to_do_with_is_not_called_lost(made, happens):
@@ -170,6 +174,14 @@ def test_a_committer_is_closed_whatever_happens(made):
     with pytest.raises(RetriableError):
         made.publishing.seal(LINK)
     assert made.sink.asked.count(("close",)) == made.sink.asked.count(("committer",)) == 2
+
+
+@pytest.mark.parametrize("lost", ["", "a"])
+def test_a_committer_answers_for_each(made, lost):
+    made.sink.forgets_the_last, made.sink.found = True, found(lost=lost)
+    with pytest.raises(ValueError, match="shorter"):
+        made.carry_out()
+    assert not made.is_done
 
 
 def test_sealing_marks_nothing(made):

@@ -30,12 +30,12 @@ from penstock.system import System, use
 __all__ = ["ScriptedSink", "ScriptedStorage", "ScriptedSystem", "copied", "item", "output", "scripted_system"]
 
 TEXT: JsonSerializer[str] = JsonSerializer(1, lambda value: value, lambda version, value: value)
-CopiedT = TypeVar("CopiedT")
+ValueT = TypeVar("ValueT")
 
 
-def copied(value: CopiedT) -> CopiedT:
+def copied(value: ValueT) -> ValueT:
     """As it comes from another process: equal, and nothing of it the same object."""
-    made: CopiedT = pickle.loads(pickle.dumps(value))
+    made: ValueT = pickle.loads(pickle.dumps(value))
     return made
 
 
@@ -85,6 +85,10 @@ class ScriptedSink(TwoPhaseCommitSink[str, str]):
     def all_asked(self, what: str) -> list[tuple[Any, ...]]:
         """The arguments of every call of that name."""
         return [arguments for name, *arguments in self.asked if name == what]  # type: ignore[misc]
+
+    def answers(self, every: list[ValueT]) -> list[ValueT]:
+        """``every``, or one too few."""
+        return every[:-1] if self.forgets_the_last else every
 
     def owner_key(self, state: str) -> str:
         """The first letter."""
@@ -146,7 +150,7 @@ class _Committer(Committer[str, str]):
 
     def look(self, committables: Sequence[str]) -> list[Found]:
         self._sink.ask("look", list(committables))
-        return [self._sink.found.get(one, Found.OPEN) for one in committables]
+        return self._sink.answers([self._sink.found.get(one, Found.OPEN) for one in committables])
 
     def publish(self, committables: Sequence[str]) -> list[Found]:
         self._context.check_owner()
@@ -163,7 +167,7 @@ class _Committer(Committer[str, str]):
 
     def are_there(self, states: Sequence[str]) -> list[bool]:
         self._sink.ask("are there", list(states))
-        return [state not in self._sink.gone for state in states[: -1 if self._sink.forgets_the_last else None]]
+        return self._sink.answers([state not in self._sink.gone for state in states])
 
     def clear(self, kept: Kept[str, str]) -> int:
         self._sink.ask("clear", kept)
