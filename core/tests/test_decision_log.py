@@ -42,7 +42,8 @@ def test_an_empty_log(chain, storage):
 
 def test_names_that_are_no_links_are_left_alone(chain, storage):
     chain.create(LINK)
-    for name in ("x.json", ".00000000000000002000.json.0123.tmp", "3000.jsonx", "4000.done", "5000.jso", "y.done"):
+    foreign = ["x.json", ".00000000000000002000.json.0123.tmp", "3000.jsonx", "5000.jso", "12345x.json", "700x.json"]
+    for name in (*foreign, "4000.done", "y.done", "12345x.done", "800x.done"):
         storage.files[f"{DIRECTORY}/{name}"] = b""
     assert chain.head() == Head(LINK, frozenset({4000})) and chain.links() == [LINK]
 
@@ -161,6 +162,8 @@ def test_committables_come_in_order():
 def test_links_are_values():
     with pytest.raises(FrozenInstanceError):
         LINK.number = 7
+    with pytest.raises(FrozenInstanceError):
+        Head(LINK).link = LINK
     assert Output(0, "attempt 0") == output() and LINK.time_ms == 0 and LINK.pending is None and LINK.generation == -1
     assert len({item("x"), copied(item("x"))}) == 1 and len({output(1), copied(output(1))}) == 1
     assert Head(LINK) == copied(Head(LINK))
