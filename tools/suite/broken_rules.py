@@ -268,8 +268,8 @@ RULES = [
     Rule(
         "what attempts have left open is found by their notes",
         _PRAVEGA,
-        "        garbage = [note.ref for note in self._notes.read() if note.base < kept.base and note.ref not in named]\n",
-        "        garbage = []\n",
+        "        garbage = [note.ref for note in self._notes.read()",
+        "        garbage = [note.ref for note in []",
         "Pravega",
     ),
     Rule(
@@ -278,7 +278,7 @@ RULES = [
         "note.base < kept.base and note.ref not in named",
         "note.ref not in named",
         "Pravega",
-        replace(_TWO_DRIVERS, rows=4, writers=2, faults=Faults(crashes=0, late_calls=0, errors=0, switch=0.2, event=0.05)),
+        replace(_TWO_DRIVERS, rows=4, writers=2),
     ),
     Rule(
         "one that ends soon is given up as long as no other of its batch is committed",

@@ -292,9 +292,7 @@ class _SimulatedWriter(SinkWriter[PravegaCommittable, Any]):
         if self._ref is None:
             return Prepared()
         sizes, context, now_ms = ((_SEGMENT, self._rows),), self._context, system().now_us() // 1000
-        made = PravegaCommittable(
-            self._ref, sizes, self._rows, context.batch_id, context.attempt_id, _LEASE_MS, now_ms
-        )
+        made = PravegaCommittable(self._ref, sizes, self._rows, context.batch_id, context.attempt_id, _LEASE_MS, now_ms)
         return Prepared([made])
 
     def abort(self) -> None:
