@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
@@ -192,7 +192,7 @@ def test_state_is_shared_out_by_what_its_key_hashes_to(sink):
 
 @pytest.mark.parametrize("writers", [0, 1])
 def test_state_without_writers_goes_to_the_first(sink, writers):
-    assert list(grouped_by_owner(sink, ITEMS, writers)) == [0]
+    assert list(grouped_by_owner(sink, [item(name) for name in "abcdef"], writers)) == [0]
 
 
 def test_what_a_task_is_told_is_packed(sink):
@@ -208,6 +208,9 @@ def test_a_roller_on_the_driver_knows_what_tasks_know(sink):
 
 def test_results_are_values():
     """They are compared, and plans kept in sets."""
+    for value, name in ((TaskResult(0, "a", PLANNED), "writer"), (BatchPlan(PLANNED), "sequence")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(value, name, 7)
     assert TaskResult(0, "a", PLANNED) == copied(TaskResult(0, "a", PLANNED))
     assert {PLANNED} == {copied(PLANNED)} and PlannedBatch("q", "r", "p", 1, 1, 1, 1, "", False).write_timestamp_us == 0
     plan = BatchPlan(PLANNED)
