@@ -178,6 +178,19 @@ def test_a_segment_is_named_by_all_that_made_it():
     assert NotingSink([]).describe_committable(segment()) == f"segment {segment().id} (3 rows, 24 bytes)"
 
 
+@pytest.mark.parametrize(
+    ("contract", "what"),
+    [
+        (Sender, ["send"]),
+        (CheckpointCommitter, ["forget", "is_recorded", "record"]),
+        (WriteAheadSink, ["create_sender"]),
+    ],
+)
+def test_what_an_author_must_write(contract, what):
+    with pytest.raises(TypeError, match=", ".join(f"'?{name}'?" for name in what)):
+        contract()
+
+
 def test_nothing_is_carried(made):
     assert made.sink.state_serializer.version == 1 and made.sink.create_roller(None) is None
 
@@ -238,6 +251,13 @@ def test_rows_without_bytes_are_kept(made):
     writer = made.writer()
     writer.write(pa.record_batch([pa.nulls(150)], schema=schema))
     assert [one.rows for one in writer.prepare_commit().committables] == [150]
+
+
+def test_rows_of_less_than_a_byte_come_together(made):
+    made.sink.segment_bytes = 1
+    writer = made.writer()
+    writer.write(pa.record_batch({"flag": pa.array([True] * 8)}))
+    assert [(one.rows, one.size_bytes) for one in writer.prepare_commit().committables] == [(8, 1)]
 
 
 def test_no_rows_are_no_segments(made):
