@@ -131,17 +131,27 @@ def write(log, system):
     return log
 
 
+#: What a batch write keeps once it has ended: nothing, of whatever base and generation.
+NOTHING = Kept(1 << 62, 1 << 62)
+
+
 def test_a_batch_write_is_one_decision(write, system):
-    link = write.protocol.commit_at_once(write.results)
+    write.protocol.commit_at_once(write.results)
     merged = replace(output(-1, ["merged"], used=5), attempt="id 1")
     outputs = (output(0, ["a"], used=3), output(1, ["b"]), merged)
     changes = {"batch": 0, "plan": "the plan", "outputs": outputs, "pending": 1, "sequence": 5}
-    assert link == followed(1, LinkKind.CLOSE, system, FIRST, 2, **changes) and write.links == [FIRST, link]
+    assert write.links == [FIRST, followed(1, LinkKind.CLOSE, system, FIRST, 2, **changes)]
     assert write.sink.all_asked("roll") == [[["one", "two"], True]] and write.is_done(1)
     assert write.sink.all_asked("publish") == [[["a", "b", "merged"]]]
-    assert write.sink.all_asked("clear") == [[Kept(1, 1, [], [])]]
+    assert write.sink.all_asked("clear") == []
     marks = [call[1:] for call in write.storage.asked if call[0] == "put"]
     assert [durable for _, durable in marks] == [False, True]
+
+
+def test_what_a_batch_write_has_left_is_removed_after_it(write):
+    write.protocol.commit_at_once(write.results)
+    write.protocol.clear_at_once()
+    assert write.sink.all_asked("clear") == [[NOTHING]]
 
 
 def test_a_batch_write_that_was_decided_is_published_by_the_next_call(write):
@@ -150,7 +160,7 @@ def test_a_batch_write_that_was_decided_is_published_by_the_next_call(write):
         write.protocol.commit_at_once(write.results)
     assert not write.is_done(1)
     write.sink.on.clear()
-    assert write.protocol.commit_at_once(write.results).number == 1
+    write.protocol.commit_at_once(write.results)
     assert write.is_done(1) and len(write.links) == 2
 
 
@@ -160,7 +170,8 @@ def test_a_batch_write_that_was_decided_is_published_by_an_abort(write):
         write.protocol.commit_at_once(write.results)
     write.sink.on.clear()
     write.protocol.abort_at_once([*write.results, None])
-    assert write.is_done(1) and write.sink.all_asked("discard") == [] and len(write.links) == 2
+    assert write.is_done(1) and write.sink.all_asked("discard") == []
+    assert [link.kind for link in write.links] == [LinkKind.CLAIM, LinkKind.CLOSE, LinkKind.CLAIM]
 
 
 @pytest.mark.parametrize(("missing", "clears", "slept"), [([], 1, 0), ([None], 13, 3)])
@@ -170,13 +181,15 @@ def test_a_batch_write_that_failed_leaves_nothing(write, system, missing, clears
     assert write.head == followed(
         1, LinkKind.CLAIM, system, FIRST, generation=1, run="the process that commits", session=""
     )
-    assert write.sink.all_asked("clear") == [[Kept(1, 2, [], [])]] * clears and system.slept_s == slept
+    assert write.sink.all_asked("clear") == [[NOTHING]] * clears and system.slept_s == slept
 
 
 def test_a_batch_write_that_another_process_has_voided_is_over(write):
-    write.protocol.void_at_once()
-    with pytest.raises(GaveWayError, match="not decided anything yet"):
+    write.protocol.abort_at_once([])
+    with pytest.raises(DisplacedError, match="this write was undone"):
         write.protocol.commit_at_once(write.results)
+    with pytest.raises(GaveWayError, match="not decided anything yet"):
+        write.protocol.finish_at_once()
 
 
 def test_a_batch_write_that_is_voided_meanwhile_is_over(write):
@@ -187,7 +200,7 @@ def test_a_batch_write_that_is_voided_meanwhile_is_over(write):
 
 def test_a_batch_write_that_is_lost_can_be_run_again(write):
     write.sink.found = {"b": Found.LOST}
-    with pytest.raises(RetriableError, match="nothing of it is visible"):
+    with pytest.raises(RetriableError, match="Nothing of it is visible"):
         write.protocol.commit_at_once(write.results)
     assert write.sink.all_asked("publish") == [] and write.sink.all_asked("seal") == [[["a", "b", "merged"]]]
 
@@ -196,7 +209,23 @@ def test_a_batch_write_that_is_done_is_cleared_up_behind_again(write):
     write.protocol.commit_at_once(write.results)
     write.sink.asked.clear()
     assert write.protocol.finish_at_once().number == 1
-    assert write.sink.all_asked("publish") == [] and write.sink.all_asked("clear") == [[Kept(1, 1, [], [])]]
+    assert write.sink.all_asked("publish") == [] and write.sink.all_asked("clear") == [[NOTHING]]
+
+
+def test_a_batch_write_whose_log_is_gone_has_ended(write):
+    """Somebody else has published it meanwhile, and removed what it was kept by."""
+    write.sink.on["look"] = write.storage.files.clear
+    write.sink.found = dict.fromkeys(["a", "b", "merged"], Found.LOST)
+    write.protocol.commit_at_once(write.results)
+    write.protocol.abort_at_once([])
+    assert write.links == []
+
+
+def test_a_batch_write_that_finds_its_log_gone_was_undone(write):
+    write.before_create(write.storage.files.clear)
+    with pytest.raises(DisplacedError, match="this write was undone"):
+        write.protocol.commit_at_once(write.results)
+    assert write.links == [] and write.sink.all_asked("publish") == []
 
 
 def test_a_roller_must_finish_everything(write):

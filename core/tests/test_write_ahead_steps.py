@@ -413,11 +413,11 @@ def test_what_is_garbage_is_removed_with_its_records(made):
     for one in segments:
         recorder.record(one)
     swept = []
-    made.storage.sweep = lambda directory, older: swept.append((directory, older))
+    made.storage.sweep = swept.append
     assert made.committer.clear(Kept(5, 9, [segment(1, base=0)])) == 3
     kept = sorted(one.id for one in segments if one.base >= 5 or one.number == 1)
     assert sorted(made.staged) == sorted(made.sent) == kept
-    assert swept == [(STAGED, 86_400)] and made.notes == ["close recorder"]
+    assert swept == [SENT, STAGED] and made.notes == ["close recorder"]
 
 
 def test_a_record_is_durable_and_found(made):
