@@ -200,7 +200,7 @@ def test_a_batch_write_that_is_voided_meanwhile_is_over(write):
 
 def test_a_batch_write_that_is_lost_can_be_run_again(write):
     write.sink.found = {"b": Found.LOST}
-    with pytest.raises(RetriableError, match="Nothing of it is visible"):
+    with pytest.raises(DataLostError, match="Nothing of it is visible"):
         write.protocol.commit_at_once(write.results)
     assert write.sink.all_asked("publish") == [] and write.sink.all_asked("seal") == [[["a", "b", "merged"]]]
 

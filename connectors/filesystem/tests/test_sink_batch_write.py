@@ -85,11 +85,12 @@ class Write:
         return new_process(new_process(self.writer).write(iter([batch])))
 
     def commit(self, messages):
-        """What Spark does with the messages of tasks: abort follows a commit that failed."""
+        """What Spark does with the messages of tasks: abort follows a commit that failed, and may fail, too."""
         try:
             new_process(self.writer).commit(messages)
         except Exception:
-            new_process(self.writer).abort(messages)
+            with contextlib.suppress(OSError, RetriableError):
+                new_process(self.writer).abort(messages)
             raise
 
     def run(self):
@@ -193,7 +194,7 @@ def test_somebody_ends_it_while_it_runs(tmp_path, steps, write, command):
         steps(step)
         try:
             write(root)
-        except (DisplacedError, RetriableError):
+        except (DisplacedError, DataLostError):
             assert visible(root) == [], f"{command.__name__} at {what}"
         else:
             assert visible(root) == ROWS, f"{command.__name__} at {what}"
@@ -205,9 +206,8 @@ def test_somebody_ends_it_while_it_runs(tmp_path, steps, write, command):
 
 
 def test_a_failure_at_every_step_tells_the_truth(tmp_path, steps, write):
-    """A disk that refuses one change: a write that fails is not visible, unless a person still has to end it."""
-    made = count(tmp_path / "dry", steps, write)
-    for at, what in enumerate(made):
+    """A disk that refuses one change: a write that fails is not visible, and leaves nothing that it does not name."""
+    for at, what in enumerate(count(tmp_path / "dry", steps, write)):
         if what.startswith("after"):
             continue
         root, fuse = tmp_path / str(at), Fuse()
@@ -218,22 +218,45 @@ def test_a_failure_at_every_step_tells_the_truth(tmp_path, steps, write):
                 raise OSError(errno.EIO, "input/output error", done)
 
         steps(step)
-        try:
+        with contextlib.suppress(OSError):
             write(root)
-            failed = False
-        except OSError:
-            failed = True
-        finally:
-            steps(None)
-        if failed:
-            is_published = visible(root) == ROWS
-            assert is_published or visible(root) == [], f"failed at {what}"
-        else:
             assert visible(root) == ROWS, f"failed at {what}"
+        steps(None)
         seen = visible(root)
+        assert seen in ([], ROWS)
         if root.exists():
             end(root)
         assert visible(root) == seen and not [one for one in left(root) if (root / one).is_file()], f"failed at {what}"
+
+
+def test_a_write_that_is_decided_and_fails_is_not_to_be_repeated(tmp_path, steps, write):
+    """A disk that refuses everything from some step on: an error that does not name the command means that nothing is
+    visible, or ever will be.
+    """
+    told = set()
+    for at, what in enumerate(count(tmp_path / "dry", steps, write)):
+        if what.startswith("after"):
+            continue
+        root, fuse = tmp_path / str(at), Fuse()
+
+        def step(done, fuse=fuse, at=at):
+            fuse.step(done)
+            if len(fuse.steps) > at and done.startswith("before"):
+                raise OSError(errno.EIO, "input/output error", done)
+
+        error = None
+        steps(step)
+        try:
+            write(root)
+        except (OSError, RetriableError) as raised:
+            error = raised
+        steps(None)
+        is_named = f"penstock finish {root}" in str(error)
+        if root.exists():
+            end(root)
+        assert visible(root) == (ROWS if error is None or is_named else []), f"refused from {what} on: {error}"
+        told.add((error is None, is_named))
+    assert told == {(True, False), (False, True), (False, False)}
 
 
 def test_a_task_that_fails_undoes_all(tmp_path):

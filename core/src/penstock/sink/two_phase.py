@@ -504,8 +504,9 @@ class TwoPhaseCommit:
     def commit_at_once(self, results: Sequence[TaskResult]) -> None:
         """A batch write: everything that tasks have left is merged first, and is then one decision.
 
-        A failure before it leaves nothing. After it, :meth:`finish_at_once` or :meth:`abort_at_once` of any process
-        publishes the rest. What losing attempts have left is for :meth:`clear_at_once`.
+        Safe to repeat after a failure. A failure before the decision leaves nothing. After it, this method,
+        :meth:`finish_at_once` or :meth:`abort_at_once` of any process publishes the rest. What losing attempts have
+        left is for :meth:`clear_at_once`.
         """
         planned = _common_plan(0, results)
         self._memory.run = planned.run
@@ -513,7 +514,7 @@ class TwoPhaseCommit:
         if head.link.plan != planned.plan_id:
             head = self._decide_at_once(head, planned, results)
         if not self._publish_at_once(head):
-            raise RetriableError(
+            raise DataLostError(
                 "what was written is gone before it could be published (see the log). Nothing of it is visible: write "
                 "it again"
             )
@@ -532,7 +533,12 @@ class TwoPhaseCommit:
         assert left == {item.id for item in staged.states}, "a roller must finish everything"
         decided = [*plain, *(replace(output, consumed=()) for output in rolled)]
         link = replace(self._following(head, LinkKind.CLOSE, decided), batch=0, plan=planned.plan_id)
-        if not self._chain.create(link) or not self._chain.has_not_ended_before(link.number, planned.base):
+        if not self._chain.create(link):
+            head = self._chain.head()
+            if head.link.plan != planned.plan_id:
+                raise undone(self._chain)
+            return head  # an earlier try whose answer was lost
+        if not self._chain.has_not_ended_before(link.number, planned.base):
             raise undone(self._chain)
         return Head(link)
 
@@ -582,6 +588,13 @@ class TwoPhaseCommit:
         is_published = self._publish_at_once(head)
         self.clear_at_once()
         return decision if is_published else None
+
+    def has_decided(self) -> bool | None:
+        """Whether a batch write is decided; ``None`` if that can't be told now."""
+        try:
+            return self._chain.head().link.batch >= 0
+        except (OSError, RetriableError):
+            return None
 
     def clear_at_once(self) -> None:
         """Removes whatever a batch write that has ended made and did not publish. It never counts any more."""

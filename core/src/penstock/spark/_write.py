@@ -249,14 +249,32 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver. What fails once everything is published is said, and does not fail the write."""
-        protocol = self._protocol()
-        protocol.commit_at_once(_results(messages))
+        protocol, results = self._protocol(), _results(messages)
+        try:
+            protocol.commit_at_once(results)
+        except (OSError, RetriableError) as error:
+            self._commit_again(protocol, results, error)
         try:
             protocol.clear_at_once()
             self._leave()
         except (OSError, RetriableError) as error:
             again = f"; run: penstock finish {self._sink.target}" if self._log is not None else ""
             _log.warning("everything is written; what failed tasks have left could not be removed (%s)%s", error, again)
+
+    def _commit_again(self, protocol: TwoPhaseCommit, results: Sequence[TaskResult], first: Exception) -> None:
+        """Once more, since what failed may have passed. The error of a write that is decided all the same says so:
+        written a second time it would be there twice.
+        """
+        _log.warning("a write failed as it was committed, and is tried once more: %s", first)
+        try:
+            protocol.commit_at_once(results)
+        except (OSError, RetriableError) as error:
+            if self._log is None or protocol.has_decided() is False:
+                raise
+            raise RetriableError(
+                f"{error}. The write is decided all the same, or may be: do not write it again, but mend this and run: "
+                f"penstock finish {self._sink.target}"
+            ) from error
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver. What was decided is published all the same."""
