@@ -353,6 +353,7 @@ class HostileSuite(InAQuarter, SinkSuite):
 
 class HostileSourceSuite(SourceSuite):
     limit = ("maxSplitsPerTrigger", "1", 40)
+    steps = 200  # each flaw is to be caught every time
 
     @pytest.fixture
     def origin(self, tmp_path):

@@ -87,6 +87,20 @@ class _KeepsItsState(LinesEnumerator):
         return 0
 
 
+class _CountsWhatItHandsOut(LinesEnumerator):
+    """What was handed out is noted beside the state, as if it were read."""
+
+    noted: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, path: str, position: int) -> None:
+        super().__init__(path, max(position, self.noted.get(path, 0)))
+
+    def handle_split_request(self) -> LinesSplit | None:
+        split = super().handle_split_request()
+        self.noted[self._path] = self._position
+        return split
+
+
 class _HasNoEnd(LinesEnumerator):
     """Available-now goes on with what is found later."""
 
@@ -210,6 +224,7 @@ SOURCE_FLAWS: dict[str, SourceFlaw] = {
     "offsets that go back": SourceFlaw("test_a_restart_at_every_step", _with_enumerator(_GoesBack)),
     "never stands still": SourceFlaw("test_an_idle_stream_stands_still", _with_enumerator(_NeverStandsStill)),
     "keeps its state in the process": SourceFlaw("test_a_restart_at_every_step", _with_enumerator(_KeepsItsState)),
+    "takes a plan for a fact": SourceFlaw("test_schedules_by_chance", _with_enumerator(_CountsWhatItHandsOut)),
     "available now has no end": SourceFlaw(
         "test_available_now_reads_what_is_there_and_ends", _with_enumerator(_HasNoEnd)
     ),

@@ -48,6 +48,11 @@ class SourceQuery:
         if self.available_now:
             self._reader.prepareForTriggerAvailableNow()
 
+    def release(self) -> StreamReader:
+        """What Spark calls, of a driver that goes on when it is thought dead. Whoever takes it ends its threads."""
+        released, self._reader = self.reader, None
+        return released
+
     @property
     def reader(self) -> StreamReader:
         """What Spark calls."""
@@ -93,7 +98,11 @@ class SourceQuery:
     def commit(self, batch: int) -> None:
         """The engine notes the batch as done, and tells the source."""
         self.done = batch + 1
-        self.reader.commit(self._offset(batch + 1))
+        self.tell(self.reader, batch)
+
+    def tell(self, reader: StreamReader, batch: int) -> None:
+        """A driver is told that a batch is done."""
+        reader.commit(self._offset(batch + 1))
 
     def run_batch(self) -> list[dict[str, Any]] | None:
         """One batch from its plan to the engine's note; ``None`` if there is nothing to read now."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import random
 import threading
 import time
 from collections import Counter
@@ -36,6 +37,7 @@ from penstock.testing.origin import SourceOrigin
 from penstock.testing.rows import SPARK_TYPES
 from penstock.testing.source_cases import SourceCases
 from penstock.testing.source_engine import SourceQuery
+from penstock.testing.source_schedules import SourceSchedule
 
 __all__ = ["SourceSuite"]
 
@@ -50,10 +52,12 @@ _LOOK_AGAIN_S = 0.05
 class SourceSuite(SourceCases):
     """See the module and :class:`penstock.testing.source_cases.SourceCases`. What may be overridden as well:
     ``limit``: the option that bounds a micro-batch, with a value, and how many rows that lets through at most;
-    ``many``, the rows of the case about memory, and ``most_memory_bytes``, by how much a task may grow meanwhile.
+    ``steps``, how long the schedule by chance is; ``many``, the rows of the case about memory, and
+    ``most_memory_bytes``, by how much a task may grow meanwhile.
     """
 
     limit: ClassVar[tuple[str, str, int] | None] = None
+    steps: ClassVar[int] = 60
     many: ClassVar[int] = 1_000_000
     most_memory_bytes: ClassVar[int] = 128 << 20
 
@@ -207,6 +211,31 @@ class SourceSuite(SourceCases):
                 query.restart()
         seen += self._read_until(query, Counter(range(30)) - seen)
         assert seen == Counter(range(30))
+
+    @proves(RESUMABLE)
+    def test_schedules_by_chance(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: what no example shows: drivers that are killed, replaced and told late, in any order.
+
+        Steps: ``steps`` of them by chance: rows come; a batch is planned, read, noted; a plan is lost before it is
+        noted; a task or a driver is killed; a driver goes on that was thought dead (:mod:`.source_schedules`).
+        Pass: a batch that is read again has the same rows, and in the end every row has counted once.
+        If it fails: the message tells what happened, in order. A source knows what its state says, and nothing else:
+        what was handed out counts only once it comes back in an offset.
+        """
+        seed = random.randrange(1 << 40)
+        if self._is_bounded:
+            origin.put(range(30))
+        schedule = SourceSchedule(query, None if self._is_bounded else origin.put, self._ids, seed)
+        try:
+            schedule.run(self.steps)
+            query.restart()
+            wanted = Counter(range(30 if self._is_bounded else schedule.made))
+            found = schedule.counted + self._read_until(query, wanted - schedule.counted)
+            assert found == wanted, f"lost {sorted(wanted - found)}, doubled {sorted(found - wanted)}"
+        except AssertionError as error:
+            raise AssertionError("\n  ".join([str(error), *schedule.trace])) from None
+        finally:
+            schedule.close()
 
     @proves(RESUMABLE)
     def test_scale_up_and_down(self, query: SourceQuery, origin: SourceOrigin) -> None:
