@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +56,71 @@ class _Import(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._source, str(self._path), "exec", dont_inherit=True), vars(module))
 
 
+#: What changes files, and at which of its arguments paths stand.
+_CHANGES = {
+    "os.chmod": (0,),
+    "os.chown": (0,),
+    "os.link": (0, 1),
+    "os.mkdir": (0,),
+    "os.remove": (0,),
+    "os.rename": (0, 1),
+    "os.rmdir": (0,),
+    "os.symlink": (1,),
+    "os.truncate": (0,),
+    "os.utime": (0,),
+    "shutil.rmtree": (0,),
+}
+#: What tests of a scope have no business with, and what a mutant could do harm by that nobody sees here.
+_REFUSED = (
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.kill",
+    "os.killpg",
+    "os.posix_spawn",
+    "os.system",
+    "subprocess.Popen",
+)
+
+
+class Fence:
+    """In the fork: a mutant that would change files outside of ``inside``, or start or end a process, dies at once.
+
+    A fault in a path may otherwise delete anything: nothing but its scratch directory is a mutant's own.
+    """
+
+    def __init__(self, inside: str, on_trespass: Callable[[str], None]) -> None:
+        self._inside = os.path.realpath(inside)
+        self._on_trespass = on_trespass
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """An audit hook."""
+        if event in _REFUSED:
+            self._on_trespass(f"{event} {arguments!r}")
+        elif event in _CHANGES:
+            for at in _CHANGES[event]:
+                self._check(event, arguments[at])
+        elif event == "open" and (_writes(arguments[1]) or (arguments[2] or 0) & _WRITING):
+            self._check(event, arguments[0])
+
+    def _check(self, event: str, path: Any) -> None:
+        if isinstance(path, int):  # it was opened before
+            return
+        # Of a link itself, not of what it leads to: that is what is removed.
+        folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
+        real = os.path.join(os.path.realpath(folder), name)
+        is_inside = real == self._inside or real.startswith(f"{self._inside}/")
+        if not is_inside and real != os.devnull and "__pycache__" not in real.split("/"):  # of tests
+            self._on_trespass(f"{event} {real}")
+
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+def _writes(mode: Any) -> bool:
+    return isinstance(mode, str) and any(letter in mode for letter in "wax+")
+
+
 class Watch:
     """In the fork: says which test begins, in an order in which those come first that have noticed the like before."""
 
@@ -82,6 +147,11 @@ class Watch:
         if report.failed:
             self.say(fails=report.nodeid)
 
+    def on_trespass(self, what: str) -> None:
+        """The mutant would do harm: that is noticed, and the end of it."""
+        self.say(trespass=what)
+        os._exit(71)
+
     def pytest_sessionfinish(self) -> None:
         """What was imported, but for what is in the repository: that may import what is mutated."""
         found = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
@@ -106,7 +176,8 @@ class Limits:
 class Trial:
     """Runs. ``killer`` is the test that has failed, or did not end; ``""`` if it was no test, ``None`` if all passed.
 
-    ``seconds`` has how long each test took, ``imported`` what was imported from elsewhere.
+    ``seconds`` has how long each test took, ``imported`` what was imported from elsewhere, ``trespass`` what a mutant
+    would have done outside of its scratch directory.
     """
 
     def __init__(
@@ -122,6 +193,7 @@ class Trial:
         self.is_over = False
         self.seconds: dict[str, float] = {}
         self.imported: list[str] = []
+        self.trespass = ""
         self._limits = limits
         self._test, self._began = "", time.monotonic()
         self._buffer = b""
@@ -162,6 +234,8 @@ class Trial:
                 self._test = said["begins"]
             elif "imported" in said:
                 self.imported = said["imported"]
+            elif "trespass" in said:
+                self.killer, self.trespass = f"the fence, in {self._test}", said["trespass"]
             else:
                 self.killer = said["fails"]
 
@@ -197,5 +271,6 @@ def _run(tests: Sequence[str], mutated: tuple[str, str] | None, watch: Watch, sc
         os.dup2(nowhere, stream)
     if mutated is not None:
         sys.meta_path.insert(0, _Import(_ROOT / mutated[0], mutated[1]))
+        sys.addaudithook(Fence(scratch, watch.on_trespass))
     options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "not spark", f"--basetemp={scratch}/t"]
     return int(pytest.main([*options, *tests], plugins=[watch]))

@@ -156,6 +156,28 @@ def test_a_mutant_that_never_ends_is_killed(package, monkeypatch):
     assert trial.is_timed_out and trial.killer is not None and trial.killer.endswith("test_bounded")
 
 
+@pytest.mark.parametrize(
+    "harm", ["os.rmdir({0!r})", "open({0!r} + '/x', 'w')", "os.rename({0!r}, 'x')", "subprocess.run(['true'])"]
+)
+def test_a_mutant_that_would_do_harm_dies_before_it_does(package, tmp_path, harm):
+    """Also where the code would go on after an error."""
+    source = f"import os, subprocess\ntry:\n    {harm.format(str(tmp_path))}\nexcept BaseException:\n    pass\n"
+    mutated = (str((package / "mutated_code.py").relative_to(ROOT)), source + (package / "mutated_code.py").read_text())
+    trial = Trial([str(package / "test_mutated.py")], mutated=mutated)
+    while not trial.is_over:
+        trial.on_readable()
+    assert trial.killer is not None and trial.trespass and tmp_path.is_dir() and not list(tmp_path.iterdir())
+
+
+def test_a_mutant_may_use_its_scratch_directory(package):
+    (package / "test_mutated.py").write_text("def test_write(tmp_path):\n    (tmp_path / 'x').write_text('x')\n")
+    mutated = (str((package / "mutated_code.py").relative_to(ROOT)), "")
+    trial = Trial([str(package / "test_mutated.py")], mutated=mutated)
+    while not trial.is_over:
+        trial.on_readable()
+    assert trial.trespass == "" and trial.killer is None
+
+
 def test_tests_that_fail_without_a_fault_stop_everything(package):
     (package / "test_mutated.py").write_text("def test_broken():\n    assert False\n")
     file = str((package / "mutated_code.py").relative_to(ROOT))
