@@ -36,7 +36,7 @@ EPOCH = 1 << 32
 def prepared(number=0):
     ref = TransactionRef("scope/out", (1 << 100) + number)
     segments = ((EPOCH | 1, 1000), (EPOCH | 2, 2000))
-    return PravegaCommittable(ref, segments, 17, 3000, f"attempt {number}", 30_000, NOW_MS - 1000, 5000 + number)
+    return PravegaCommittable(ref, segments, 17, 3000, f"attempt {number}", 30_001, NOW_MS - 1000, 5000 + number)
 
 
 class ScriptedServers:
@@ -134,7 +134,7 @@ def query(monkeypatch):
 def test_what_became_of_a_transaction(query, state, found):
     query.is_in(query.first, state)
     assert query.committer.look([query.first]) == [found]
-    assert query.servers.all_asked("ping") == ([(0, 30_000)] if state is STATE.OPEN else [])
+    assert query.servers.all_asked("ping") == ([(0, 30_001)] if state is STATE.OPEN else [])
 
 
 def test_each_is_answered_for_in_order(query):
@@ -202,7 +202,7 @@ def test_a_lease_that_can_be_renewed_for_a_third_is_long_enough(query, answer):
     query.is_in(query.first, STATE.OPEN)
     query.servers.pings = [answer]
     assert query.committer.look([query.first]) == [OPEN]
-    assert query.servers.all_asked("ping") == [(0, 30_000), (0, 10_000)]
+    assert query.servers.all_asked("ping") == [(0, 30_001), (0, 10_000)]
 
 
 @pytest.mark.parametrize("other", [None, OPEN, LOST, COMMITTED])
@@ -240,6 +240,17 @@ def test_what_the_controller_may_have_forgotten_is_not_called_lost(query, age_ms
         assert query.committer.look([old]) == [LOST]
 
 
+def test_how_old_what_may_be_forgotten_is(query):
+    query.is_in(query.first, STATE.UNKNOWN)
+    query.system.us = NOW_MS * 1000 + 500
+    with pytest.raises(FatalError, match="was prepared 12 hours ago"):
+        query.committer.look([replace(query.first, prepared_ms=NOW_MS - 12 * HOUR_MS)])
+    with pytest.raises(FatalError, match="was prepared 13 hours ago"):
+        query.committer.look([replace(query.first, prepared_ms=NOW_MS - 12 * HOUR_MS - 2_400_000)])
+    with pytest.raises(FatalError, match="was prepared 500000 hours ago"):
+        query.committer.look([replace(query.first, prepared_ms=1000)])
+
+
 # --- publishing -------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +272,15 @@ def test_publishing(query):
     assert query.metrics.take() == {"transactions_committed": 2} and query.noted == [2]
     assert query.forgotten == [query.first.ref, query.second.ref]
     assert query.servers.noted == [("scope", "out", "w", {0: 99}, 4901)]
+
+
+def test_times_are_taken_as_they_are_by_default(query):
+    settings = ControllerSettings("tcp://127.0.0.1:1")
+    committer = PravegaCommitter(settings, None, query.metrics, writer="w")
+    query.is_in(query.first, STATE.COMMITTED)
+    committer.look([query.first])
+    committer.publish([query.first])
+    assert [one[-1] for one in query.servers.noted] == [5000]
 
 
 def test_publishing_what_has_been_lost_meanwhile(query):
@@ -357,12 +377,15 @@ def test_transactions_of_a_stream_that_was_deleted_are_over(query):
 def test_garbage_was_noted_for_earlier_bases_and_is_not_named(query, caplog):
     caplog.set_level(logging.INFO)
     write_notes(query, 4, 4, 5)
+    later = prepared(3)
+    query.is_in(later, STATE.OPEN)
+    query.notes.write(Note(later.ref, 30_000, 6))
     for one in (query.first, query.second, query.third):
         query.is_in(one, STATE.OPEN)
     swept = []
     query.storage.sweep = lambda folder, older: swept.append(folder)
     assert query.committer.clear(Kept(5, 9, [copied(query.second)])) == 1
-    assert query.servers.all_asked("abort") == [(0,)] and query.noted == [1, 2] and len(swept) == 1
+    assert query.servers.all_asked("abort") == [(0,)] and query.noted == [1, 2, 3] and len(swept) == 1
     assert "aborted 1 transactions that earlier attempts had left open" in caplog.text
 
 
