@@ -14,6 +14,7 @@ from penstock.storage import LocalStorage
 from penstock.testing.simulation import Scheduler
 from penstock.testing.simulation._choices import PlayedChoices
 from penstock.testing.simulation._target import use
+from penstock_filesystem.sink._committer import FileCommitter
 from penstock_filesystem.sink._layout import Layout
 from penstock_filesystem.sink._multipart_committer import MultipartCommitter
 from penstock_filesystem.sink._rename_committer import RenameCommitter
@@ -174,7 +175,7 @@ class Bucket:
         self.model, self.metrics = S3Target(Scheduler(PlayedChoices([]))), Metrics()
         use(self.model)
         self.storage = self.model.storage()
-        self.layout = Layout(self.storage, "bucket/out", "part", "")
+        self.layout = Layout(self.storage, "bucket/tables", "part", "")
         self.committer = MultipartCommitter(self.layout, "q", self.metrics)
 
     def part(self, name="a", base=5):
@@ -186,8 +187,8 @@ class Bucket:
         )
 
     def put(self, path):
-        self.model.files[f"bucket/out/{path}"] = b"abc"
-        self.model.written[f"bucket/out/{path}"] = self.model.scheduler.clock_us
+        self.model.files[f"bucket/tables/{path}"] = b"abc"
+        self.model.written[f"bucket/tables/{path}"] = self.model.scheduler.clock_us
         return path
 
     def end(self, part):
@@ -196,7 +197,7 @@ class Bucket:
 
     @property
     def files(self):
-        return sorted(path.removeprefix("bucket/out/") for path in self.model.files)
+        return sorted(path.removeprefix("bucket/tables/") for path in self.model.files)
 
     @property
     def uploads(self):
@@ -220,7 +221,7 @@ def test_what_became_of_an_upload(bucket):
     for part in (done, taken, lost):
         bucket.end(part)
     bucket.put(done.final)
-    del bucket.model.files[f"bucket/out/{lost.marker}"]
+    del bucket.model.files[f"bucket/tables/{lost.marker}"]
     bucket.system.us += DAY_US - 1
     found = [Found.OPEN, Found.COMMITTED, Found.COMMITTED, Found.LOST]
     assert bucket.committer.look([open_, done, taken, lost]) == found
@@ -230,10 +231,10 @@ def test_an_object_of_another_size_is_not_the_one(bucket):
     part = bucket.part()
     bucket.end(part)
     bucket.put(part.final)
-    del bucket.model.files[f"bucket/out/{part.marker}"]
+    del bucket.model.files[f"bucket/tables/{part.marker}"]
     for size in (2, 4):
         assert bucket.committer.look([replace(part, size=size)]) == [Found.LOST]
-    bucket.model.files[f"bucket/out/{part.final}"] = b"x" * 1000
+    bucket.model.files[f"bucket/tables/{part.final}"] = b"x" * 1000
     assert bucket.committer.look([replace(part, size=int("1000"))]) == [Found.COMMITTED]
 
 
@@ -251,9 +252,9 @@ def test_completing_is_publishing(bucket):
     bucket.end(parts[1])
     bucket.put(parts[1].final)
     bucket.end(parts[2])
-    del bucket.model.files[f"bucket/out/{parts[2].marker}"]
+    del bucket.model.files[f"bucket/tables/{parts[2].marker}"]
     assert bucket.committer.publish(parts) == [Found.COMMITTED, Found.COMMITTED, Found.LOST]
-    assert bucket.model.files["bucket/out/dir/a"] == b"abc" and bucket.uploads == []
+    assert bucket.model.files["bucket/tables/dir/a"] == b"abc" and bucket.uploads == []
     assert bucket.metrics.take() == {"parts_published": 2}
 
 
@@ -283,15 +284,19 @@ def test_sealing_takes_the_marker_first(bucket, monkeypatch):
     real = bucket.committer._delete
     monkeypatch.setattr(bucket.committer, "_delete", lambda paths: order.append(bucket.uploads) or real(paths))
     bucket.committer.seal([part])
-    assert order == [["bucket/out/dir/a", "bucket/out/dir/b"]]
-    assert bucket.uploads == ["bucket/out/dir/b"] and bucket.files == [other.marker]
+    assert order == [["bucket/tables/dir/a", "bucket/tables/dir/b"]]
+    assert bucket.uploads == ["bucket/tables/dir/b"] and bucket.files == [other.marker]
     assert bucket.committer.look([part]) == [Found.LOST]
 
 
 def test_discarding_uploads(bucket):
     part, other, path = bucket.part("a"), bucket.part("b"), bucket.put(f"{HIDDEN}/5/x.chunk")
     bucket.committer.discard([part], [chunk(path)])
-    assert bucket.uploads == ["bucket/out/dir/b"] and bucket.files == [other.marker]
+    assert bucket.uploads == ["bucket/tables/dir/b"] and bucket.files == [other.marker]
+
+
+def test_what_is_of_each_store():
+    assert {"_hidden_files", "_remove"} < FileCommitter.__abstractmethods__
 
 
 def test_carried_objects_are_looked_for(bucket):
@@ -304,7 +309,7 @@ def test_garbage_takes_its_uploads_along(bucket):
     bucket.part("old.copy", 5)
     left = bucket.put(f"{HIDDEN}/4/x.chunk")
     assert bucket.committer.clear(Kept(5, 9, [named])) == 2
-    assert bucket.uploads == [f"bucket/out/dir/{name}" for name in ("named", "now", "old.copy")]
+    assert bucket.uploads == [f"bucket/tables/dir/{name}" for name in ("named", "now", "old.copy")]
     assert not {old.marker, left} & set(bucket.files) and {named.marker, now.marker} < set(bucket.files)
 
 
@@ -314,7 +319,7 @@ def test_an_upload_that_was_begun_before_its_marker_went_is_ended_too(bucket, mo
 
     def delete(paths):
         assert bucket.uploads == [], "before it is forgotten"
-        bucket.model.uploads["late"] = ("bucket/out/dir/old", [])
+        bucket.model.uploads["late"] = ("bucket/tables/dir/old", [])
         real(paths)
 
     monkeypatch.setattr(bucket.committer, "_delete", delete)

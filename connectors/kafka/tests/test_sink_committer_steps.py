@@ -39,12 +39,12 @@ class ScriptedCoordinators:
     def __init__(self):
         self.asked, self.ids, self.proven, self.settings = [], {}, {}, {}
         self.ends, self.unmarked, self.after_describe, self.after_proofs = {}, [], [], []
-        self.markers = self
+        self.markers, self.forgets_the_last = self, False
 
     def set(self, committable, state="Ongoing", **changes):
         ref = copied(changes.pop("ref", committable.ref))
         fields = {"started_ms": NOW_MS - 2000, "timeout_ms": 60_000, "partitions": (("out", ref.producer_id),)}
-        self.ids[committable.ref.transactional_id] = OpenTransaction(ref, state, **{**fields, **changes})
+        self.ids[committable.ref.transactional_id] = OpenTransaction(ref, copied(state), **{**fields, **changes})
 
     def describe(self, transactional_ids):
         self.asked.append(("describe", sorted(transactional_ids)))
@@ -55,7 +55,8 @@ class ScriptedCoordinators:
 
     def end(self, refs, *, commit):
         self.asked.append(("end", [ref.producer_id for ref in refs], commit))
-        return [self.ends.get(ref.transactional_id, Ended.DONE) for ref in refs]
+        answers = [self.ends.get(ref.transactional_id, Ended.DONE) for ref in refs]
+        return answers[:-1] if self.forgets_the_last else answers
 
     def proofs(self, groups):
         self.asked.append(("proofs", list(groups)))
@@ -234,6 +235,20 @@ def test_where_it_wrote_to_is_guessed_by_its_topics(query):
     assert query.coordinators.all_asked("missing") == [([7000, 7001], sorted(EVERYWHERE))]
 
 
+@pytest.mark.parametrize(("ours", "epoch", "is_ours"), [(501, 502, True), (501, 500, False), (500, 1000, False)])
+def test_epochs_are_counted(query, ours, epoch, is_ours):
+    one = replace(query.first, ref=replace(query.first.ref, epoch=ours))
+    query.open(one, state="CompleteCommit", ref=replace(one.ref, epoch=epoch))
+    assert query.committer.look([one]) == [COMMITTED if is_ours else LOST]
+
+
+def test_marks_of_what_was_found_committed_are_written_as_commits(query):
+    query.open(query.first, state="CompleteCommit")
+    query.coordinators.unmarked = [[unmarked(query)]] * 7
+    assert query.committer.look([query.first]) == [COMMITTED]
+    assert query.coordinators.all_asked("write") == [([unmarked(query)], True)]
+
+
 # --- giving up what will not last -------------------------------------------------------------------------------------
 
 
@@ -285,6 +300,13 @@ def test_publishing_what_has_ended_meanwhile(query):
     assert query.coordinators.all_asked("missing") == [([7000, 7001], sorted(EVERYWHERE))]
 
 
+def test_coordinators_answer_for_each(query):
+    query.coordinators.forgets_the_last = True
+    for call in (query.committer.publish, query.committer.seal):
+        with pytest.raises(ValueError, match="shorter"):
+            call([query.first, query.second])
+
+
 def test_publishing_nothing(query):
     assert query.committer.publish([]) == [] and query.coordinators.all_asked("missing") == []
 
@@ -323,6 +345,21 @@ def test_a_missing_proof_says_nothing_once_it_may_have_been_forgotten(query, set
         said = rf"prepared {age_ms / HOUR_MS:.0f} hours ago, and .* no longer than {hours} \({setting}\)"
         with pytest.raises(FatalError, match=said):
             query.committer.look([one])
+
+
+def test_how_old_what_may_be_forgotten_is(query):
+    query.system.us = NOW_MS * 1000 + 500
+    query.coordinators.settings = {"transactional.id.expiration.ms": "5760000"}
+    for age_ms, hours in ((2_160_000, None), (4_320_000, 1), (5_760_000, 2), (NOW_MS - 1000, 500_000)):
+        one = replace(query.first, prepared_ms=NOW_MS - age_ms)
+        if hours is None:
+            assert query.committer.look([one]) == [LOST]
+            continue
+        with pytest.raises(FatalError, match=rf"prepared {hours} hours ago, and .* no longer than 2 \("):
+            query.committer.look([one])
+    query.coordinators.settings = {"transactional.id.expiration.ms": str(2 * HOUR_MS)}
+    with pytest.raises(FatalError, match="prepared 1 hours ago"):
+        query.committer.look([replace(query.first, prepared_ms=NOW_MS - HOUR_MS)])
 
 
 def test_what_is_young_asks_for_no_settings(query):
