@@ -45,7 +45,8 @@ class Stage:
         while not trial.is_over:
             _wait([trial])
         if trial.killer is not None:
-            raise SystemExit(f"the tests fail without any fault: {trial.killer or 'none of them begins'}")
+            what = f"{trial.killer or 'none of them begins'} {trial.trespass}".strip()
+            raise SystemExit(f"the tests fail without any fault: {what}")
         self.limits = Limits(trial.seconds)
         for name in trial.imported:  # once, instead of in every trial
             with contextlib.suppress(ImportError):

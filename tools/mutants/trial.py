@@ -56,19 +56,19 @@ class _Import(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._source, str(self._path), "exec", dont_inherit=True), vars(module))
 
 
-#: What changes files, and at which of its arguments paths stand.
-_CHANGES = {
-    "os.chmod": (0,),
-    "os.chown": (0,),
-    "os.link": (0, 1),
-    "os.mkdir": (0,),
-    "os.remove": (0,),
-    "os.rename": (0, 1),
-    "os.rmdir": (0,),
-    "os.symlink": (1,),
-    "os.truncate": (0,),
-    "os.utime": (0,),
-    "shutil.rmtree": (0,),
+#: What changes files: at which of its arguments paths stand, and what directories they are relative to.
+_CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.link": ((0, 2), (1, 3)),
+    "os.mkdir": ((0, 2),),
+    "os.remove": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.rmdir": ((0, 1),),
+    "os.symlink": ((1, 2),),
+    "os.truncate": ((0, None),),
+    "os.utime": ((0, 3),),
+    "shutil.rmtree": ((0, 1),),
 }
 #: What tests of a scope have no business with, and what a mutant could do harm by that nobody sees here.
 _REFUSED = (
@@ -91,21 +91,25 @@ class Fence:
 
     def __init__(self, inside: str, on_trespass: Callable[[str], None]) -> None:
         self._inside = os.path.realpath(inside)
+        #: Whether the first test has: before that the suite itself looks for the servers of its directories.
+        self.has_begun = False
         self._on_trespass = on_trespass
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         """An audit hook."""
-        if event in _REFUSED:
+        if event in _REFUSED and self.has_begun:
             self._on_trespass(f"{event} {arguments!r}")
         elif event in _CHANGES:
-            for at in _CHANGES[event]:
-                self._check(event, arguments[at])
+            for at, directory in _CHANGES[event]:
+                self._check(event, arguments[at], -1 if directory is None else arguments[directory])
         elif event == "open" and (_writes(arguments[1]) or (arguments[2] or 0) & _WRITING):
             self._check(event, arguments[0])
 
-    def _check(self, event: str, path: Any) -> None:
+    def _check(self, event: str, path: Any, directory: int | None = -1) -> None:
         if isinstance(path, int):  # it was opened before
             return
+        if directory is not None and directory >= 0:
+            path = os.path.join(os.readlink(f"/proc/self/fd/{directory}"), os.fsdecode(path))
         # Of a link itself, not of what it leads to: that is what is removed.
         folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
         real = os.path.join(os.path.realpath(folder), name)
@@ -127,6 +131,7 @@ class Watch:
     def __init__(self, pipe: int, first: Sequence[str]) -> None:
         self._pipe = pipe
         self._first = {test: at for at, test in enumerate(first)}
+        self.fence: Fence | None = None
 
     def say(self, **what: Any) -> None:
         """One line for the process that waits."""
@@ -140,6 +145,8 @@ class Watch:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins. Chance is the same for it in every trial."""
         random.seed(nodeid)
+        if self.fence is not None:
+            self.fence.has_begun = True
         self.say(begins=nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -271,6 +278,7 @@ def _run(tests: Sequence[str], mutated: tuple[str, str] | None, watch: Watch, sc
         os.dup2(nowhere, stream)
     if mutated is not None:
         sys.meta_path.insert(0, _Import(_ROOT / mutated[0], mutated[1]))
-        sys.addaudithook(Fence(scratch, watch.on_trespass))
+    watch.fence = Fence(scratch, watch.on_trespass)
+    sys.addaudithook(watch.fence)
     options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "not spark", f"--basetemp={scratch}/t"]
     return int(pytest.main([*options, *tests], plugins=[watch]))

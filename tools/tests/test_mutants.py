@@ -161,8 +161,18 @@ def test_a_mutant_that_never_ends_is_killed(package, monkeypatch):
 )
 def test_a_mutant_that_would_do_harm_dies_before_it_does(package, tmp_path, harm):
     """Also where the code would go on after an error."""
-    source = f"import os, subprocess\ntry:\n    {harm.format(str(tmp_path))}\nexcept BaseException:\n    pass\n"
-    mutated = (str((package / "mutated_code.py").relative_to(ROOT)), source + (package / "mutated_code.py").read_text())
+    source = f"""
+import os, subprocess
+
+
+def bounded(a):
+    try:
+        {harm.format(str(tmp_path))}
+    except BaseException:
+        pass
+    return min(a, 3)
+"""
+    mutated = (str((package / "mutated_code.py").relative_to(ROOT)), source)
     trial = Trial([str(package / "test_mutated.py")], mutated=mutated)
     while not trial.is_over:
         trial.on_readable()
