@@ -291,10 +291,6 @@ def test_what_is_named_since_the_base_is_no_garbage(log):
     log.protocol._clear(log.head, ends=True)
     ((kept,),) = log.sink.all_asked("clear")
     assert (kept.base, kept.generation, kept.committables) == (1000, 900, [])
-    log.sink.asked.clear()
-    log.protocol._clear(log.head, ends=True, is_last=True)
-    ((kept,),) = log.sink.all_asked("clear")
-    assert (kept.base, kept.generation, kept.committables) == (1000, 901, [])
 
 
 @pytest.mark.parametrize(

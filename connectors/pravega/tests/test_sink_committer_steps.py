@@ -15,7 +15,6 @@ from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, Found, Kept
 from penstock_pravega.protocol import (
-    ControllerSettings,
     NoSuchSegment,
     PingAnswer,
     TransactionState,
@@ -93,7 +92,6 @@ class ScriptedServers:
 class Query:
     def __init__(self, system, monkeypatch):
         self.system, self.servers, self.metrics, self.forgotten = system, ScriptedServers(), Metrics(), []
-        monkeypatch.setattr(_committer, "SegmentStores", lambda settings: self.servers)
         monkeypatch.setattr(_committer, "lease_keeper", lambda: SimpleNamespace(forget=self.forgotten.append))
         self.storage = ScriptedStorage()
         self.notes = TransactionNotes(CheckpointLocation(self.storage, "/ck"), "q")
@@ -101,8 +99,7 @@ class Query:
         self.committer = self.new_committer(self.notes)
 
     def new_committer(self, notes):
-        settings = ControllerSettings("tcp://127.0.0.1:1")
-        return PravegaCommitter(settings, notes, self.metrics, writer="w", out_of_orderness_ms=100)
+        return PravegaCommitter(self.servers, notes, self.metrics, writer="w", out_of_orderness_ms=100)
 
     def is_in(self, committable, *states):
         self.servers.states[committable.ref.id] = list(states)
@@ -275,8 +272,7 @@ def test_publishing(query):
 
 
 def test_times_are_taken_as_they_are_by_default(query):
-    settings = ControllerSettings("tcp://127.0.0.1:1")
-    committer = PravegaCommitter(settings, None, query.metrics, writer="w")
+    committer = PravegaCommitter(query.servers, None, query.metrics, writer="w")
     query.is_in(query.first, STATE.COMMITTED)
     committer.look([query.first])
     committer.publish([query.first])
@@ -383,7 +379,7 @@ def test_garbage_was_noted_for_earlier_bases_and_is_not_named(query, caplog):
     for one in (query.first, query.second, query.third):
         query.is_in(one, STATE.OPEN)
     swept = []
-    query.storage.sweep = lambda folder, older: swept.append(folder)
+    query.storage.sweep = swept.append
     assert query.committer.clear(Kept(5, 9, [copied(query.second)])) == 1
     assert query.servers.all_asked("abort") == [(0,)] and query.noted == [1, 2, 3] and len(swept) == 1
     assert "aborted 1 transactions that earlier attempts had left open" in caplog.text
@@ -393,7 +389,7 @@ def test_garbage_that_is_over_is_forgotten_without_a_word(query, caplog):
     caplog.set_level(logging.INFO)
     write_notes(query, 4)
     query.is_in(query.first, STATE.ABORTED)
-    query.storage.sweep = lambda folder, older: None
+    query.storage.sweep = lambda folder: None
     assert query.committer.clear(Kept(5, 9)) == 1
     assert query.noted == [] and caplog.text == "" and query.servers.all_asked("abort") == []
 
