@@ -18,7 +18,7 @@ from typing import Any
 from penstock.checkpoint import SparkLog
 from penstock.errors import FatalError, RetriableError
 from penstock.sink import CheckpointLocation, SinkContext, WriterContext
-from penstock.sink.chain import Chain
+from penstock.sink.chain import Chain, Link
 from penstock.sink.publishing import DisplacedError
 from penstock.sink.tasks import TaskResult, run_task
 from penstock.sink.two_phase import Batch, GaveWayError, RunMemory, TwoPhaseCommit
@@ -33,6 +33,7 @@ from penstock.testing.simulation._target import SimulatedTarget, Violation, use
 __all__ = ["Plan", "World"]
 
 _CHECKPOINT = "/ck"
+_DECISIONS = f"{_CHECKPOINT}/penstock/decisions/"
 
 
 @dataclass
@@ -82,7 +83,7 @@ class World:
         self.errors: list[str] = []
         self.starts = 0
         self.is_finished = False
-        self._memories: dict[str, RunMemory] = {}
+        self._parsed: dict[bytes, Link] = {}
         self._left = Counter(
             second=plan.second_drivers,
             roll=plan.rolls,
@@ -357,9 +358,15 @@ class World:
     def _check(self) -> None:
         self.target.check(self.scheduler.counts, self.starts + self.plan.takeovers + 1)
 
-    def _links(self) -> list[Any]:
-        chain = Chain(self.storage.inner, f"{_CHECKPOINT}/penstock/decisions")
-        return chain.links()
+    def _links(self) -> list[Link]:
+        """Every link that is kept, oldest first. Oracles ask for them at almost every step: each is parsed once."""
+        links = []
+        for path, data in self.storage.inner.files.items():
+            if path.startswith(_DECISIONS) and path[len(_DECISIONS) : -5].isdigit() and path.endswith(".json"):
+                if data not in self._parsed:
+                    self._parsed[data] = Link.from_bytes(data, done=False, where=path)
+                links.append(self._parsed[data])
+        return sorted(links, key=lambda link: link.number)
 
     def _check_end(self) -> None:
         self.target.check_end(range(self.plan.rows))
