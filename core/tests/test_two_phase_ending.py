@@ -228,6 +228,73 @@ def test_a_batch_write_that_finds_its_log_gone_was_undone(write):
     assert write.links == [] and write.sink.all_asked("publish") == []
 
 
+def test_what_was_undone_while_it_was_merged_is_not_decided(write):
+    """Whoever undoes a write takes away what the driver is merging."""
+    write.sink.on["roll"] = lambda: (write.appends(kind=LinkKind.CLAIM)(), fail(DataLostError("a chunk is gone")))
+    with pytest.raises(DisplacedError, match="this write was undone"):
+        write.protocol.commit_at_once(write.results)
+    assert len(write.links) == 2
+
+
+def test_the_answer_to_a_decision_may_be_lost(write):
+    """An earlier try of this very write has landed meanwhile: the write is decided, with that."""
+    decided = {"kind": LinkKind.CLOSE, "plan": AT_ONCE.plan_id, "batch": 0, "outputs": (output(0, ["x"]),), "pending": 1}
+    write.before_create(write.appends(**decided))
+    write.protocol.commit_at_once(write.results)
+    assert write.sink.all_asked("publish") == [[["x"]]] and write.is_done(1) and len(write.links) == 2
+
+
+@pytest.mark.parametrize("meanwhile", [True, False])
+@pytest.mark.parametrize("plan", ["a plan", "z plan"])
+def test_the_decision_of_another_plan_is_none_of_this_write(write, plan, meanwhile):
+    append = write.appends(kind=LinkKind.CLOSE, plan=plan, batch=0)
+    if meanwhile:
+        write.before_create(append)
+    else:
+        append()
+    with pytest.raises(DisplacedError, match="this write was undone"):
+        write.protocol.commit_at_once(write.results)
+
+
+def test_a_batch_write_whose_log_is_gone_before_it_decides_was_undone(write):
+    write.storage.files.clear()
+    with pytest.raises(DisplacedError, match="this write was undone"):
+        write.protocol.commit_at_once(write.results)
+    assert write.links == []
+
+
+def test_a_batch_write_without_rows_is_decided_as_well(write):
+    write.sink.rolled = None
+    write.protocol.commit_at_once([result(planned=AT_ONCE)])
+    assert write.head.batch == 0 and write.sink.all_asked("look") == []
+    assert write.protocol.finish_at_once() == write.head
+
+
+def test_what_a_claim_stands_above_is_still_the_decision(write):
+    write.sink.on["publish"] = partial(fail, OSError("away"))
+    for work in (write.protocol.commit_at_once, write.protocol.abort_at_once):
+        with pytest.raises(OSError, match="away"):
+            work(write.results)
+    write.sink.on.clear()
+    assert write.protocol.finish_at_once().number == 1 and write.head.number == 2
+
+
+def test_a_part_that_another_process_has_published_and_cleared_is_not_lost(write):
+    """What is left of it looks lost; but the link is done."""
+    write.sink.found = {"a": Found.COMMITTED, "b": Found.LOST}
+    write.sink.on["look"] = lambda: write.chain.mark_done(1)
+    write.protocol.commit_at_once(write.results)
+    assert write.sink.all_asked("publish") == [] and write.sink.all_asked("seal") == []
+
+
+def test_clearing_closes_its_committer(write):
+    write.protocol.clear_at_once()
+    write.sink.on["clear"] = partial(fail, OSError("away"))
+    with pytest.raises(OSError, match="away"):
+        write.protocol.clear_at_once()
+    assert len(write.sink.all_asked("close")) == 2
+
+
 def test_a_roller_must_finish_everything(write):
     write.rolls(consumed=[1])
     with pytest.raises(AssertionError, match="a roller must finish everything"):
