@@ -148,6 +148,41 @@ def test_links_are_deleted_at_every_sixteenth(chain, storage, number):
     assert [what for what, *_ in storage.asked] == (["list", "delete"] if number in (1008, 1024) else [])
 
 
+# --- the log of a batch write, which is deleted -----------------------------------------------------------------------
+
+
+def test_a_log_is_deleted_oldest_link_first_and_marks_last(chain, storage, monkeypatch):
+    monkeypatch.setattr(storage, "remove_empty", lambda directory: storage.asked.append(("remove", directory)))
+    for number in (0, 1, 2):
+        chain.create(replace(LINK, number=number, id=f"link {number}"))
+    chain.mark_done(2)
+    chain.mark_done(1)
+    storage.asked.clear()
+    chain.delete()
+    deleted = [one for call in storage.asked if call[0] == "delete" for one in call[1]]
+    assert deleted == [path(0), path(1), path(2), path(1, "done"), path(2, "done")]
+    assert storage.files == {} and storage.asked[-1] == ("remove", DIRECTORY)
+
+
+@pytest.mark.parametrize(
+    ("gone", "is_done", "stands"),
+    [([], False, True), ([0], False, False), ([0], True, True), ([0, 1], True, True), ([0, 1], False, True)],
+)
+def test_a_link_without_its_base_stands_if_it_was_carried_out(chain, storage, gone, is_done, stands):
+    """Else it was created where a log had been, and nothing of it stays, in this object neither."""
+    for number in (0, 1):
+        chain.create(replace(LINK, number=number, id=f"link {number}"))
+    if is_done:
+        chain.mark_done(1)
+    for number in gone:
+        del storage.files[path(number)]
+    assert chain.has_not_ended_before(1, 0) is stands
+    assert (path(1) in storage.files) is (stands and 1 not in gone)
+    if not stands:
+        with pytest.raises(FileNotFoundError):
+            chain.read(1)
+
+
 def test_state_after_outputs():
     before = replace(LINK, states=(item("one"), item("two")))
     outputs = iter([output(states=["three"], consumed=["one"]), output(states=["four"], consumed=["gone"])])

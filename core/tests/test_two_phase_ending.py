@@ -287,6 +287,17 @@ def test_a_part_that_another_process_has_published_and_cleared_is_not_lost(write
     assert write.sink.all_asked("publish") == [] and write.sink.all_asked("seal") == []
 
 
+def test_whether_a_batch_write_is_decided_is_told_or_not_known(write):
+    assert write.protocol.has_decided() is False
+    write.protocol.commit_at_once(write.results)
+    assert write.protocol.has_decided() is True
+    for error in (OSError("away"), RetriableError("away")):
+        write.storage.before["list"] = [partial(fail, error)]
+        assert write.protocol.has_decided() is None
+    write.storage.files.clear()
+    assert write.protocol.has_decided() is False
+
+
 def test_clearing_closes_its_committer(write):
     write.protocol.clear_at_once()
     write.sink.on["clear"] = partial(fail, OSError("away"))
