@@ -31,7 +31,7 @@ POINTS = [
     f"{RENAME}.publish:after:1",
     f"{LOG}.mark_done:after:2",
     f"{PROTOCOL}.commit:after:1",
-    f"{PROTOCOL}.roll:after:1",
+    f"{PROTOCOL}.close:after:1",
     f"{COMMITTER}.clear:before:1",
 ]
 
