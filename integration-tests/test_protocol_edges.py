@@ -48,7 +48,7 @@ class Lines:
         return writer.option("checkpointLocation", str(checkpoint or self.checkpoint)).trigger(**trigger).start()
 
     def run(self, **options):
-        self.start(availableNow=True, **options).awaitTermination(120)
+        assert self.start(availableNow=True, **options).awaitTermination(120), "it still runs"
 
     def wait_until_read(self, query):
         """Spark does not wait for what a source in Python has not found yet."""

@@ -238,8 +238,8 @@ def test_what_was_undone_while_it_was_merged_is_not_decided(write):
 
 def test_the_answer_to_a_decision_may_be_lost(write):
     """An earlier try of this very write has landed meanwhile: the write is decided, with that."""
-    decided = {"kind": LinkKind.CLOSE, "plan": AT_ONCE.plan_id, "batch": 0, "outputs": (output(0, ["x"]),), "pending": 1}
-    write.before_create(write.appends(**decided))
+    decided = {"plan": AT_ONCE.plan_id, "batch": 0, "outputs": (output(0, ["x"]),), "pending": 1}
+    write.before_create(write.appends(kind=LinkKind.CLOSE, **decided))
     write.protocol.commit_at_once(write.results)
     assert write.sink.all_asked("publish") == [[["x"]]] and write.is_done(1) and len(write.links) == 2
 
