@@ -189,7 +189,7 @@ def test_batches_larger_than_what_is_asked_for_are_answered_all_the_same(kafka, 
 def test_many_partitions_through_a_small_queue(kafka, opened):
     topic = kafka.create_topic(partitions=40)
     records = [{"value": b"%d" % i * 100, "partition": i % 40} for i in range(20_000)]
-    kafka.produce(topic, records, enable_idempotence=True)
+    kafka.produce(topic, records)
     consumer = opened(queued_max_messages_kbytes=64, fetch_message_max_bytes=20_000)
     consumer.assign([PartitionRange(topic, partition, 0, 500) for partition in range(40)], headers=False)
     found, finished = {partition: [] for partition in range(40)}, 0

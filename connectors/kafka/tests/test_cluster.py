@@ -73,7 +73,7 @@ def test_the_producer_follows(cluster, toolbox):
 def test_the_consumer_follows(cluster, toolbox):
     topic = toolbox.create_topic(partitions=6)
     records = [{"value": b"%d" % i, "partition": i % 6} for i in range(12_000)]
-    toolbox.produce(topic, records, enable_idempotence=True)
+    toolbox.produce(topic, records)
     consumer = open_consumer({"bootstrap.servers": cluster.address, "fetch.message.max.bytes": "2000"}, "native")
     consumer.assign([PartitionRange(topic, partition, 0, 2_000) for partition in range(6)], headers=False)
     found, finished = {partition: [] for partition in range(6)}, 0

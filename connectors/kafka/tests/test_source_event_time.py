@@ -82,6 +82,8 @@ FIELD = {"value.format": "json", "value.schema": "at timestamp", "watermark.time
 def test_record_timestamps(kafka, kafka_source):
     topic = kafka.create_topic(partitions=3, retention_ms=-1)
     kafka.produce(topic, stamped(skewed()))
+    written = [(record.partition, record.timestamp - DAY_MS) for record in kafka.read(topic)]
+    assert written == sorted(skewed()), "the data themselves are not in order"
     source = kafka_source(subscribe=topic, startingOffsets="earliest", **ALIGNED)
     done = list(batches(source))
     assert late(source, done, record_time, 10 * MINUTE) == (5100, 0)
