@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -20,6 +20,9 @@ __all__ = ["CellConverter", "TemporalConverter", "cell_converter", "fit_decimal"
 
 #: A cell's text to a value that ``pa.array`` takes. Raises ValueError.
 CellConverter = Callable[[str], Any]
+
+#: As many digits as a decimal column holds at most (``decimal256``). Python's default, 28, fails above.
+_DIGITS = Context(prec=76)
 
 _INTEGER = re.compile(r"[+-]?\d+|-?0[xX][0-9a-fA-F]+")
 _DATE = re.compile(r"(\d{4,})-(\d{1,2})(?:-(\d{1,2}))?(?:[T ].*)?")
@@ -128,7 +131,7 @@ class TemporalConverter:
 def fit_decimal(value: Decimal, type_: pa.DataType) -> Decimal:
     """``value`` rounded (half up) to the scale of ``type_``. Raises ValueError if it is too large."""
     try:
-        fitted = value.quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
+        fitted = value.quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP, _DIGITS)
     except InvalidOperation:
         raise ValueError(f"{value} does not fit {type_}") from None
     if len(fitted.as_tuple().digits) > type_.precision or not fitted.is_finite():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ __all__ = ["ValueConverter", "value_converter"]
 
 #: A parsed value and its path to what ``pa.array`` takes. Raises Misfit. ``None`` in, ``None`` out.
 ValueConverter = Callable[[Any, str], Any]
+#: As many digits as a decimal column holds at most (``decimal256``). Python's default, 28, fails above.
+_DIGITS = Context(prec=76)
 
 
 def value_converter(type_: pa.DataType, times: IsoTimes) -> ValueConverter:
@@ -120,7 +122,7 @@ def _float(value: Any) -> float:
 
 def _fitted(value: Decimal, type_: pa.DataType) -> Decimal:
     """``value`` rounded (half up) to the scale of ``type_``. Raises ArithmeticError if it is too large."""
-    fitted = value.quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
+    fitted = value.quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP, _DIGITS)
     if not fitted.is_finite() or len(fitted.as_tuple().digits) > type_.precision:
         raise InvalidOperation
     return fitted
