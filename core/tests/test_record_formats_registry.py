@@ -305,7 +305,7 @@ def test_users_and_passwords(registry, options):
     with pytest.raises(BadConfigurationError, match="settings of the schema registry are wrong") as caught:
         create_decoder("avro", {**options, "basic.auth.user.info": "no-colon"})
     assert "no-colon" not in str(caught.value)
-    with pytest.raises(BadConfigurationError, match=r"write it as 'basic.auth.user.info'") as caught:
+    with pytest.raises(BadConfigurationError, match=r"write them as 'basic.auth.user.info'") as caught:
         create_decoder("avro", {**options, "schema.registry.url": "http://me:cret@127.0.0.1:1"})
     assert "cret" not in str(caught.value)
 

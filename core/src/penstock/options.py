@@ -22,6 +22,8 @@ _DURATION = {"ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000, 
 _DURATION |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
 _DURATION |= {"week": 604_800_000}
 _NUMBER_UNIT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
+#: A password in an address, or for http also a user (a token may be one). ``abfss://container@account`` is neither.
+_CREDENTIALS = re.compile(r"://[^/\s,@]*:[^/\s,@]*@|https?://[^/\s,@]+@", re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:
@@ -134,6 +136,12 @@ def nearest_hint(name: str, names: Iterable[str]) -> str:
     return f"; did you mean '{by_lower[found[0]]}'?" if found else ""
 
 
+def _holds_credentials(name: str) -> str:
+    said = "holds credentials in an address, which would be stored and shown with it: write them"
+    before, registry, _ = name.partition("schema.registry.url")
+    return f"{said} as '{before}basic.auth.user.info'" if registry else f"{said} in the options for them"
+
+
 class OptionValues(Mapping[str, Any]):
     """Parsed options: typed values by declared name, without regard to case. Its repr hides secrets.
 
@@ -207,8 +215,8 @@ class OptionSet(tuple[Option, ...]):
     def parse(self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = ()) -> OptionValues:
         """Checks and types ``given``. ``owner`` (as in "source penstock.kafka") goes into the message.
 
-        Raises :class:`BadConfigurationError` for an unknown name (with the nearest one), a value of the wrong type and
-        a required option that is missing. Names in ``ignore`` are the engine's own and pass unseen.
+        Raises :class:`BadConfigurationError` for an unknown name (with the nearest one), a value of the wrong type, a
+        password in the address of an option that is stored and shown, and a required option that is missing. Names in ``ignore`` are the engine's own and pass unseen.
         """
         skipped = {name.lower() for name in ignore}
         texts: dict[str, str] = {}
@@ -219,6 +227,8 @@ class OptionSet(tuple[Option, ...]):
             if option is None:
                 near = nearest_hint(name, (o.name for o in self))
                 raise BadConfigurationError(f"{owner} has no option '{name}'{near}")
+            if _CREDENTIALS.search(text) and not self.is_secret(name):
+                raise BadConfigurationError(f"option '{name}' {_holds_credentials(name)}")
             texts[name if option.is_prefix else option.name] = text
         missing = [o.name for o in self if o.required and o.name not in texts]
         if missing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ from penstock_kafka.options._ddl import parse_type
 __all__ = ["FormatSettings", "format_options"]
 
 _RAW = ("binary", "string")
-_CREDENTIALS_IN_URL = re.compile(r"://[^/\s,]*@")
 
 
 def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
@@ -63,12 +61,6 @@ class FormatSettings:
         name = values[f"{part}.format"].strip()
         name = name.lower() if name.lower() in (*_RAW, "json", "avro") else name
         options = {key.lower(): text for key, text in values.with_prefix(f"{part}.format.").items()}
-        for key, text in options.items():
-            if not is_secret_format_option(key) and _CREDENTIALS_IN_URL.search(text):
-                raise BadConfigurationError(
-                    f"option '{part}.format.{key}' holds credentials, which would be shown with it: write them as "
-                    f"'{part}.format.basic.auth.user.info'"
-                )
         type_ = None
         if schema := values[f"{part}.schema"]:
             if schema.lstrip()[:1] in ("{", "[", '"'):

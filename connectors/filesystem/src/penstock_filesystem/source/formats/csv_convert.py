@@ -131,6 +131,8 @@ class CsvBlockParser:
             )
         if pa.types.is_date(field.type) and pa.types.is_string(array.type):
             return self._temporal.column(array, field.type)
+        if pa.types.is_decimal(field.type):
+            array.validate(full=True)  # the parser looks at a number's digits before it scales it
         return self._finish_text(array) if pa.types.is_string(array.type) else array
 
     def _finish_text(self, array: pa.Array) -> pa.Array:
