@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import files_commit
 import files_listing
 import files_throughput
 from measuring import Measurement, Results, as_table
@@ -69,6 +70,7 @@ def main() -> int:
         files_throughput.read_and_write,
         files_throughput.starting,
         files_throughput.files_after_micro_batches,
+        files_commit.committing,
         files_listing.planning_with_many_files,
         files_listing.state_after_many_files,
     ]

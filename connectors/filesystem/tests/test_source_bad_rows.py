@@ -40,7 +40,9 @@ MOMENTS = st.builds(
     st.sampled_from(["T", " "]),
     st.sampled_from([0, 0, 2, 4, 7, 10]),
     st.sampled_from(["", "", "Z", "UTC", "+01:00", "-0530", "+01", " +01:00", " "]),
-) | st.sampled_from(["2024-01-02", "2024-1-2", "2024-01", "2024-01-02 03", "2024-01-02 3:4", "2024-02-30", "0001-01-01"])
+) | st.sampled_from(
+    ["2024-01-02", "2024-1-2", "2024-01", "2024-01-02 03", "2024-01-02 3:4", "2024-02-30", "0001-01-01"]
+)
 WORDS = st.sampled_from(["true", "FALSE", "a", "", " ", "é", '"', "null", "NaN"])
 KINDS = {"flag": WORDS, "text": WORDS | MOMENTS, "day": MOMENTS, "at": MOMENTS, "local": MOMENTS}
 ROWS = st.lists(

@@ -216,7 +216,8 @@ class OptionSet(tuple[Option, ...]):
         """Checks and types ``given``. ``owner`` (as in "source penstock.kafka") goes into the message.
 
         Raises :class:`BadConfigurationError` for an unknown name (with the nearest one), a value of the wrong type, a
-        password in the address of an option that is stored and shown, and a required option that is missing. Names in ``ignore`` are the engine's own and pass unseen.
+        password in the address of an option that is stored and shown, and a required option that is missing. Names in
+        ``ignore`` are the engine's own and pass unseen.
         """
         skipped = {name.lower() for name in ignore}
         texts: dict[str, str] = {}

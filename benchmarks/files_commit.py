@@ -1,0 +1,68 @@
+"""What a micro-batch costs, empty or of 100,000 rows, committed exactly once: both sinks behind the same source."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.dataset
+from files_throughput import CODEC, options_of
+from measuring import OURS, THEIRS, Measurement, interleave
+from pyspark.sql import DataFrame, SparkSession
+
+if TYPE_CHECKING:
+    from files import Scale
+
+ROWS = 100_000
+#: At the begin of a run, which start workers and compile.
+_WARM_UP_BATCHES = 8
+
+
+def committing(spark: SparkSession, directory: Path, scale: Scale) -> list[Measurement]:
+    """Both kinds of batches, each with both sinks in turn."""
+
+    def run(side: str, keep: Callable[[DataFrame], DataFrame], into: list[float]) -> float:
+        source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2)
+        name, options = options_of(side, "parquet")
+        target = directory / side
+        writer = keep(source.load()).writeStream.format(name).options(**options).option("compression", CODEC)
+        writer = writer.option("path", str(target)).option("checkpointLocation", str(directory / "checkpoint"))
+        if side == OURS:
+            writer = writer.option("bucketAssigner", "basePath")
+        query = writer.start()
+        wanted = _WARM_UP_BATCHES + scale.micro_batches
+        while len(query.recentProgress) < wanted and query.isActive:
+            query.awaitTermination(1)
+        query.stop()
+        batches = [json.loads(one.json) for one in query.recentProgress]
+        if query.exception() is not None or len(batches) < wanted:
+            raise RuntimeError(f"{side} made {len(batches)} batches: {query.exception()}")
+        times = sorted(one["durationMs"]["triggerExecution"] for one in batches[_WARM_UP_BATCHES:])
+        into.append(float(_visible(target)))
+        for path in (target, directory / "checkpoint"):
+            shutil.rmtree(path, ignore_errors=True)
+        return float(times[len(times) // 2])
+
+    kinds: dict[str, Callable[[DataFrame], DataFrame]] = {
+        "an empty micro-batch": lambda frame: frame.where("value < 0"),
+        f"a micro-batch of {ROWS:,} rows": lambda frame: frame,
+    }
+    found = []
+    for name, keep in kinds.items():
+        rows: dict[str, list[float]] = {THEIRS: [], OURS: []}
+        sides = {side: partial(run, side, keep, rows[side]) for side in rows}
+        times = interleave(sides, scale.repetitions)
+        if any(count % ROWS for counts in rows.values() for count in counts):
+            raise RuntimeError(f"a batch was written in part: {rows}")
+        note = f"medians of runs of {scale.micro_batches} batches, Parquet, two tasks, Spark's rate-micro-batch source"
+        found.append(Measurement(f"{name}, exactly once", "ms", "less", times, note))
+    return found
+
+
+def _visible(path: Path) -> int:
+    files = [str(file) for file in path.rglob("*.parquet") if file.name[0] not in "._"] if path.exists() else []
+    return int(pyarrow.dataset.dataset(files).count_rows()) if files else 0
