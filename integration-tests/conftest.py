@@ -145,6 +145,8 @@ class Driver:
         """Lets a stopped driver go on, and what fault points have stopped."""
         os.killpg(self.process.pid, signal.SIGCONT)
         for _, pid in self._look():
+            # It says that it was hit just before it stops: a signal that came in between would be lost.
+            _await_stop(pid)
             os.kill(pid, signal.SIGCONT)
 
     def tail(self, lines: int = 40) -> str:
@@ -152,8 +154,20 @@ class Driver:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def last_words(self) -> str:
-        """The last line on the screen (jobs with ``log=OFF``); all of it before Python 3.11, which knows no notes."""
-        return self.tail(1 if sys.version_info >= (3, 11) else 1000)
+        """The last line on the screen (jobs with ``log=OFF``), but for the bar of a stage that goes on in the
+        background; all of it before Python 3.11, which knows no notes.
+        """
+        lines = [line for line in self.tail(1000).splitlines() if line.strip() and not line.startswith("[Stage ")]
+        return "\n".join(lines[-1:] if sys.version_info >= (3, 11) else lines)
+
+
+def _await_stop(pid: int, timeout: float = 60) -> None:
+    """Returns when the process is stopped by a signal, or is gone."""
+    deadline = time.monotonic() + timeout
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZ":
+            assert time.monotonic() < deadline, f"process {pid} was hit and does not stop"
+            time.sleep(0.01)
 
 
 @pytest.fixture
