@@ -18,6 +18,9 @@ from penstock_cassandra.types import arrow_type, cql_type_of
 UTC = datetime.timezone.utc
 ONE = "00010203-0405-11e7-8809-0a0b0c0d0e0f"
 
+#: The ends of what the column of a ``decimal`` holds.
+WIDEST = [decimal.Decimal(f"{sign}{'9' * 20}.{'9' * 18}") for sign in ("", "-")]
+
 #: CQL type -> (values as they are written and read back, the same as the driver reads them; None: equal).
 SIMPLE = {
     "ascii": (["", "a", "tab\t"], None),
@@ -25,7 +28,7 @@ SIMPLE = {
     "blob": ([b"", b"\x00\xff"], None),
     "boolean": ([True, False], None),
     "date": ([datetime.date(1, 1, 1), datetime.date(1970, 1, 1), datetime.date(9999, 12, 31)], Date),
-    "decimal": ([decimal.Decimal("1.5"), decimal.Decimal("-99999999999999999999.000000000000000001")], None),
+    "decimal": ([decimal.Decimal("1.5"), decimal.Decimal("-99999999999999999999.000000000000000001"), *WIDEST], None),
     "double": ([0.1, -1e308, 5e-324, float("inf")], None),
     "float": ([0.5, -1.25], None),
     "inet": (["127.0.0.1", "2001:db8::1"], None),

@@ -50,7 +50,8 @@ def _as_decimals(values: list[decimal.Decimal | None], wanted: pa.DataType) -> p
             fitted.append(None)
             continue
         exact = value.quantize(unit, context=_EXACT)
-        if exact != value or abs(value) >= limit:
+        # abs() would round to the 28 digits of Python's default context.
+        if exact != value or value.copy_abs() >= limit:
             raise BadDataError(f"{value} has too many digits; give a schema with another decimal, or with string")
         fitted.append(exact)
     return pa.array(fitted, wanted)
