@@ -7,7 +7,7 @@ from penstock.options import Option, OptionSet, parse_bytes, parse_duration_ms
 
 DECLARED = OptionSet(
     [
-        Option("path", "Where", required=True),
+        Option("path", "Where", required=True, credentials=("user", "secret")),
         Option("maxFilesPerTrigger", "How many", kind="int", default="100", minimum=1),
         Option("format", "What", kind="choice", choices=("csv", "parquet"), default="csv"),
         Option("header", "Header line", kind="bool", default="false"),
@@ -47,6 +47,44 @@ def test_mistakes_are_named(given, message):
     with pytest.raises(BadConfigurationError, match="option") as caught:
         parse(**given)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://anna:hunter2@h/x",
+        "HTTP://hunter2@h",
+        "redis://hunter2@h:1",
+        "s3://key:hunter2@bucket/x",
+        "hdfs://anna:hunter2@h/x",
+        "http://a,http://anna:hunter2@b",
+        "tcp://anna:hun@ter2@h:1",
+    ],
+)
+def test_credentials_in_an_address_are_refused_and_not_shown(address):
+    said = []
+    for name in ("path", "kafka.url"):
+        with pytest.raises(BadConfigurationError, match=f"option '{name}' holds credentials") as caught:
+            parse(**{name: address})
+        said.append(str(caught.value))
+    assert not any("hunter2" in one or "ter2" in one for one in said)
+    assert "as 'user' and 'secret'" in said[0] and "in the options for them" in said[1]
+    assert parse(**{"s3.secret": address, "password.url": address})["s3.secret"] == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "abfss://container@account.host/x",
+        "hdfs://anna@h/x",
+        "https://h/a@b",
+        "s3://b/x:y@z",
+        "a:b@c",
+        "https://h:1,b@c",
+    ],
+)
+def test_addresses_without_credentials(address):
+    assert parse(path=address)["path"] == address
 
 
 def test_required():

@@ -308,6 +308,10 @@ def test_users_and_passwords(registry, options):
     with pytest.raises(BadConfigurationError, match=r"write them as 'basic.auth.user.info'") as caught:
         create_decoder("avro", {**options, "schema.registry.url": "http://me:cret@127.0.0.1:1"})
     assert "cret" not in str(caught.value)
+    for no_scheme in ("//me:cret@127.0.0.1:1", "http://127.0.0.1:1,//me:cret@h", "http://me:se cret@127.0.0.1:1"):
+        with pytest.raises(BadConfigurationError, match=r"write it as 'basic.auth.user.info'") as caught:
+            create_decoder("avro", {**options, "schema.registry.url": no_scheme})
+        assert "cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

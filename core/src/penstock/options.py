@@ -22,8 +22,10 @@ _DURATION = {"ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000, 
 _DURATION |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
 _DURATION |= {"week": 604_800_000}
 _NUMBER_UNIT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
-#: A password in an address, or for http also a user (a token may be one). ``abfss://container@account`` is neither.
-_CREDENTIALS = re.compile(r"://[^/\s,@]*:[^/\s,@]*@|https?://[^/\s,@]+@", re.IGNORECASE)
+#: Scheme and what stands before the host. A user without a password may be a token.
+_USER = re.compile(r"(\w*)://([^/\s,]*)@")
+#: Schemes of file systems whose addresses begin with the name of a container or a user.
+_PLAIN_USERS = {"abfs", "abfss", "wasb", "wasbs", "hdfs"}
 
 
 def parse_bytes(text: str) -> int:
@@ -92,6 +94,7 @@ class Option:
     prefix. ``default`` is written as a user would write it; ``None`` means unset. ``secret`` values are kept out of
     every log, repr, stored form and error text. ``minimum`` is checked after parsing (bytes, ms, numbers).
     ``secret_names``, for a prefix, says which of the names it takes are secret (all of them, if ``secret``).
+    ``credentials`` are the names of the options to write what an address in the value must not hold: user and password.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Option:
     secret: bool = False
     minimum: float | None = None
     secret_names: Callable[[str], bool] | None = None
+    credentials: tuple[str, ...] = ()
 
     @property
     def is_prefix(self) -> bool:
@@ -136,10 +140,8 @@ def nearest_hint(name: str, names: Iterable[str]) -> str:
     return f"; did you mean '{by_lower[found[0]]}'?" if found else ""
 
 
-def _holds_credentials(name: str) -> str:
-    said = "holds credentials in an address, which would be stored and shown with it: write them"
-    before, registry, _ = name.partition("schema.registry.url")
-    return f"{said} as '{before}basic.auth.user.info'" if registry else f"{said} in the options for them"
+def _holds_credentials(text: str) -> bool:
+    return any(":" in user or scheme.lower() not in _PLAIN_USERS for scheme, user in _USER.findall(text))
 
 
 class OptionValues(Mapping[str, Any]):
@@ -216,8 +218,8 @@ class OptionSet(tuple[Option, ...]):
         """Checks and types ``given``. ``owner`` (as in "source penstock.kafka") goes into the message.
 
         Raises :class:`BadConfigurationError` for an unknown name (with the nearest one), a value of the wrong type, a
-        password in the address of an option that is stored and shown, and a required option that is missing. Names in
-        ``ignore`` are the engine's own and pass unseen.
+        user or password in the address of an option that is stored and shown, and a required option that is missing.
+        Names in ``ignore`` are the engine's own and pass unseen.
         """
         skipped = {name.lower() for name in ignore}
         texts: dict[str, str] = {}
@@ -228,8 +230,12 @@ class OptionSet(tuple[Option, ...]):
             if option is None:
                 near = nearest_hint(name, (o.name for o in self))
                 raise BadConfigurationError(f"{owner} has no option '{name}'{near}")
-            if _CREDENTIALS.search(text) and not self.is_secret(name):
-                raise BadConfigurationError(f"option '{name}' {_holds_credentials(name)}")
+            if _holds_credentials(text) and not self.is_secret(name):
+                where = " and ".join(f"'{one}'" for one in option.credentials)
+                raise BadConfigurationError(
+                    f"option '{name}' holds credentials in an address, which would be stored and shown with it: "
+                    f"write them {f'as {where}' if where else 'in the options for them'}"
+                )
             texts[name if option.is_prefix else option.name] = text
         missing = [o.name for o in self if o.required and o.name not in texts]
         if missing:

@@ -15,6 +15,7 @@ _CLIENT = (
         "kafka.*",
         "Settings of the Kafka client, in the Java client's spelling or librdkafka's, such as kafka.security.protocol",
         secret_names=is_secret_setting,
+        credentials=("kafka.sasl.oauthbearer.client.id", "kafka.sasl.oauthbearer.client.secret"),
     ),
     Option(
         "client",

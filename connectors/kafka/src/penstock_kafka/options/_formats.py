@@ -40,6 +40,7 @@ def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
             f"{part}.format.*",
             f"Options of the {part}'s format, such as {part}.format.schema.registry.url; see 'Record formats'",
             secret_names=is_secret_format_option,
+            credentials=(f"{part}.format.basic.auth.user.info",),
         ),
     )
 

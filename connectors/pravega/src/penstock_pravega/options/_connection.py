@@ -17,6 +17,7 @@ CONNECTION_OPTIONS = (
         "controller",
         "The controller as tcp://host:port, or tls://host:port; several with commas. Unset: the environment's "
         f"PRAVEGA_CONTROLLER_URI, else {DEFAULT_CONTROLLER}",
+        credentials=("credentials.username", "credentials.password"),
     ),
     Option("scope", "The scope of streams that name none. Unset: the environment's PRAVEGA_SCOPE"),
     Option(

@@ -35,6 +35,7 @@ def format_options(*, reading: bool) -> tuple[Option, ...]:
             "value.format.*",
             "Options of the format, such as value.format.schema.registry.url",
             secret_names=_is_secret,
+            credentials=("value.format.basic.auth.user.info",),
         ),
     )
 

@@ -29,6 +29,7 @@ AVRO_OPTIONS = OptionSet(
             "schema.registry.url",
             "Address of a Confluent-compatible schema registry, or several with commas. Records then begin with a "
             "schema's id.",
+            credentials=("basic.auth.user.info",),
         ),
         Option("basic.auth.user.info", "user:password for the registry.", secret=True),
         Option("ssl.ca.location", "File of CA certificates that the registry's is checked against."),
