@@ -47,6 +47,8 @@ WRONG_HOST = message(50, NUMBER, text(NAME), text("elsewhere"), text(""))
 TOKEN_EXPIRED = message(60, NUMBER, text(""), struct.pack(">i", 1))
 TOKEN_WRONG = message(60, NUMBER, text(""), struct.pack(">i", 0))
 INVALID_EVENT = message(55, bytes(16), NUMBER, text(""), NUMBER)
+IS_THERE = message(12, NUMBER, text(NAME), struct.pack(">???qqq", True, False, False, 0, 640, 0))
+IS_GONE = message(12, NUMBER, text(NAME), struct.pack(">???qqq", True, True, True, 0, 640, 0))
 UNSUPPORTED = message(57, NUMBER, text("readSegment"), text(""))
 
 
@@ -286,11 +288,14 @@ def test_closing_wakes_a_reader_up(peer):
 class Segment:
     """What a segment store does with appends: it takes every block, also one that came before."""
 
-    def __init__(self, *, fail_at=(), answer=None, drop=False):
+    def __init__(self, *, fail_at=(), answer=None, drop=False, info=IS_THERE):
+        self.info = info
         self.events, self.last, self.blocks = [], {}, 0
         self.fail_at, self.answer, self.drop = fail_at, answer, drop
 
     def __call__(self, kind, payload, peer):
+        if kind == 11:
+            return self.info
         if kind == 1:
             writer = payload[8:24]
             last = self.last.get(writer, -(1 << 63))
@@ -363,6 +368,15 @@ def test_a_refusal_that_is_lost_is_asked_for_again(peer):
         append_all(appender, BLOCKS * 3)
     left = [bytes(one.data) for one in appender.unacknowledged()]
     assert left and left == [bytes(block(*events)) for events in (BLOCKS * 3)[2 : 2 + len(left)]]
+
+
+@pytest.mark.parametrize("info", [NO_SUCH_SEGMENT, IS_GONE], ids=["unknown", "deleted"])
+def test_a_segment_that_is_gone_is_told_from_a_connection_that_broke(peer, info):
+    """As Pravega: what is left of a transaction takes a writer, and hangs up on every block."""
+    segment = Segment(fail_at=range(1, 1000), drop=True, info=info)
+    with pytest.raises(NoSuchSegment):
+        append_all(SegmentAppender(OneStore(peer(segment).address), "s/t", 0, NAME), BLOCKS)
+    assert segment.blocks == 1 and not segment.events
 
 
 @pytest.mark.parametrize(("answer", "error"), [(NO_SUCH_SEGMENT, NoSuchSegment), (None, RetriableError)])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock_pravega.protocol._connection import Connection
-from penstock_pravega.protocol._segment_stores import SegmentStores, next_request
+from penstock_pravega.protocol._segment_stores import SegmentStores, ask_info, next_request
 from penstock_pravega.protocol._wire import APPEND_SETUP, DATA_APPENDED, Refused, append_block, refusal, setup_append
 
 __all__ = ["Block", "SegmentAppender"]
@@ -44,6 +44,7 @@ class SegmentAppender:
         self._under_way: deque[Block] = deque()
         self._bytes_under_way = 0
         self._connection: Connection | None = None
+        self._broke = False
         #: Bytes handed to :meth:`append` so far, and how many events.
         self.bytes = 0
         self.events = 0
@@ -90,6 +91,7 @@ class SegmentAppender:
                 return
             except (OSError, Refused) as error:
                 self.close()
+                self._broke = True
                 fresh = None
                 left = self._stores.settings.tries if len(self._under_way) < before else left
                 left -= 1
@@ -99,6 +101,10 @@ class SegmentAppender:
         connection = self._stores.connect(self._stream, self._segment)
         try:
             token = self._stores.token(self._stream)
+            if self._broke:
+                # The segment of a transaction that ended: until it is removed, the segment store accepts a writer and
+                # closes every connection at the first block. A question about the segment is answered correctly.
+                ask_info(connection, self.name, token)
             connection.send(setup_append(next_request(), self._writer, self.name, token))
             kind, payload = connection.receive()
             if kind != APPEND_SETUP:

@@ -73,12 +73,7 @@ class SegmentStores:
 
         def ask() -> SegmentInfo:
             connection = self.connection(stream, segment)
-            asked = name or segment_name(stream, segment)
-            connection.send(get_info(next_request(), asked, self.token(stream)))
-            kind, payload = connection.receive()
-            if kind != SEGMENT_INFO:
-                raise refusal(kind, payload)
-            return parse_info(payload)
+            return ask_info(connection, name or segment_name(stream, segment), self.token(stream))
 
         return self.persist(ask, stream, segment)
 
@@ -160,6 +155,15 @@ class SegmentStores:
         self._closed = True
         for connection in list(self._connections.values()):
             connection.close()
+
+
+def ask_info(connection: Connection, name: str, token: str) -> SegmentInfo:
+    """What the segment store at the other end says about a segment. Raises its refusals, among them NoSuchSegment."""
+    connection.send(get_info(next_request(), name, token))
+    kind, payload = connection.receive()
+    if kind != SEGMENT_INFO:
+        raise refusal(kind, payload)
+    return parse_info(payload)
 
 
 def next_request() -> int:
