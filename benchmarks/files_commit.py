@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.dataset
-from files_throughput import CODEC, options_of
+import pyarrow.parquet
+from files_throughput import CODEC, finished_files, options_of
 from measuring import OURS, THEIRS, Measurement, interleave
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from files import Scale
 
 ROWS = 100_000
-#: At the begin of a run, which start workers and compile.
+#: The first batches of a run start workers and compile code: they don't count.
 _WARM_UP_BATCHES = 8
 
 
@@ -41,13 +42,13 @@ def committing(spark: SparkSession, directory: Path, scale: Scale) -> list[Measu
         batches = [json.loads(one.json) for one in query.recentProgress]
         if query.exception() is not None or len(batches) < wanted:
             raise RuntimeError(f"{side} made {len(batches)} batches: {query.exception()}")
-        times = sorted(one["durationMs"]["triggerExecution"] for one in batches[_WARM_UP_BATCHES:])
-        # Spark's files can be seen before their batch is committed: the one that is stopped may be there in part.
-        if side == OURS and (rows := _visible(target)) % ROWS:
-            raise RuntimeError(f"a batch was written in part: {rows} rows")
+        if side == OURS:  # Spark's files can be seen before their batch is committed
+            rows = sum(pyarrow.parquet.read_metadata(path).num_rows for path in finished_files(target))
+            if rows % ROWS:
+                raise RuntimeError(f"a batch was written in part: {rows} rows")
         for path in (target, directory / "checkpoint"):
             shutil.rmtree(path, ignore_errors=True)
-        return float(times[len(times) // 2])
+        return statistics.median(float(one["durationMs"]["triggerExecution"]) for one in batches[_WARM_UP_BATCHES:])
 
     kinds: dict[str, Callable[[DataFrame], DataFrame]] = {
         "an empty micro-batch": lambda frame: frame.where("value < 0"),
@@ -59,8 +60,3 @@ def committing(spark: SparkSession, directory: Path, scale: Scale) -> list[Measu
         note = f"medians of runs of {scale.micro_batches} batches, Parquet, two tasks, Spark's rate-micro-batch source"
         found.append(Measurement(f"{name}, exactly once", "ms", "less", times, note))
     return found
-
-
-def _visible(path: Path) -> int:
-    files = [str(file) for file in path.rglob("*.parquet") if file.name[0] not in "._"] if path.exists() else []
-    return int(pyarrow.dataset.dataset(files).count_rows()) if files else 0

@@ -67,6 +67,11 @@ def drain(frame: DataFrame, sink: str, options: dict[str, Any], checkpoint: Path
     return [json.loads(one.json) for one in query.recentProgress if one["numInputRows"]]
 
 
+def finished_files(directory: Path) -> list[Path]:
+    """The files that a reader of the directory sees; none if it does not exist."""
+    return [path for path in directory.glob("*") if path.name[0] not in "._"]
+
+
 def _seconds(action: Callable[[], object]) -> float:
     started = time.perf_counter()
     action()
@@ -152,7 +157,7 @@ def files_after_micro_batches(spark: SparkSession, directory: Path, scale: Scale
         options |= {"bucketAssigner": "basePath"} if side == OURS else {}
         batches = drain(frame, name, options, directory / "checkpoint")[1:]
         times[side] = [float(one["durationMs"]["triggerExecution"]) for one in batches]
-        files = [path for path in (directory / side).iterdir() if path.name[0] not in "._"]
+        files = finished_files(directory / side)
         rows = sum(pa.parquet.read_metadata(path).num_rows for path in files)
         if rows != rows_each * scale.micro_batches:
             raise RuntimeError(f"{side} wrote {rows} rows of {rows_each * scale.micro_batches}")

@@ -145,7 +145,7 @@ class Driver:
         """Lets a stopped driver go on, and what fault points have stopped."""
         os.killpg(self.process.pid, signal.SIGCONT)
         for _, pid in self._look():
-            # It says that it was hit just before it stops: a signal that came in between would be lost.
+            # A process reports its hit just before it stops itself: a SIGCONT in between would be lost.
             _await_stop(pid)
             os.kill(pid, signal.SIGCONT)
 

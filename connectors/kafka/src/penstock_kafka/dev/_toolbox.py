@@ -162,9 +162,9 @@ class KafkaToolbox:
 
     def _producer(self, settings: Mapping[str, Any]) -> Producer:
         own = {key.replace("_", "."): value for key, value in settings.items()}
-        # Idempotent: a batch that is tried again does not end up behind the one sent after it.
-        ordered = {"enable.idempotence": True}
-        return Producer({"bootstrap.servers": self.address, "linger.ms": 5, **_QUIET, **ordered, **own})
+        # Idempotent: a retry keeps the order of batches.
+        default = {"bootstrap.servers": self.address, "linger.ms": 5, "enable.idempotence": True, **_QUIET}
+        return Producer({**default, **own})
 
     def _consumer(self, isolation: Isolation) -> Consumer:
         return Consumer(
