@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_cleaned_is_counted(planned, source_harness, tmp_p
 def test_options_that_do_not_go_together(source_harness, tmp_path):
     for options, words in [
         ({"encoding": "klingon"}, "no encoding is named 'klingon'"),
-        ({"timeZone": "Mars/Olympus"}, "'Mars/Olympus' is not a zone"),
+        ({"timeZone": "Mars/Olympus"}, "'Mars/Olympus' is not an IANA time zone"),
         ({"lineSep": ""}, "lineSep"),
     ]:
         with pytest.raises(BadConfigurationError, match=words):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.options import OptionValues
+from penstock.serialization.values import TimeWriter, checked_zone
 from penstock_filesystem.sink._bucket_assigner import BucketAssigner
 from penstock_filesystem.sink._extensions import load_extension
 from penstock_filesystem.sink._hive import ColumnsBucketAssigner
-from penstock_filesystem.sink._patterns import DateTimePattern
 
 __all__ = [
     "BasePathBucketAssigner",
@@ -40,7 +39,7 @@ class DateTimeBucketAssigner(BucketAssigner):
     ``no-time``.
     """
 
-    def __init__(self, pattern: DateTimePattern, time_zone: str, column: str | None) -> None:
+    def __init__(self, pattern: TimeWriter, time_zone: str, column: str | None) -> None:
         self._pattern = pattern
         self._time_zone = time_zone
         self._column = column
@@ -49,13 +48,13 @@ class DateTimeBucketAssigner(BucketAssigner):
         """See the base class."""
         if self._column is None:
             now = pa.array([now_ms], pa.timestamp("ms", self._time_zone))
-            return str(self._pattern.format(now)[0].as_py())
+            return str(self._pattern.write(now)[0].as_py())
         times = batch.column(batch.schema.get_field_index(self._column))
         zone = self._time_zone if getattr(times.type, "tz", None) else None
         floored = pc.floor_temporal(times.cast(pa.timestamp("us", zone)), unit=self._pattern.floor)
         # Few buckets, many rows: only the distinct ones are formatted.
         encoded = floored.dictionary_encode()
-        names = self._pattern.format(encoded.dictionary)
+        names = self._pattern.write(encoded.dictionary)
         return pc.fill_null(names.take(encoded.indices), NO_TIME_BUCKET)
 
     def validate(self, schema: pa.Schema) -> None:
@@ -95,14 +94,8 @@ def bucket_assigner(options: OptionValues) -> BucketAssigner:
 
 
 def _date_time_assigner(options: OptionValues) -> DateTimeBucketAssigner:
-    zone = options["bucketTimeZone"]
-    try:
-        ZoneInfo(zone)
-    except (ValueError, OSError, KeyError):
-        raise BadConfigurationError(
-            f"option 'bucketTimeZone': {zone!r} is not an IANA time zone such as Europe/Berlin"
-        ) from None
-    pattern = DateTimePattern.parse("bucketPattern", options["bucketPattern"])
+    zone = checked_zone("bucketTimeZone", options["bucketTimeZone"])
+    pattern = TimeWriter("bucketPattern", options["bucketPattern"])
     return DateTimeBucketAssigner(pattern, zone, options["bucketColumn"])
 
 

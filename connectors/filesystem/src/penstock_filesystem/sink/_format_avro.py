@@ -11,8 +11,8 @@ import fastavro.write
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.values import is_text
 from penstock_filesystem.sink._format import BinaryOutput, Encoder, Format, unsupported
-from penstock_filesystem.sink._rendering import is_text
 
 __all__ = ["AvroFormat", "avro_schema"]
 

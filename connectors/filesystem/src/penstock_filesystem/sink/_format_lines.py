@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from typing import Any, ClassVar
 
@@ -11,8 +10,8 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
+from penstock.serialization.values import JsonWriter, TimeWriter, ValueText, concatenated, holds_any, is_plain, is_text
 from penstock_filesystem.sink._format import BinaryOutput, Encoder, Format, FramedEncoder, unsupported
-from penstock_filesystem.sink._rendering import ValueText, concatenated, holds_any, is_plain, is_text
 
 __all__ = ["CsvFormat", "JsonFormat", "LineFormat", "TextFormat"]
 
@@ -78,6 +77,18 @@ class TextFormat(LineFormat):
         return (self.line_separator,)
 
 
+def _patterns(options: OptionValues) -> tuple[str | None, str | None]:
+    return options["timestampFormat"], options["dateFormat"]
+
+
+def _value_text(options: OptionValues) -> ValueText:
+    timestamp, date = _patterns(options)
+    return ValueText(
+        TimeWriter("timestampFormat", timestamp) if timestamp else None,
+        TimeWriter("dateFormat", date) if date else None,
+    )
+
+
 class CsvFormat(LineFormat):
     """CSV with Spark's quoting, so that ``spark.read.csv`` with the same options gives the same rows back.
 
@@ -90,7 +101,8 @@ class CsvFormat(LineFormat):
 
     def __init__(self, schema: pa.Schema, options: OptionValues) -> None:
         super().__init__(schema, options)
-        self._text = ValueText(options)
+        self._text = _value_text(options)
+        self._patterns = _patterns(options)
         self._with_header = options["header"]
         self._separator, self._quote, self._escape = options["sep"], options["quote"], options["escape"]
         self._quote_all = options["quoteAll"]
@@ -112,7 +124,7 @@ class CsvFormat(LineFormat):
     def settings(self) -> tuple[object, ...]:
         """See the base class."""
         quoting = (self._separator, self._quote, self._escape, self._quote_all, self._null, self._empty)
-        return (self._with_header, *quoting, self.line_separator, *self._text.key)
+        return (self._with_header, *quoting, self.line_separator, *self._patterns)
 
     def header(self) -> str:
         """See the base class."""
@@ -151,8 +163,8 @@ class JsonFormat(LineFormat):
 
     def __init__(self, schema: pa.Schema, options: OptionValues) -> None:
         super().__init__(schema, options)
-        self._text = ValueText(options)
-        self._ignore_nulls = options["ignoreNullFields"]
+        self._writer = JsonWriter(_value_text(options), ignore_nulls=options["ignoreNullFields"])
+        self._patterns = [one for one in _patterns(options) if one]
 
     def validate(self) -> None:
         """See the base class."""
@@ -174,72 +186,8 @@ class JsonFormat(LineFormat):
 
     def settings(self) -> tuple[object, ...]:
         """See the base class."""
-        return (self.line_separator,)
+        return (self.line_separator, *self._patterns)
 
     def lines(self, batch: pa.RecordBatch) -> pa.Array:
         """See the base class."""
-        return self._object(batch.schema.names, batch.columns)
-
-    def _object(self, names: list[str], columns: list[pa.Array]) -> pa.Array:
-        members = [self._member(name, self._value(column)) for name, column in zip(names, columns, strict=True)]
-        # Each member brings its comma. (Joining them by a comma would do, but loses rows whose members are all null.)
-        joined = pc.binary_join_element_wise("{", *members, "}", "", null_handling="skip")
-        return pc.replace_substring(joined, "{,", "{", max_replacements=1)
-
-    def _member(self, name: str, values: pa.Array) -> pa.Array:
-        key = f",{_json_string(pa.array([name], pa.string()))[0].as_py()}:"
-        if not self._ignore_nulls:
-            values = pc.fill_null(values, "null")
-        return pc.binary_join_element_wise(key, values, "")
-
-    def _value(self, values: pa.Array) -> pa.Array:
-        kind = values.type
-        if pa.types.is_struct(kind):
-            names = [kind.field(index).name for index in range(kind.num_fields)]
-            return pc.if_else(values.is_valid(), self._object(names, values.flatten()), None)
-        if pa.types.is_map(kind):
-            return self._map(values)
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            return self._joined(values, pc.fill_null(self._value(values.flatten()), "null"), "[", "]")
-        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            # A loop per row: Arrow has no base 64.
-            encoded = [None if v is None else base64.b64encode(v).decode() for v in values.to_pylist()]
-            return pc.binary_join_element_wise('"', pa.array(encoded, pa.string()), '"', "")
-        text = self._text(values)
-        if is_text(kind):
-            return _json_string(text)
-        if pa.types.is_floating(kind):
-            quoted = pc.binary_join_element_wise('"', text, '"', "")
-            return pc.if_else(pc.is_finite(values), text, quoted)
-        if pa.types.is_temporal(kind):
-            return pc.binary_join_element_wise('"', text, '"', "")
-        return text
-
-    def _map(self, values: pa.Array) -> pa.Array:
-        entries = values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
-        keys, items = entries.flatten().flatten()
-        members = pc.binary_join_element_wise(_json_string(keys.cast(pa.string())), self._filled(items), ":")
-        return self._joined(entries, members, "{", "}")
-
-    def _filled(self, values: pa.Array) -> pa.Array:
-        return pc.fill_null(self._value(values), "null")
-
-    @staticmethod
-    def _joined(lists: pa.Array, elements: pa.Array, opening: str, closing: str) -> pa.Array:
-        lengths = pc.fill_null(pc.list_value_length(lists), 0)
-        offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths.cast(pa.int64()))])
-        rebuilt = pa.LargeListArray.from_arrays(offsets, elements)
-        text = pc.binary_join_element_wise(opening, pc.binary_join(rebuilt, ","), closing, "")
-        return pc.if_else(lists.is_valid(), text, None)
-
-
-_JSON_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_CONTROLS = {chr(code): f"\\u{code:04x}" for code in range(32) if chr(code) not in _JSON_ESCAPES}
-
-
-def _json_string(text: pa.Array) -> pa.Array:
-    for escapes in (_JSON_ESCAPES, _CONTROLS):
-        if holds_any(text, "".join(escapes).encode()):
-            for character, escaped in escapes.items():
-                text = pc.replace_substring(text, character, escaped)
-    return pc.binary_join_element_wise('"', text, '"', "")
+        return self._writer.objects(batch.schema.names, batch.columns)

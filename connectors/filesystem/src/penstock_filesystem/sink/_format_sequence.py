@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.serialization.values import is_text
 from penstock_filesystem.sink._format import BinaryOutput, Encoder, Format, FramedEncoder, unsupported
-from penstock_filesystem.sink._rendering import is_text
 
 __all__ = ["SequenceFileFormat"]
 

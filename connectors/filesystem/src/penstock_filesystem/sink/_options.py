@@ -33,7 +33,7 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "bucketPattern",
-            "dateTime: directory name, in Java's pattern letters (y M d D H h m s a E, 'text', and / for levels)",
+            "dateTime: directory name, in the letters of dateFormat, with / for levels",
             default="yyyy-MM-dd--HH",
         ),
         Option("bucketTimeZone", "dateTime: IANA time zone in which the pattern is filled in", default="UTC"),
@@ -97,9 +97,10 @@ SINK_OPTIONS = OptionSet(
         Option("emptyValue", "csv: what an empty string is written as", default='""'),
         Option(
             "timestampFormat",
-            "csv, json: Java pattern for timestamps, written in UTC; default: ISO 8601 with microseconds",
+            "csv, json: pattern of timestamps, written in UTC, in the source's letters; default: ISO 8601 with "
+            "microseconds",
         ),
-        Option("dateFormat", "csv, json: Java pattern for dates; default: yyyy-MM-dd"),
+        Option("dateFormat", "csv, json: pattern of dates, in the source's letters; default: yyyy-MM-dd"),
         Option("ignoreNullFields", "json: leave null fields out", kind="bool", default="true"),
         Option("lineSep", "csv, json, text: what ends a line", default="\n"),
         *STORAGE_OPTIONS,

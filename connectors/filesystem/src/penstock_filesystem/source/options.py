@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from codecs import lookup
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues
+from penstock.serialization.values import TimeParser, TimeReader, checked_zone
 from penstock.storage import STORAGE_OPTIONS
 
 __all__ = ["FORMATS", "SOURCE_OPTIONS", "CsvDialect", "FileSourceSettings"]
@@ -93,8 +93,11 @@ SOURCE_OPTIONS = OptionSet(
         Option("emptyValue", "csv: value of a quoted empty cell; null if it equals nullValue", default=""),
         Option("ignoreLeadingWhiteSpace", "csv: strip blanks before a cell", kind="bool", default="false"),
         Option("ignoreTrailingWhiteSpace", "csv: strip blanks after a cell", kind="bool", default="false"),
-        Option("dateFormat", "csv, json: pattern of dates, as Spark's; default ISO"),
-        Option("timestampFormat", "csv, json: pattern of timestamps, as Spark's; default ISO"),
+        Option(
+            "dateFormat",
+            "csv, json: pattern of dates, as Spark's: letters y M d D E H h a m s S X x Z, 'text'; default ISO",
+        ),
+        Option("timestampFormat", "csv, json: pattern of timestamps, likewise; default ISO"),
         Option("timeZone", "Zone of timestamps that name none", default="UTC"),
         Option("inferSchema", "csv: infer types (batch), not only names", kind="bool", default="false"),
         Option("mergeSchema", "parquet: infer from every file instead of one", kind="bool", default="false"),
@@ -147,9 +150,7 @@ class FileSourceSettings:
     whole_text: bool
     multi_line: bool
     csv: CsvDialect
-    date_format: str | None
-    timestamp_format: str | None
-    time_zone: str
+    times: TimeParser
     merge_schema: bool
 
     @classmethod
@@ -181,9 +182,7 @@ class FileSourceSettings:
             whole_text=values["wholetext"],
             multi_line=values["multiLine"],
             csv=_dialect(values),
-            date_format=values["dateFormat"],
-            timestamp_format=values["timestampFormat"],
-            time_zone=_time_zone(values["timeZone"]),
+            times=_times(values),
             merge_schema=values["mergeSchema"],
         )
 
@@ -217,12 +216,12 @@ def _line_sep(text: str | None) -> str | None:
     return text
 
 
-def _time_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise BadConfigurationError(f"option 'timeZone': {name!r} is not a zone such as UTC or Europe/Berlin") from None
-    return name
+def _times(values: OptionValues) -> TimeParser:
+    def reader(option: str) -> TimeReader | None:
+        return TimeReader(option, values[option]) if values[option] else None
+
+    zone = checked_zone("timeZone", values["timeZone"])
+    return TimeParser(zone, reader("dateFormat"), reader("timestampFormat"))
 
 
 def _character(name: str, text: str | None) -> str:

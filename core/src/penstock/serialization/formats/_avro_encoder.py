@@ -14,7 +14,7 @@ from penstock.errors import BadConfigurationError
 from penstock.serialization.formats._avro_schema import AvroSchema, avro_to_arrow, stored_type
 from penstock.serialization.formats._contracts import RecordEncoder
 from penstock.serialization.formats._rows import first_bad_row
-from penstock.serialization.formats._text import is_text
+from penstock.serialization.values import is_text
 
 __all__ = ["AvroEncoder"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fastavro.schema import expand_schema
 
 from penstock.errors import BadConfigurationError
-from penstock.serialization.formats._text import is_text
+from penstock.serialization.values import is_text
 
 __all__ = ["AvroSchema", "arrow_to_avro", "avro_to_arrow", "load", "standalone", "stored_type", "without_logical"]
 

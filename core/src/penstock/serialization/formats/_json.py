@@ -12,8 +12,7 @@ from penstock.serialization.formats._contracts import RecordDecoder, RecordEncod
 from penstock.serialization.formats._json_decoder import JsonDecoder
 from penstock.serialization.formats._json_encoder import JsonEncoder
 from penstock.serialization.formats._options import JSON_OPTIONS
-from penstock.serialization.formats._text import is_text
-from penstock.serialization.formats._time import zone
+from penstock.serialization.values import checked_zone, is_text
 
 __all__ = ["JsonFormat"]
 
@@ -37,7 +36,7 @@ class JsonFormat(RecordFormat):
         if type is None:
             raise BadConfigurationError("format json needs a schema to decode to: name the fields and their types")
         _check_struct(type)
-        return JsonDecoder(type, zone("timeZone", options["timeZone"]))
+        return JsonDecoder(type, checked_zone("timeZone", options["timeZone"]))
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
         """See the base class."""

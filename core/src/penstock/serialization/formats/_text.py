@@ -13,13 +13,9 @@ from penstock.options import OptionSet, OptionValues
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._options import STRING_OPTIONS
 from penstock.serialization.formats._rows import RowErrors, shown, with_nulls
+from penstock.serialization.values import is_text
 
 __all__ = ["BinaryFormat", "StringFormat"]
-
-
-def is_text(type_: pa.DataType) -> bool:
-    """Whether it is one of Arrow's string types."""
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def _is_bytes(type_: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from penstock_filesystem.source.convert import TemporalConverter
+from penstock.serialization.values import TimeParser
 from penstock_filesystem.source.options import CsvDialect
 
 __all__ = ["CsvBlockParser"]
@@ -22,18 +22,16 @@ class CsvBlockParser:
     Timestamps are tried without a zone, with one, and as text; what worked last is tried first.
     """
 
-    def __init__(
-        self, schema: pa.Schema, dialect: CsvDialect, temporal: TemporalConverter, *, multi_line: bool
-    ) -> None:
+    def __init__(self, schema: pa.Schema, dialect: CsvDialect, times: TimeParser, *, multi_line: bool) -> None:
         self._schema = schema
         self._dialect = dialect
-        self._temporal = temporal
+        self._times = times
         self._multi_line = multi_line
         self._attempts = [self._types(kind) for kind in self._kinds()]
 
     def _kinds(self) -> list[str]:
         stamps = [field.type for field in self._schema if pa.types.is_timestamp(field.type)]
-        if not stamps or self._temporal.timestamp_format is not None:
+        if not stamps or self._times.timestamp_reader is not None:
             return ["text"]
         return ["naive", "zoned", "text"] if any(type_.tz is not None for type_ in stamps) else ["naive", "text"]
 
@@ -44,7 +42,7 @@ class CsvBlockParser:
             if pa.types.is_timestamp(type_):
                 naive = kind == "naive" or (kind == "zoned" and type_.tz is None)
                 type_ = pa.string() if kind == "text" else pa.timestamp("us", None if naive else "UTC")
-            elif pa.types.is_date(type_) and self._temporal.date_format is not None:
+            elif pa.types.is_date(type_) and self._times.date_reader is not None:
                 type_ = pa.string()
             types[field.name] = type_
         return types
@@ -125,12 +123,10 @@ class CsvBlockParser:
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         if pa.types.is_timestamp(field.type):
             if pa.types.is_timestamp(array.type) and array.type.tz is None:
-                return self._temporal.localize(array, field.type)
-            return (
-                self._temporal.column(array, field.type) if pa.types.is_string(array.type) else array.cast(field.type)
-            )
+                return self._times.localize(array, field.type)
+            return self._times.column(array, field.type) if pa.types.is_string(array.type) else array.cast(field.type)
         if pa.types.is_date(field.type) and pa.types.is_string(array.type):
-            return self._temporal.column(array, field.type)
+            return self._times.column(array, field.type)
         if pa.types.is_decimal(field.type):
             array.validate(full=True)  # the parser looks at a number's digits before it scales it
         return self._finish_text(array) if pa.types.is_string(array.type) else array

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import BadDataError
-from penstock_filesystem.source.convert import TemporalConverter, cell_converter
 from penstock_filesystem.source.formats.base import Rows, SplitState
 from penstock_filesystem.source.formats.block_decoder import BlockDecoder
 from penstock_filesystem.source.formats.csv_cells import Cell, row_cells
 from penstock_filesystem.source.formats.csv_convert import CsvBlockParser
+from penstock_filesystem.source.formats.csv_values import cell_converter
 from penstock_filesystem.source.formats.lines import Line
 from penstock_filesystem.source.line_reader import Block
 from penstock_filesystem.source.malformed import BadRowPolicy
@@ -31,9 +31,8 @@ class CsvDecoder(BlockDecoder):
     def __init__(self, format_: CsvFormat, schema: pa.Schema, policy: BadRowPolicy, offsets: bool) -> None:
         super().__init__(format_, schema, policy, offsets)
         settings = format_.settings
-        temporal = TemporalConverter(settings)
-        self._parser = CsvBlockParser(self.fields, settings.csv, temporal, multi_line=settings.multi_line)
-        self._converters = [cell_converter(field.type, temporal) for field in self.fields]
+        self._parser = CsvBlockParser(self.fields, settings.csv, settings.times, multi_line=settings.multi_line)
+        self._converters = [cell_converter(field.type, settings.times) for field in self.fields]
 
     def decode(self, element: Block, state: SplitState) -> Iterator[Rows]:
         """See the base class."""

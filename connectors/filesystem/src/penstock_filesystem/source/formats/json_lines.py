@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +12,10 @@ import pyarrow.json as pajson
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
+from penstock.serialization.values import JsonColumns, json_decoder, value_converter
 from penstock.storage import Storage
-from penstock_filesystem.source.convert import TemporalConverter
 from penstock_filesystem.source.formats.base import Decoder
 from penstock_filesystem.source.formats.block_decoder import BlockDecoder
-from penstock_filesystem.source.formats.json_convert import JsonBlockParser, value_converter
 from penstock_filesystem.source.formats.lines import Line, LineFormat
 from penstock_filesystem.source.line_reader import Block, whole_block
 from penstock_filesystem.source.malformed import BadRowPolicy
@@ -26,7 +24,7 @@ from penstock_filesystem.source.opened import OpenedFile
 __all__ = ["JsonFormat"]
 
 _BLANK_LINE = re.compile(rb"(?:\A|\n)[ \t]*\n|\n[ \t]+\Z")
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=str)
+_DECODER = json_decoder()
 
 
 class JsonFormat(LineFormat):
@@ -72,6 +70,24 @@ class JsonFormat(LineFormat):
         yield Line(0, text, "\ufffd" not in text)
 
 
+def _is_utf8(data: bytes) -> bool:
+    """Arrow's parser of JSON does not look at what strings are made of."""
+    try:
+        pa.array([data], pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _begin_and_end_as_objects(data: bytes, count: int) -> bool:
+    """Whether every one of ``count`` lines begins with { and ends with }, but for blanks."""
+
+    def holds(data: bytes) -> bool:
+        return data.startswith(b"{") and data.endswith((b"}\n", b"}")) and data.count(b"}\n{") == count - 1
+
+    return holds(data) or holds(b"\n".join(line.strip() for line in data.split(b"\n")))
+
+
 def _inferred(type_: pa.DataType) -> pa.DataType:
     """Spark's choice: no timestamps or dates by guess, and a string for what was always null."""
     if pa.types.is_struct(type_):
@@ -86,10 +102,10 @@ class JsonDecoder(BlockDecoder):
 
     def __init__(self, format_: JsonFormat, schema: pa.Schema, policy: BadRowPolicy, offsets: bool) -> None:
         super().__init__(format_, schema, policy, offsets)
-        temporal = TemporalConverter(format_.settings)
-        self._parser = JsonBlockParser(self.fields, temporal)
+        times = format_.settings.times
+        self._columns = JsonColumns(pa.struct(list(self.fields)), times)
         self._problems: list[str] = []
-        self._converters = [value_converter(field.type, temporal, self._problems.append) for field in self.fields]
+        self._converters = [value_converter(field.type, times, self._problems.append) for field in self.fields]
 
     def is_row(self, text: str) -> bool:
         """See the base class."""
@@ -102,7 +118,11 @@ class JsonDecoder(BlockDecoder):
             return None
         if _BLANK_LINE.search(data):
             data = b"\n".join(line for line in data.split(b"\n") if line.strip())
-        return self._parser.parse(data) if data else None
+        count = data.count(b"\n") + (not data.endswith(b"\n"))
+        if not data or not _is_utf8(data) or not _begin_and_end_as_objects(data, count):
+            return None
+        rows = self._columns.parse(data, count)
+        return None if rows is None else dict(zip(self.fields.names, rows.flatten(), strict=True))
 
     def convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:
         """See the base class. A list of objects is several rows."""
@@ -116,5 +136,5 @@ class JsonDecoder(BlockDecoder):
             if not isinstance(value, dict):
                 yield [None] * len(self._converters), reason or "not a JSON object"
                 continue
-            row = [convert(value.get(f.name)) for f, convert in zip(self.fields, self._converters, strict=True)]
+            row = [convert(value.get(f.name), f.name) for f, convert in zip(self.fields, self._converters, strict=True)]
             yield row, self._problems[0] if self._problems else ""

@@ -1,4 +1,4 @@
-"""Arrow columns as text, without a loop over rows: the values of CSV and JSON files."""
+"""Arrow columns as text, without a loop over rows: the values of CSV and JSON."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import struct
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.options import OptionValues
-from penstock_filesystem.sink._patterns import DateTimePattern
+from penstock.serialization.values._patterns import TimeWriter
 
 __all__ = ["ValueText", "concatenated", "holds_any", "is_plain", "is_text"]
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether :class:`ValueText` renders the type: booleans, numbers, dates, timestamps, strings."""
+    """Whether :class:`ValueText` writes the type: booleans, numbers, dates, timestamps, strings."""
     types = pa.types
     numbers = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
     times = types.is_date(kind) or types.is_timestamp(kind)
@@ -43,45 +42,41 @@ def holds_any(text: pa.Array, characters: bytes) -> bool:
 
 
 class ValueText:
-    """Renders values as Spark's CSV and JSON writers do; timestamps keep their microseconds."""
+    """Writes values as Spark's CSV and JSON writers do, but for timestamps: in UTC, and with their microseconds."""
 
-    def __init__(self, options: OptionValues) -> None:
-        timestamp, date = options["timestampFormat"], options["dateFormat"]
-        self._timestamp = DateTimePattern.parse("timestampFormat", timestamp) if timestamp else None
-        self._date = DateTimePattern.parse("dateFormat", date) if date else None
-        self.key = (timestamp, date)
+    def __init__(self, timestamp: TimeWriter | None = None, date: TimeWriter | None = None) -> None:
+        self._timestamp = timestamp
+        self._date = date
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """Strings; null stays null."""
+        """Strings; null stays null. The type must be plain (:func:`is_plain`)."""
         kind = values.type
-        if is_text(kind):
-            return values.cast(pa.string())
         if pa.types.is_floating(kind):
-            return self._floats(values)
+            return _floats(values)
         if pa.types.is_timestamp(kind):
             return self._timestamps(values)
         if pa.types.is_date(kind) and self._date:
-            return self._date.format(values)
+            return self._date.write(values)
         return values.cast(pa.string())
-
-    @staticmethod
-    def _floats(values: pa.Array) -> pa.Array:
-        text = values.cast(pa.string())
-        if pc.any(pc.equal(pc.trunc(values), values)).as_py():
-            # 100 → 100.0, so that whoever infers a schema from the file sees a fraction.
-            text = pc.replace_substring_regex(text, r"^(-?\d+)$", r"\1.0")
-        if not pc.all(pc.is_finite(values)).as_py():
-            infinite = pc.if_else(pc.greater(values, 0), "Infinity", "-Infinity")
-            text = pc.if_else(pc.is_nan(values), "NaN", pc.if_else(pc.is_inf(values), infinite, text))
-        return text
 
     def _timestamps(self, values: pa.Array) -> pa.Array:
         zone = values.type.tz
         if zone:
             values = values.cast(pa.timestamp(values.type.unit, "UTC"))
         if self._timestamp:
-            return self._timestamp.format(values)
+            return self._timestamp.write(values)
         # Casting takes a thirtieth of the time that strftime takes.
-        text = values.cast(pa.timestamp("us", zone and "UTC"), safe=False).cast(pa.timestamp("us")).cast(pa.string())
-        text = pc.replace_substring(text, " ", "T", max_replacements=1)
+        micros = values.cast(pa.timestamp("us", zone and "UTC"), safe=values.type.unit != "ns")
+        text = pc.replace_substring(micros.cast(pa.timestamp("us")).cast(pa.string()), " ", "T", max_replacements=1)
         return pc.binary_join_element_wise(text, "Z", "") if zone else text
+
+
+def _floats(values: pa.Array) -> pa.Array:
+    text = values.cast(pa.string())
+    if pc.any(pc.equal(pc.trunc(values), values)).as_py():
+        # 100 → 100.0, so that whoever infers a schema sees a fraction.
+        text = pc.replace_substring_regex(text, r"^(-?\d+)$", r"\1.0")
+    if pc.all(pc.is_finite(values)).as_py() is False:
+        infinite = pc.if_else(pc.greater(values, 0), "Infinity", "-Infinity")
+        text = pc.if_else(pc.is_nan(values), "NaN", pc.if_else(pc.is_inf(values), infinite, text))
+    return text

@@ -1,0 +1,29 @@
+"""Values and their text, for formats of files and records: each kind of value has one form, whoever reads or writes it.
+
+Whole columns go without a loop over rows. Where rows need a closer look, single values are read to the same result.
+"""
+
+from penstock.serialization.values._decimals import fit_decimal
+from penstock.serialization.values._json_read import JsonColumns, ValueConverter, json_decoder, value_converter
+from penstock.serialization.values._json_write import JsonWriter
+from penstock.serialization.values._patterns import TimeReader, TimeWriter
+from penstock.serialization.values._text import ValueText, concatenated, holds_any, is_plain, is_text
+from penstock.serialization.values._times import TimeParser, checked_zone
+
+__all__ = [
+    "JsonColumns",
+    "JsonWriter",
+    "TimeParser",
+    "TimeReader",
+    "TimeWriter",
+    "ValueConverter",
+    "ValueText",
+    "checked_zone",
+    "concatenated",
+    "fit_decimal",
+    "holds_any",
+    "is_plain",
+    "is_text",
+    "json_decoder",
+    "value_converter",
+]
