@@ -17,6 +17,7 @@ ALLOWED = {
     "system": set(),
     "errors": set(),
     "metrics": set(),
+    "native": set(),
     "options": {"errors"},
     "serialization": {"errors", "options"},
     "storage": {"system", "errors", "options"},

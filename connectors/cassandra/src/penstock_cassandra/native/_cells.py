@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import struct
-from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,37 +12,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import FatalError
-from penstock_cassandra.native._compile import LIBRARY, source_hash
+from penstock.native import NativeLibrary
 
 __all__ = ["native_problem", "tokens_of", "walk"]
 
 Int64s = npt.NDArray[np.int64]
 
 
-@cache
-def _load() -> tuple[ct.CDLL | None, str]:
-    if not LIBRARY.exists():
-        return None, "the package was installed without its compiled part (no C compiler at that time?)"
-    try:
-        loaded = ct.CDLL(str(LIBRARY))
-        loaded.penstock_source_hash.restype = ct.c_char_p
-        loaded.penstock_walk.restype = ct.c_int64
-        loaded.penstock_walk.argtypes = [ct.c_void_p, ct.c_int64, *([ct.c_void_p] * 5)]
-        loaded.penstock_tokens.restype = None
-        loaded.penstock_tokens.argtypes = [ct.c_void_p, ct.c_int64, ct.c_void_p, ct.c_void_p]
-    except (OSError, AttributeError) as error:
-        return None, f"the compiled part can't be loaded: {error}"
-    sources = source_hash()
-    if sources and loaded.penstock_source_hash().decode() != sources:
-        return None, (
-            "the compiled part is not made of the C source beside it: run python -m penstock_cassandra.native._compile"
-        )
-    return loaded, ""
+_LIBRARY = NativeLibrary(
+    Path(__file__).parent,
+    {
+        "penstock_walk": (ct.c_int64, [ct.c_void_p, ct.c_int64, *([ct.c_void_p] * 5)]),
+        "penstock_tokens": (None, [ct.c_void_p, ct.c_int64, ct.c_void_p, ct.c_void_p]),
+    },
+)
 
 
 def native_problem() -> str:
     """Why the compiled part can't be used, in words for the user; empty if it can."""
-    return _load()[1]
+    return _LIBRARY.problem
 
 
 def walk(body: pa.Buffer, first: Int64s, last: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
@@ -53,13 +41,12 @@ def walk(body: pa.Buffer, first: Int64s, last: Int64s, counts: Int64s) -> tuple[
     """
     cells = int(counts.sum())
     starts, lengths = np.empty(cells, np.int64), np.empty(cells, np.int64)
-    loaded = _load()[0]
-    if loaded is None:
+    if _LIBRARY.problem:
         bad = _walk_in_python(body, first, last, counts, starts, lengths)
     else:
         first, last, counts = (np.ascontiguousarray(numbers, np.int64) for numbers in (first, last, counts))
         arrays = (first, last, counts, starts, lengths)
-        bad = loaded.penstock_walk(body.address, len(first), *(array.ctypes.data for array in arrays))
+        bad = _LIBRARY.functions.penstock_walk(body.address, len(first), *(array.ctypes.data for array in arrays))
     if bad >= 0:
         raise FatalError("a page of a result can't be understood: a cell is longer than what is left of the page")
     return starts, lengths
@@ -94,8 +81,7 @@ def _walk_in_python(
 def tokens_of(keys: pa.BinaryArray) -> Int64s:
     """The Murmur3 token of each partition key, serialized as Cassandra does; none is null."""
     tokens = np.empty(len(keys), np.int64)
-    loaded = _load()[0]
-    if loaded is None:
+    if _LIBRARY.problem:
         hashed: Any = _murmur3()
         # A loop per key, over compiled code of the driver: without ours there is no vectorized hash.
         tokens[:] = [hashed(key.as_py()) for key in keys]
@@ -103,7 +89,7 @@ def tokens_of(keys: pa.BinaryArray) -> Int64s:
         return tokens
     _, offsets, data = keys.buffers()
     address = 0 if data is None else data.address
-    loaded.penstock_tokens(address, len(keys), offsets.address + 4 * keys.offset, tokens.ctypes.data)
+    _LIBRARY.functions.penstock_tokens(address, len(keys), offsets.address + 4 * keys.offset, tokens.ctypes.data)
     return tokens
 
 
