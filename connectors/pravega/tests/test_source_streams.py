@@ -332,6 +332,8 @@ def test_json(pravega, pravega_source):
     rows = [row["value"] for row in source.rows(schema)]
     assert rows == [{"id": 1, "note": "a"}, {"id": 2, "note": None}, None]
     assert source.metrics.snapshot()["bad_rows"] == 1
+    named = pravega_source(stream=stream, value_format="json", value_schema="id long, note string", badRecords="null")
+    assert named.values() == rows
 
 
 def test_strings(pravega, pravega_source):

@@ -6,6 +6,7 @@ The shape follows Flink's unified source (FLIP-27). Two templates write most of 
 that never change, and :mod:`penstock.source.log`, for logs of partitions.
 """
 
+from penstock.source._columns import check_columns
 from penstock.source._contracts import (
     EnumeratorContext,
     ReaderContext,
@@ -35,4 +36,5 @@ __all__ = [
     "SourceSplit",
     "SplitEnumerator",
     "SplitReader",
+    "check_columns",
 ]

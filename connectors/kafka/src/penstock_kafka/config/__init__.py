@@ -2,7 +2,7 @@
 
 from penstock_kafka.config._delivery import Delivery, check_delivery, check_transaction_timeout
 from penstock_kafka.config._librdkafka import canonical
-from penstock_kafka.config._secrets import is_secret_format_option, is_secret_setting
+from penstock_kafka.config._secrets import is_secret_setting
 from penstock_kafka.config._settings import ClientSettings
 from penstock_kafka.config._translate import Role
 
@@ -13,6 +13,5 @@ __all__ = [
     "canonical",
     "check_delivery",
     "check_transaction_timeout",
-    "is_secret_format_option",
     "is_secret_setting",
 ]

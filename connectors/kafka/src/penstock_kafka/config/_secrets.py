@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from penstock_kafka.config._java import JAVA_NAMES
 from penstock_kafka.config._librdkafka import PROPERTIES
 
-__all__ = ["hide", "is_secret_format_option", "is_secret_setting"]
+__all__ = ["hide", "is_secret_setting"]
 
 _WORDS = (
     *("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "userinfo"),
@@ -34,11 +34,6 @@ def is_secret_setting(name: str) -> bool:
     if low in _PUBLIC:
         return False
     return low in _SECRET or _sounds_secret(low) or (low not in PROPERTIES and low not in JAVA_NAMES)
-
-
-def is_secret_format_option(name: str) -> bool:
-    """Whether the value of an option of a record format (``value.format.…``) must not be shown, by its name."""
-    return _sounds_secret(name) or "auth" in name.lower()
 
 
 def _sounds_secret(name: str) -> bool:

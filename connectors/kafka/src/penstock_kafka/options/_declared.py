@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.options import Option, OptionSet
+from penstock.serialization.formats import format_options
 from penstock.source.event_time import event_time_options
 from penstock_kafka.config import is_secret_setting
-from penstock_kafka.options._formats import format_options
 
 __all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
+from penstock.serialization.formats import FormatSettings
 from penstock_kafka.config import ClientSettings, Delivery, check_delivery, check_transaction_timeout
-from penstock_kafka.options._formats import FormatSettings
 from penstock_kafka.options._subscription import check_topic
 
 __all__ = ["SinkOptions"]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
+from penstock.serialization.formats import FormatSettings
 from penstock.source.event_time import EventTimeSettings
 from penstock.source.log import Earliest, Latest, LogOptions
 from penstock_kafka.config import ClientSettings
-from penstock_kafka.options._formats import FormatSettings
 from penstock_kafka.options._positions import check_batch_start, check_order, parse_start, parse_stop
 from penstock_kafka.options._subscription import Subscription
 

@@ -8,14 +8,14 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.options import OptionValues
-from penstock.serialization.formats import RecordDecoder, create_decoder, find_format
-from penstock.source import EnumeratorContext, ReaderContext
+from penstock.serialization.formats import RecordDecoder
+from penstock.source import EnumeratorContext, ReaderContext, check_columns
 from penstock.source.log import LogOptions, LogSource, LogSplit
 from penstock_kafka.options import SourceOptions
 from penstock_kafka.source.admin import PATIENCE_SECONDS, KafkaAdmin
 from penstock_kafka.source.emitter import KafkaEmitter
 from penstock_kafka.source.log_client import KafkaLogClient
-from penstock_kafka.source.schema import record_schema, validate
+from penstock_kafka.source.schema import record_schema
 from penstock_kafka.source.split_reader import KafkaSplitReader
 
 __all__ = ["KafkaSource"]
@@ -64,7 +64,7 @@ class KafkaSource(LogSource):
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the base class. The user's types of ``key`` and ``value`` say what they are decoded to."""
         decoders = {part: self._decoder(part, schema.field(part).type) for part in _PARTS if part in schema.names}
-        validate(schema, self._schema(decoders))
+        check_columns(schema, self._schema(decoders), {"headers": "includeHeaders"})
         self._decoders = {part: decoder for part, decoder in decoders.items() if decoder is not None}
         if self._options.log.event_time is not None:
             self._options.log.event_time.check(self.for_sampling()[1])
@@ -79,14 +79,8 @@ class KafkaSource(LogSource):
     def _decoder(self, part: str, wanted: pa.DataType | None) -> RecordDecoder | None:
         """The decoder of the key or of the value; ``None`` for bytes as they are. ``wanted``: the user's type of it."""
         settings = self._options.key_format if part == "key" else self._options.value_format
-        if settings.is_raw:
-            return None
         topics = self._options.subscription.topics
-        # For the subject in a schema registry; formats that do not know the option do without.
-        known = {"part": part, **({"topic": topics[0]} if len(topics) == 1 else {})}
-        declared = find_format(settings.name).options
-        own = {name: text for name, text in known.items() if declared.find(name) is not None}
-        return create_decoder(settings.name, {**own, **dict(settings.options)}, wanted or settings.type)
+        return settings.create_decoder(wanted, topic=topics[0] if len(topics) == 1 else None)
 
     def _schema(self, decoders: Mapping[str, RecordDecoder | None]) -> pa.Schema:
         types = {part: decoder.type for part, decoder in decoders.items() if decoder is not None}

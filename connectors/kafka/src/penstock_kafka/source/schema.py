@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError
 from penstock_kafka.client import HEADERS_TYPE
 
-__all__ = ["BAD_RECORD_TYPE", "record_schema", "validate"]
+__all__ = ["BAD_RECORD_TYPE", "record_schema"]
 
 #: The dead-letter column: null for a record that could be decoded; otherwise why it could not, and the bytes of its key
 #: and its value as they are. With topic, partition, offset, timestamp and headers beside it, nothing of it is lost.
@@ -34,16 +33,3 @@ def record_schema(
     if bad_record_column is not None:
         fields.append(pa.field(bad_record_column, BAD_RECORD_TYPE))
     return pa.schema(fields)
-
-
-def validate(schema: pa.Schema, expected: pa.Schema) -> None:
-    """Raises BadConfigurationError unless every column of ``schema`` is one of ``expected``, of its type."""
-    for field in schema:
-        if field.name not in expected.names:
-            hint = " (set includeHeaders to true)" if field.name == "headers" else ""
-            raise BadConfigurationError(
-                f"the schema has a column '{field.name}'{hint}; there are {', '.join(expected.names)}"
-            )
-        wanted = expected.field(field.name).type
-        if field.type != wanted:
-            raise BadConfigurationError(f"the schema has '{field.name}' as {field.type}, and it is {wanted}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues
+from penstock.serialization.formats import FormatSettings, format_options
 from penstock.source.event_time import ColumnTimestamps
 from penstock_pravega.options._connection import (
     CONNECTION_OPTIONS,
@@ -15,7 +16,6 @@ from penstock_pravega.options._connection import (
     default_scope,
     full_stream_name,
 )
-from penstock_pravega.options._formats import FormatSettings, format_options
 from penstock_pravega.protocol import ControllerSettings, StreamPolicy
 
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
@@ -75,7 +75,7 @@ SINK_OPTIONS = OptionSet(
         Option("create.kbytesPerSecond", "With create: scale for so many KiB a second in a segment", "int", minimum=1),
         Option("create.retentionTime", "With create: keep events so long", "duration", minimum=1),
         Option("create.retentionSize", "With create: keep so many bytes", "bytes", minimum=1),
-        *format_options(reading=False),
+        *format_options("value", reading=False),
     ]
 )
 
@@ -125,7 +125,7 @@ class SinkOptions:
             out_of_orderness_ms=values["watermark.outOfOrderness"],
             create=_policy(values),
             framed=values["framing"] == "events",
-            format=FormatSettings.from_values(values),
+            format=FormatSettings.from_values(values, "value", reading=False),
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues
+from penstock.serialization.formats import FormatSettings, format_options
 from penstock.source.event_time import EventTimeSettings, event_time_options
 from penstock_pravega.options._connection import (
     CONNECTION_OPTIONS,
@@ -14,7 +15,6 @@ from penstock_pravega.options._connection import (
     full_stream_name,
 )
 from penstock_pravega.options._cuts import CutPosition, parse_position
-from penstock_pravega.options._formats import FormatSettings, format_options
 from penstock_pravega.protocol import ControllerSettings
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
@@ -75,7 +75,7 @@ SOURCE_OPTIONS = OptionSet(
         ),
         Option("pieceSize", "framing=none: bytes of a row, but for the last one of a task", "bytes", "1mb", minimum=1),
         Option("includePosition", "Add the column position, a text that names an event for good", "bool", "false"),
-        *format_options(reading=True),
+        *format_options("value", reading=True),
         Option(
             "badRecords",
             "An event that can't be decoded: fail, or null with the metric bad_rows",
@@ -133,7 +133,7 @@ class SourceOptions:
             fail_on_data_loss=values["failOnDataLoss"],
             discovery_interval_ms=values["discoveryInterval"],
             include_position=values["includePosition"],
-            format=FormatSettings.from_values(values),
+            format=FormatSettings.from_values(values, "value", reading=True),
             fail_on_bad=values["badRecords"] == "fail",
             event_time=EventTimeSettings.from_values(values),
             times_are_noted=times_are_noted,
@@ -146,7 +146,7 @@ def _check_framing(values: OptionValues) -> None:
         if values.is_set("pieceSize"):
             raise BadConfigurationError("option 'pieceSize' is for framing=none")
         return
-    for name in ("maxRowsPerTrigger", "value.format", "watermark.alignment.maxDrift"):
+    for name in ("maxRowsPerTrigger", "value.format", "value.schema", "watermark.alignment.maxDrift"):
         if values.is_set(name):
             raise BadConfigurationError(f"option '{name}' is about events, and with framing=none there are none")
     if values["pieceSize"] > LARGEST_PIECE:

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.options import load_object
-from penstock.serialization.formats import RecordEncoder, create_encoder
+from penstock.serialization.formats import RecordEncoder
 from penstock_pravega.options import SinkOptions
 from penstock_pravega.protocol import LARGEST_EVENT
 
-__all__ = ["EventColumns", "check_schema", "create_event_encoder"]
+__all__ = ["EventColumns", "check_schema"]
 
 _BYTES_OR_TEXT = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 
@@ -48,16 +48,6 @@ def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def create_event_encoder(options: SinkOptions, schema: pa.Schema) -> RecordEncoder | None:
-    """``None`` for bytes and strings as they are. Driver."""
-    if options.format.is_raw:
-        return None
-    columns = {field.name.lower(): field for field in schema}
-    if "value" not in columns:
-        raise BadConfigurationError(f"option 'value.format' is {options.format.name}, but there is no column 'value'")
-    return create_encoder(options.format.name, dict(options.format.options), columns["value"].type)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCo
 from penstock_pravega.sink._committer import PravegaCommitter
 from penstock_pravega.sink._leases import lease_keeper
 from penstock_pravega.sink._notes import TransactionNotes
-from penstock_pravega.sink._rows import EventColumns, check_schema, create_event_encoder
+from penstock_pravega.sink._rows import EventColumns, check_schema
 from penstock_pravega.sink._writers import DeliveringWriter, TransactionalWriter
 
 __all__ = ["ExactlyOncePravegaSink", "PravegaSink", "create_sink"]
@@ -151,7 +151,7 @@ def create_sink(options: SinkOptions, schema: pa.Schema) -> PravegaSink | Exactl
 
     Raises BadConfigurationError, and RetriableError if a schema registry does not answer.
     """
-    encoder = create_event_encoder(options, schema)
+    encoder = options.format.create_encoder(schema)
     if options.delivery == "exactly-once":
         return ExactlyOncePravegaSink(options, encoder)
     return PravegaSink(options, encoder)

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from penstock.options import OptionValues
 from penstock.serialization import JsonSerializer
-from penstock.serialization.formats import RecordDecoder, create_decoder
-from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source
+from penstock.serialization.formats import RecordDecoder
+from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source, check_columns
 from penstock_pravega.options import SourceOptions
 from penstock_pravega.source._emitter import PravegaEmitter
 from penstock_pravega.source._enumerator import PravegaEnumerator
 from penstock_pravega.source._event_times import EventTimer, RecordTimer
 from penstock_pravega.source._noted_times import NotedTimer, NotedTimes
-from penstock_pravega.source._schema import event_schema, validate
+from penstock_pravega.source._schema import event_schema
 from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
 from penstock_pravega.source._split_reader import PravegaSplitReader
 from penstock_pravega.source._stream_client import StreamClient
@@ -62,15 +62,14 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract. The user's type of ``value`` says what it is decoded to."""
         decoder = self._create_decoder(schema.field("value").type) if "value" in schema.names else None
-        validate(schema, self._schema(decoder))
+        check_columns(schema, self._schema(decoder), {"position": "includePosition"})
         self._decoder = decoder
         if self._options.event_time is not None and not self._options.times_are_noted:
             self._options.event_time.check(self._schema(self._decoder_for_times()))
 
     def _create_decoder(self, wanted: pa.DataType | None) -> RecordDecoder | None:
         """``None`` for bytes as they are."""
-        settings = self._options.format
-        return None if settings.is_raw else create_decoder(settings.name, dict(settings.options), wanted)
+        return self._options.format.create_decoder(wanted)
 
     def _decoder_for_times(self) -> RecordDecoder | None:
         """Of events that the driver looks at, whichever columns the user has chosen."""

@@ -6,14 +6,17 @@ Built in are ``binary``, ``string``, ``json`` and ``avro`` (with or without a Co
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._options import FORMAT_OPTIONS
 from penstock.serialization.formats._registry import create_decoder, create_encoder, find_format
+from penstock.serialization.formats._settings import FormatSettings, format_options
 
 __all__ = [
     "FORMAT_OPTIONS",
     "Decoded",
+    "FormatSettings",
     "RecordDecoder",
     "RecordEncoder",
     "RecordFormat",
     "create_decoder",
     "create_encoder",
     "find_format",
+    "format_options",
 ]

@@ -1,4 +1,4 @@
-"""Types written in Spark's DDL, as Arrow types; a connector knows no Spark that would parse them."""
+"""Types written in Spark's DDL, as Arrow types; without Spark, which connectors do not know."""
 
 from __future__ import annotations
 

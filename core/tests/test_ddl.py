@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock_kafka.options._ddl import parse_type
+from penstock.serialization.ddl import parse_type
 
 
 def fields(*named):

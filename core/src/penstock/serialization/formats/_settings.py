@@ -1,0 +1,147 @@
+"""What a user may say of the format of a record's part, the same in every connector that moves records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError
+from penstock.options import Option, OptionValues
+from penstock.serialization.ddl import parse_type
+from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder
+from penstock.serialization.formats._options import FORMAT_OPTIONS
+from penstock.serialization.formats._registry import create_decoder, create_encoder, find_format
+
+__all__ = ["FormatSettings", "format_options"]
+
+_WITHOUT_SCHEMA = ("binary", "string")
+
+
+def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
+    """The options of ``part``, which is also the name of its column: "value", say."""
+    if reading:
+        what = (
+            f"How the {part} is decoded: binary (not at all), string, json, avro, a format of another package by its "
+            "entry point's name, or module:function"
+        )
+        schema = (
+            f"What the {part} is decoded as: a schema in DDL such as 'id long, at timestamp', or for avro an Avro "
+            "schema as JSON; an alternative to .schema(…)"
+        )
+    else:
+        what = (
+            f"How the {part} column is encoded: binary (a column of strings or bytes as it is), json or avro (from a "
+            "struct), a format of another package by its entry point's name, or module:function"
+        )
+        schema = f"For avro: the Avro schema to write the {part} with, as JSON; unset, derived from the column"
+    return (
+        Option(f"{part}.format", what, default="binary"),
+        Option(f"{part}.schema", schema),
+        Option(
+            f"{part}.format.*",
+            f"Options of the {part}'s format, such as {part}.format.schema.registry.url",
+            secret_names=_is_secret,
+            credentials=(f"{part}.format.basic.auth.user.info",),
+        ),
+    )
+
+
+def _is_secret(name: str) -> bool:
+    """By the full name of an option. What the built-in formats do not declare may be another package's secret."""
+    short = name.lower().partition(".format.")[2] or name.lower()
+    declared = [options.find(short) for options in FORMAT_OPTIONS.values()]
+    return not any(declared) or any(option.secret for option in declared if option is not None)
+
+
+@dataclass(frozen=True, repr=False)
+class FormatSettings:
+    """The format of ``part``, the options for it, and the type to decode to where the user named one.
+
+    ``options`` may hold secrets, which the repr hides.
+    """
+
+    part: str
+    name: str = "binary"
+    options: tuple[tuple[str, str], ...] = ()
+    type: pa.DataType | None = None
+
+    @classmethod
+    def from_values(cls, values: OptionValues, part: str, *, reading: bool) -> FormatSettings:
+        """The settings of ``part``. Raises BadConfigurationError for what does not go together."""
+        name = values[f"{part}.format"].strip()
+        name = name.lower() if name.lower() in FORMAT_OPTIONS else name
+        options = {key.lower(): text for key, text in values.with_prefix(f"{part}.format.").items()}
+        type_ = None
+        if schema := values[f"{part}.schema"]:
+            if schema.lstrip()[:1] in ("{", "[", '"'):
+                options = {**_avro(part, name, options), "schema": schema}
+            else:
+                type_ = _ddl(part, name, schema, reading=reading)
+        return cls(part, name, tuple(sorted(options.items())), type_)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether bytes are taken as they are."""
+        return self.name == "binary"
+
+    def create_decoder(self, wanted: pa.DataType | None, *, topic: str | None = None) -> RecordDecoder | None:
+        """The decoder; ``None`` for bytes as they are. Driver. Raises as the function of that name does.
+
+        ``wanted`` is the type that the user wants the column to be, ``topic`` what a schema registry may name the
+        subject by.
+        """
+        if self.is_raw:
+            return None
+        return create_decoder(self.name, self._with_subject(topic), wanted or self.type)
+
+    def create_encoder(self, schema: pa.Schema, *, topic: str | None = None) -> RecordEncoder | None:
+        """The encoder for the column of ``schema`` that is named as the part, in any case; ``None`` for bytes and
+        strings as they are. Driver. Raises as the function of that name does, and BadConfigurationError if there is
+        no such column.
+        """
+        if self.is_raw:
+            return None
+        columns = {field.name.lower(): field for field in schema}
+        if self.part not in columns:
+            raise BadConfigurationError(
+                f"option '{self.part}.format' is {self.name}, but there is no column '{self.part}'"
+            )
+        return create_encoder(self.name, self._with_subject(topic), columns[self.part].type)
+
+    def _with_subject(self, topic: str | None) -> dict[str, str]:
+        """Formats that do not know the options of a subject's name do without."""
+        known = {"part": self.part, **({"topic": topic} if topic else {})}
+        declared = find_format(self.name).options
+        own = {name: text for name, text in known.items() if declared.find(name) is not None}
+        return {**own, **dict(self.options)}
+
+    def __repr__(self) -> str:
+        shown = {key: "***" if _is_secret(key) else text for key, text in self.options}
+        return f"FormatSettings({self.part!r}, {self.name!r}, {shown}, {self.type})"
+
+
+def _avro(part: str, name: str, options: dict[str, str]) -> dict[str, str]:
+    if name != "avro":
+        raise BadConfigurationError(
+            f"option '{part}.schema' is an Avro schema, but '{part}.format' is {name}: write DDL"
+        )
+    if "schema" in options:
+        raise BadConfigurationError(f"options '{part}.schema' and '{part}.format.schema' are the same: write one")
+    return options
+
+
+def _ddl(part: str, name: str, schema: str, *, reading: bool) -> pa.DataType:
+    if not reading:
+        raise BadConfigurationError(
+            f"option '{part}.schema': the {part} column's type says what is written; for avro an Avro schema as JSON "
+            "may be given"
+        )
+    if name in _WITHOUT_SCHEMA:
+        raise BadConfigurationError(
+            f"option '{part}.schema' has no meaning for '{part}.format' {name}: choose json or avro"
+        )
+    try:
+        return parse_type(schema)
+    except ValueError as error:
+        raise BadConfigurationError(f"option '{part}.schema': {error}") from None
