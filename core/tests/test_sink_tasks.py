@@ -8,7 +8,7 @@ import pytest
 
 from penstock import DataLostError, FatalError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, Prepared, Rolled, SinkContext, WriterContext
+from penstock.sink import CheckpointLocation, Prepared, Rolled, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.sink.tasks import (
     BatchPlan,
     PlannedBatch,
@@ -215,3 +215,12 @@ def test_results_are_values():
     assert {PLANNED} == {copied(PLANNED)} and PlannedBatch("q", "r", "p", 1, 1, 1, 1, "", False).write_timestamp_us == 0
     plan = BatchPlan(PLANNED)
     assert (plan.sequence, plan.writers, plan.states, plan.offsets, plan.checkpoint) == (0, 1, {}, b"", None)
+
+
+def test_a_sink_that_carries_state_says_how_it_is_stored(sink, monkeypatch):
+    """The default is for those that carry none: it must not lose what it is given."""
+    monkeypatch.setattr(ScriptedSink, "state_serializer", TwoPhaseCommitSink.state_serializer)
+    assert sink.state_serializer.unpack(sink.state_serializer.pack(None)) is None
+    sink.prepared = Prepared([], ["carried"], 1)
+    with pytest.raises(FatalError, match="needs a state_serializer"):
+        run_task(sink, plan(sink, ()), context(), iter("x"))

@@ -258,10 +258,6 @@ class _SimulatedKafkaSink(TwoPhaseCommitSink[KafkaCommittable, None]):
         return COMMITTABLE_SERIALIZER
 
     @property
-    def state_serializer(self) -> JsonSerializer[None]:
-        return JsonSerializer(1, lambda value: {}, lambda version, fields: None)
-
-    @property
     def holds_back_readers(self) -> bool:
         return True
 

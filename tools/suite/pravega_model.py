@@ -246,10 +246,6 @@ class _SimulatedPravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
     def committable_serializer(self) -> JsonSerializer[PravegaCommittable]:
         return COMMITTABLE_SERIALIZER
 
-    @property
-    def state_serializer(self) -> JsonSerializer[Any]:
-        return JsonSerializer(1, lambda value: value, lambda version, fields: fields)
-
     def create_writer(self, context: WriterContext) -> SinkWriter[PravegaCommittable, Any]:
         return _SimulatedWriter(context)
 

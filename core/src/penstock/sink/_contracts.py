@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.serialization import JsonSerializer, SimpleVersionedSerializer
 from penstock.storage import Storage
@@ -41,8 +42,14 @@ StateT = TypeVar("StateT")
 TIMESTAMPS_PER_RUN = 10_000
 
 
-#: The state serializer of sinks that carry nothing from batch to batch.
-NOTHING_SERIALIZER: JsonSerializer[None] = JsonSerializer(1, lambda nothing: {}, lambda version, fields: None)
+def _nothing_to_json(nothing: Any) -> dict[str, Any]:
+    if nothing is not None:
+        raise FatalError("a sink that carries state from batch to batch needs a state_serializer of its own")
+    return {}
+
+
+#: For sinks that carry nothing from batch to batch, and for committables of those that have nothing to commit.
+NOTHING_SERIALIZER: JsonSerializer[Any] = JsonSerializer(1, _nothing_to_json, lambda version, fields: None)
 
 
 @dataclass(frozen=True)
@@ -284,9 +291,9 @@ class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
         """For the decision log."""
 
     @property
-    @abstractmethod
     def state_serializer(self) -> SimpleVersionedSerializer[StateT]:
-        """For the decision log."""
+        """For the decision log. Default: for a sink that carries nothing from batch to batch."""
+        return NOTHING_SERIALIZER
 
     @property
     def target(self) -> str:

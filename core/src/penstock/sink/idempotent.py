@@ -130,12 +130,6 @@ class IdempotentSink(TwoPhaseCommitSink[None, None]):
         return NOTHING_SERIALIZER
 
     @final
-    @property
-    def state_serializer(self) -> JsonSerializer[None]:
-        """See the contract: nothing is carried."""
-        return NOTHING_SERIALIZER
-
-    @final
     def create_writer(self, context: WriterContext) -> SinkWriter[None, None]:
         """See the contract."""
         return _UpsertWriter(self.create_upserter(context), tuple(self.key_columns), context, self.retry_for_s)

@@ -32,7 +32,6 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError, DataLostError, RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink._contracts import (
-    NOTHING_SERIALIZER,
     CheckpointLocation,
     Committer,
     Found,
@@ -182,12 +181,6 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
     def committable_serializer(self) -> JsonSerializer[Segment]:
         """See the contract."""
         return _SEGMENTS
-
-    @final
-    @property
-    def state_serializer(self) -> JsonSerializer[None]:
-        """See the contract: nothing is carried."""
-        return NOTHING_SERIALIZER
 
     @final
     def create_writer(self, context: WriterContext) -> SinkWriter[Segment, None]:

@@ -32,7 +32,6 @@ class FileSink(TwoPhaseCommitSink[str, None]):
 
     path: str
     committable_serializer = JsonSerializer(1, lambda name: {"name": name}, lambda version, fields: str(fields["name"]))
-    state_serializer = JsonSerializer(1, lambda nothing: {}, lambda version, fields: None)
 
     def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
         return FileWriter(self.path, context)

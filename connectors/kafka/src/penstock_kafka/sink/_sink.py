@@ -96,11 +96,6 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         return COMMITTABLE_SERIALIZER
 
     @property
-    def state_serializer(self) -> JsonSerializer[Any]:
-        """See the contract. Nothing is carried from batch to batch."""
-        return JsonSerializer(1, lambda value: value, lambda version, fields: fields)
-
-    @property
     def target(self) -> str:
         """See the contract."""
         return self.delivery.options.target

@@ -62,11 +62,6 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         return COMMITTABLE_SERIALIZER
 
     @property
-    def state_serializer(self) -> JsonSerializer[Any]:
-        """See the contract. Nothing is carried from batch to batch."""
-        return JsonSerializer(1, lambda value: value, lambda version, fields: fields)
-
-    @property
     def target(self) -> str:
         """See the contract."""
         return self.options.stream
