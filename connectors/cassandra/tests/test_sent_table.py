@@ -114,6 +114,32 @@ def test_what_the_first_edition_has_recorded_is_found_and_forgotten(notes, first
     assert recorded(notes("another"), old) == old[:2]
 
 
+def test_the_first_editions_table_may_be_dropped_at_any_time(cassandra, notes):
+    """The client hears of that later."""
+    mine, old = notes(), segment(base=-1, batch=7)
+    cassandra.client.refresh_schema(cassandra.keyspace, ahead._TABLE_OF_FIRST_EDITION)
+    tables = cassandra.client.keyspace(cassandra.keyspace).tables
+    for ask in (lambda: mine.is_recorded(old), lambda: mine.forget(8, [])):
+        tables[ahead._TABLE_OF_FIRST_EDITION] = None  # as it was known
+        assert not ask()
+        assert ahead._TABLE_OF_FIRST_EDITION not in cassandra.client.keyspace(cassandra.keyspace).tables
+
+
+def test_a_failure_that_is_about_something_else_is_told(cassandra, notes, first_edition, monkeypatch):
+    mine = notes()
+    cassandra.client.refresh_schema(cassandra.keyspace, ahead._TABLE_OF_FIRST_EDITION)
+    rows = mine._rows
+
+    def failing(cql, *values):
+        if mine._name_of_first_edition in cql:
+            raise FatalError("no permission")
+        return rows(cql, *values)
+
+    monkeypatch.setattr(mine, "_rows", failing)
+    with pytest.raises(FatalError, match="no permission"):
+        mine.forget(8, [])
+
+
 @pytest.mark.parametrize(
     ("given", "used"),
     [("ANY", "LOCAL_QUORUM"), ("TWO", "LOCAL_QUORUM"), ("EACH_QUORUM", "EACH_QUORUM"), ("ALL", "ALL")],

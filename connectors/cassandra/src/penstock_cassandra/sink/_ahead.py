@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError, BadDataError, FatalError
 from penstock.sink import CheckpointCommitter, Segment, Sender, SinkContext, WriteAheadSink, WriterContext
 from penstock.sink.write_ahead import base_of
 from penstock_cassandra.client import Client, insist, shared_client
@@ -126,10 +126,10 @@ class SentTable(CheckpointCommitter):
         cql = f"SELECT segment FROM {self._name} WHERE query = ? AND base = ? AND segment = ?"
         if self._rows(cql, segment.base, segment.id):
             return True
-        if segment.base >= 0 or not self._has_first_edition():
+        if segment.base >= 0:
             return False
         cql = f"SELECT segment FROM {self._name_of_first_edition} WHERE query = ? AND batch_id = ? AND segment = ?"
-        return bool(self._rows(cql, segment.batch_id, segment.id))
+        return bool(self._rows_of_first_edition(cql, segment.batch_id, segment.id))
 
     def record(self, segment: Segment) -> None:
         """See the contract. Tried again: what was sent and is not noted is sent a second time."""
@@ -143,12 +143,24 @@ class SentTable(CheckpointCommitter):
         """
         below = min((before_base, *map(base_of, kept)))
         self._rows(f"DELETE FROM {self._name} WHERE query = ? AND base < ?", below)
-        if below >= 0 and self._has_first_edition():
-            self._rows(f"DELETE FROM {self._name_of_first_edition} WHERE query = ?")
+        if below >= 0:
+            self._rows_of_first_edition(f"DELETE FROM {self._name_of_first_edition} WHERE query = ?")
 
     def _rows(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Of a statement whose first value is the query."""
         return self._client.rows(cql, (self._query_id, *values), consistency=self._consistency)
+
+    def _rows_of_first_edition(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """None if its table is not there; somebody may have dropped it since the client last looked."""
+        if not self._has_first_edition():
+            return []
+        try:
+            return self._rows(cql, *values)
+        except FatalError:
+            self._client.refresh_schema(self._keyspace, _TABLE_OF_FIRST_EDITION)
+            if self._has_first_edition():
+                raise
+            return []
 
     def _has_first_edition(self) -> bool:
         return _TABLE_OF_FIRST_EDITION in self._tables()
