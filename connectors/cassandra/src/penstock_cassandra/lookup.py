@@ -14,7 +14,8 @@ import penstock
 from penstock.enrichment import TableLookup
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.options import OptionSet
-from penstock_cassandra.client import Client, Page, Statement, insist, shared_client
+from penstock.retry import retrying
+from penstock_cassandra.client import Client, Page, Statement, shared_client
 from penstock_cassandra.options import SOURCE_OPTIONS, SourceOptions
 from penstock_cassandra.source._cql import quoted
 from penstock_cassandra.source._plan import table_of
@@ -71,7 +72,7 @@ class Lookup(TableLookup):
 
     def look_up(self, keys: pa.RecordBatch) -> pa.ListArray:
         """See the contract. A key with a null has no rows; a cluster that can't be asked is tried for ``retryFor``."""
-        client, statement = insist(self._prepare, self._options.retry_for_s)
+        client, statement = retrying(self._prepare, self._options.retry_for_s)
         cells = []
         for name, marker in zip(self._on, statement.markers, strict=True):
             cql = cql_type_of(marker[3])
@@ -131,10 +132,10 @@ class Lookup(TableLookup):
         try:
             page = client.page(future, what)
         except RetriableError:
-            page = insist(lambda: client.page(client.execute_async(statement, key), what), self._options.retry_for_s)
+            page = retrying(lambda: client.page(client.execute_async(statement, key), what), self._options.retry_for_s)
         yield page
         while (state := page.next) is not None:
-            page = insist(
+            page = retrying(
                 lambda state=state: client.page(client.execute_async(statement, key, paging_state=state), what),  # type: ignore[misc]
                 self._options.retry_for_s,
             )

@@ -21,9 +21,9 @@ from typing import Any, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from penstock.errors import BadConfigurationError, BadDataError, RetriableError
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.retry import retrying
 from penstock.serialization import JsonSerializer
 from penstock.sink._contracts import (
     NOTHING_SERIALIZER,
@@ -174,7 +174,7 @@ class _UpsertWriter(SinkWriter[None, None]):
         timestamp_us = self._context.write_timestamp_us + min(self._calls, TIMESTAMPS_PER_RUN - 1)
         self._calls += 1
         rows = _last_of_each_key(batch, self._upserter.comparable_keys(batch, self._keys))
-        self._insist(lambda: self._upserter.upsert(rows, timestamp_us))
+        self._with_retries(lambda: self._upserter.upsert(rows, timestamp_us))
         self._rows += batch.num_rows
         self._context.metrics.add("bytes_written", batch.nbytes)
 
@@ -188,18 +188,12 @@ class _UpsertWriter(SinkWriter[None, None]):
                 )
 
     def prepare_commit(self) -> Prepared[None, None]:
-        self._insist(self._upserter.flush)
+        self._with_retries(self._upserter.flush)
         self._context.metrics.add("rows_written", self._rows)
         return Prepared()
 
-    def _insist(self, call: Callable[[], None]) -> None:
-        Retrying(
-            retry=retry_if_exception_type((RetriableError, OSError)),
-            stop=stop_after_delay(self._retry_for_s),
-            wait=wait_random_exponential(multiplier=0.05, max=5),
-            before_sleep=lambda _: self._context.metrics.add("retries"),
-            reraise=True,
-        )(call)
+    def _with_retries(self, call: Callable[[], None]) -> None:
+        retrying(call, self._retry_for_s, also=(OSError,), on_retry=lambda: self._context.metrics.add("retries"))
 
     def abort(self) -> None:
         """Nothing can be taken back; the batch is written again."""

@@ -2,7 +2,6 @@
 
 from penstock_cassandra.client._client import Client, Page, Statement, shared_client
 from penstock_cassandra.client._errors import cassandra_errors, translate
-from penstock_cassandra.client._insist import insist
 from penstock_cassandra.client._raw import RowsBatch
 from penstock_cassandra.client._settings import ConnectionSettings
 
@@ -13,7 +12,6 @@ __all__ = [
     "RowsBatch",
     "Statement",
     "cassandra_errors",
-    "insist",
     "shared_client",
     "translate",
 ]

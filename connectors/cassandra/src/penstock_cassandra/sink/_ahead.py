@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError, FatalError
+from penstock.retry import retrying
 from penstock.sink import CheckpointCommitter, Segment, Sender, SinkContext, WriteAheadSink, WriterContext
 from penstock.sink.write_ahead import base_of
-from penstock_cassandra.client import Client, insist, shared_client
+from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._plain import OrderedRows
@@ -134,7 +135,7 @@ class SentTable(CheckpointCommitter):
     def record(self, segment: Segment) -> None:
         """See the contract. Tried again: what was sent and is not noted is sent a second time."""
         cql = f"INSERT INTO {self._name} (query, base, segment) VALUES (?, ?, ?)"
-        insist(lambda: self._rows(cql, segment.base, segment.id), self._retry_for_s)
+        retrying(lambda: self._rows(cql, segment.base, segment.id), self._retry_for_s)
 
     def forget(self, before_base: int, kept: Collection[str]) -> None:
         """See the contract. From the lowest base in ``kept`` on everything stays until a later call.

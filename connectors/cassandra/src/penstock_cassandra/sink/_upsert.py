@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from penstock.retry import retrying
 from penstock.sink import IdempotentSink, Upserter, WriterContext
-from penstock_cassandra.client import insist, shared_client
+from penstock_cassandra.client import shared_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._plan import WritePlan, target_of, write_plan
 from penstock_cassandra.sink._writing import RowWriter
@@ -29,13 +30,13 @@ class UpsertCassandraSink(IdempotentSink):
     def _plan(self) -> WritePlan:
         return write_plan(shared_client(self.options.connection), self.options, self.schema)
 
-    def _insistent_plan(self) -> WritePlan:
-        return insist(self._plan, self.options.retry_for_s)
+    def _plan_with_retries(self) -> WritePlan:
+        return retrying(self._plan, self.options.retry_for_s)
 
     @property
     def key_columns(self) -> Sequence[str]:
         """Those of the rows that go to the table's primary key."""
-        return self._insistent_plan().key
+        return self._plan_with_retries().key
 
     @property
     def target(self) -> str:

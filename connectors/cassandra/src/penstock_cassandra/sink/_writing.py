@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
-from penstock_cassandra.client import Client, insist, shared_client
+from penstock.retry import retrying
+from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._plan import WritePlan, write_plan
@@ -45,8 +46,8 @@ class RowWriter:
             logger.addFilter(_quiet)
         self._options = options
         self._metrics = metrics
-        client = insist(lambda: shared_client(options.connection), options.retry_for_s)
-        self.plan: WritePlan = insist(lambda: write_plan(client, options, schema), options.retry_for_s)
+        client = retrying(lambda: shared_client(options.connection), options.retry_for_s)
+        self.plan: WritePlan = retrying(lambda: write_plan(client, options, schema), options.retry_for_s)
         self._grouping = _grouping(client, options, self.plan)
         self._letters = DeadLetters(*options.dead_letters, name) if options.dead_letters is not None else None
         self._sending = Sending(

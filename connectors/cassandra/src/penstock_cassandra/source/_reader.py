@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import RetriableError
+from penstock.retry import retrying
 from penstock.source import ReaderContext, RecordEmitter, RecordsBySplits, SplitReader
-from penstock_cassandra.client import Client, Page, insist, shared_client
+from penstock_cassandra.client import Client, Page, shared_client
 from penstock_cassandra.client._raw import RawRows
 from penstock_cassandra.client._throttle import Throttle
 from penstock_cassandra.source._plan import ReadPlan
@@ -92,7 +93,7 @@ class PageReader(SplitReader[RawRows, TokenSplit]):
 
     def _ask(self) -> None:
         if self._client is None:
-            self._client = insist(self._connect, self._source.options.retry_for_s)
+            self._client = retrying(self._connect, self._source.options.retry_for_s)
         assert self._plan is not None and self._partitioner is not None
         _, one, _ = self._todo[0]
         values = [] if one is None else [self._partitioner.pack(one.after), self._partitioner.pack(one.until)]
