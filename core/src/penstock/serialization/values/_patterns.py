@@ -35,7 +35,7 @@ def _names(part: str, alternatives: str, strftime: str) -> _Field:
 
 def _two_digits(letter: str, part: str, strftime: str) -> dict[str, _Field]:
     return {
-        letter * 2: _Field(part, "[0-9]{2}", strftime),
+        letter * 2: _Field(part, "[0-5][0-9]" if part in ("minute", "second") else "[0-9]{2}", strftime),
         letter: _Field(part, "0*[0-9]{1,2}", strftime, pads=False),
     }
 
@@ -68,6 +68,8 @@ _OFFSETS = {
     "xxx": "[+-][0-9]{2}:[0-9]{2}",
     **dict.fromkeys(("Z", "ZZ", "ZZZ"), "[+-][0-9]{4}"),
 }
+#: Fields as wide as their letters. A pattern of these that names a whole date can be read by Arrow's strptime.
+_FIXED = {"yyyy", "uuuu", "MM", "dd", "HH", "mm", "ss"}
 _TOKENS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _SMALLEST = (("second", "second"), ("minute", "minute"), ("hour", "hour"), ("half", "hour"), ("offset", "hour"))
 
@@ -114,7 +116,8 @@ class TimeReader:
 
     def __init__(self, option: str, pattern: str) -> None:
         regex, parts = "", list[str]()
-        for letters, literal in _tokens(option, pattern):
+        tokens = list(_tokens(option, pattern))
+        for letters, literal in tokens:
             if not letters:
                 regex += re.escape(literal)
                 continue
@@ -133,6 +136,10 @@ class TimeReader:
         self._parts = frozenset(parts)
         self._regex = regex
         self._compiled = re.compile(regex)
+        is_fixed = all(not letters or letters in _FIXED for letters, _ in tokens) and {"year", "month", "day"} <= {
+            *parts
+        }
+        self._fixed = _Fixed.of(tokens) if is_fixed else None
 
     @property
     def has_zone(self) -> bool:
@@ -142,6 +149,8 @@ class TimeReader:
     def column(self, texts: pa.Array) -> pa.Array:
         """``timestamp[us]``, in UTC if the texts hold an offset. Raises pa.ArrowInvalid if one of them does not fit."""
         type_ = pa.timestamp("us", "UTC" if self.has_zone else None)
+        if self._fixed is not None:
+            return self._fixed.column(texts.cast(pa.string()), self._regex)
         if "day_of_year" in self._parts:
             try:  # value by value, in Python: rare
                 return pa.array([None if text is None else self.value(text) for text in texts.to_pylist()], type_)
@@ -221,6 +230,34 @@ class TimeReader:
             if value.year != year:
                 raise ValueError(f"{text!r}: the year has no such day")
         return value if "offset" not in found else (value - _offset(found["offset"])).replace(tzinfo=timezone.utc)
+
+
+class _Fixed(NamedTuple):
+    """Reads columns in a pattern of fixed width, several times as fast as with the parts of a regular expression."""
+
+    strptime: str
+    day_at: int
+
+    @classmethod
+    def of(cls, tokens: list[_Token]) -> _Fixed:
+        format_, width, day_at = "", 0, 0
+        for letters, literal in tokens:
+            day_at = width if letters == "dd" else day_at
+            format_ += _FIELDS[letters].strftime if letters else literal.replace("%", "%%")
+            width += len(letters or literal)
+        return cls(format_, day_at)
+
+    def column(self, texts: pa.Array, regex: str) -> pa.Array:
+        if pc.all(pc.match_substring_regex(texts, f"^(?:{regex})$")).as_py() is False:
+            raise pa.ArrowInvalid("a text is not in the pattern")
+        found = pc.strptime(texts, format=self.strptime, unit="us")
+        # For strptime 30 February is 2 March.
+        days = pc.utf8_slice_codeunits(texts, self.day_at, self.day_at + 2).cast(pa.int64())
+        if pc.all(pc.equal(pc.day(found), days)).as_py() is False:
+            raise pa.ArrowInvalid("a month has no such day")
+        if pc.any(pc.equal(pc.year(found), 0)).as_py():
+            raise pa.ArrowInvalid("there is no year 0")
+        return found
 
 
 def _digits(numbers: pa.Array, count: int) -> pa.Array:
