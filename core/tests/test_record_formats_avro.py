@@ -85,7 +85,7 @@ def record(*fields, name="r"):
 
 def derived(type_, **options):
     """The schema that an encoder derives, as another reader has to know it."""
-    from penstock.serialization.formats._avro_schema import arrow_to_avro
+    from penstock.serialization.avro import arrow_to_avro
 
     return arrow_to_avro(type_, "topLevelRecord", options.get("namespace", ""))
 

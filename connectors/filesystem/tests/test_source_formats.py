@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import uuid
 from datetime import datetime, timezone
 from decimal import Decimal
 
@@ -159,6 +160,43 @@ def test_avro(tmp_path, source_harness):
     assert row["at"] == datetime(2020, 1, 1, tzinfo=UTC)
     with pytest.raises(BadDataError, match=r"a\.avro: field s does not fit int64"):
         source_harness.read(source, pa.schema([("s", pa.int64())]))
+
+
+def test_types_of_avro(tmp_path, source_harness):
+    """As in records: numbers of two sizes, decimals in fixed bytes, a type that is named again."""
+    amount = {"type": "fixed", "name": "amount", "size": 6, "logicalType": "decimal", "precision": 12, "scale": 3}
+    fields = {
+        "n": ["null", "int", "long"],
+        "r": ["float", "double"],
+        "a": amount,
+        "again": ["null", "amount"],
+        "u": {"type": "string", "logicalType": "uuid"},
+        "at": {"type": "long", "logicalType": "timestamp-millis"},
+    }
+    schema = {
+        "type": "record",
+        "name": "x",
+        "fields": [{"name": name, "type": type_} for name, type_ in fields.items()],
+    }
+    at, number = datetime(2020, 1, 1, tzinfo=UTC), uuid.uuid4()
+    rows = [
+        {"n": 2**40, "r": 0.5, "a": Decimal("1.125"), "again": None, "u": number, "at": at},
+        {"n": None, "r": 1.5, "a": Decimal("-7.000"), "again": Decimal("2.500"), "u": number, "at": at},
+    ]
+    with open(tmp_path / "a.avro", "wb") as file:
+        fastavro.writer(file, fastavro.parse_schema(schema), rows)
+    source = source_harness.source(tmp_path, format="avro")
+    found = source.infer_schema()
+    assert [field.type for field in found][:3] == [pa.int64(), pa.float64(), pa.decimal128(12, 3)]
+    assert source_harness.read(source, found).to_pylist() == [{**row, "u": str(number)} for row in rows]
+
+
+def test_an_avro_type_that_contains_itself_is_refused(tmp_path, source_harness):
+    schema = {"type": "record", "name": "x", "fields": [{"name": "next", "type": ["null", "x"]}]}
+    with open(tmp_path / "a.avro", "wb") as file:
+        fastavro.writer(file, fastavro.parse_schema(schema), [{"next": None}])
+    with pytest.raises(BadConfigurationError, match="contains itself"):
+        source_harness.source(tmp_path, format="avro").infer_schema()
 
 
 def test_a_broken_avro_file(tmp_path, source_harness):

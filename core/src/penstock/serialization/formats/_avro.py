@@ -15,9 +15,9 @@ except ImportError:
 import pyarrow as pa
 
 from penstock.options import OptionSet, OptionValues
+from penstock.serialization.avro import AvroSchema, arrow_to_avro, load
 from penstock.serialization.formats._avro_decoder import AvroDecoder
 from penstock.serialization.formats._avro_encoder import AvroEncoder
-from penstock.serialization.formats._avro_schema import AvroSchema, arrow_to_avro, load
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._options import AVRO_OPTIONS
 from penstock.serialization.formats._schema_registry import SchemaRegistry

@@ -9,7 +9,7 @@ import fastavro
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, PenstockError
-from penstock.serialization.formats._avro_schema import AvroSchema, avro_to_arrow, stored_type, without_logical
+from penstock.serialization.avro import AvroSchema, avro_to_arrow, holds_map, stored_type, with_pairs, without_logical
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
 from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, described, shown, with_nulls
 
@@ -45,7 +45,7 @@ class AvroDecoder(RecordDecoder):
         self._reader = reader
         self._stored = stored_type(reader)
         self._type = _checked(avro_to_arrow(reader), type_)
-        self._has_map = _holds_map(self._type)
+        self._has_map = holds_map(self._type)
         self._registry = registry
         self._pair = _resolution(reader if writer is None else writer, reader)
         self._pairs: dict[int, tuple[Any, Any]] = {}
@@ -92,7 +92,7 @@ class AvroDecoder(RecordDecoder):
 
     def _column(self, records: list[Any], errors: RowErrors) -> pa.Array:
         if self._has_map:
-            records = [_with_pairs(record, self._stored) for record in records]
+            records = [with_pairs(record, self._stored) for record in records]
         reason = ""
 
         def attempt(start: int, stop: int) -> pa.Array | None:
@@ -142,20 +142,3 @@ def _checked(own: pa.DataType, wanted: pa.DataType | None) -> pa.DataType:
     except pa.ArrowException:
         raise BadConfigurationError(f"the Avro schema gives {own}, which can't be cast to {wanted}") from None
     return wanted
-
-
-def _holds_map(type_: pa.DataType) -> bool:
-    if pa.types.is_map(type_):
-        return True
-    return any(_holds_map(type_.field(index).type) for index in range(type_.num_fields))
-
-
-def _with_pairs(value: Any, type_: pa.DataType) -> Any:
-    """``value`` with its maps as the lists of pairs that every release of Arrow takes."""
-    if value is None or not pa.types.is_nested(type_):
-        return value
-    if pa.types.is_map(type_):
-        return [(key, _with_pairs(item, type_.item_type)) for key, item in value.items()]
-    if pa.types.is_struct(type_):
-        return {field.name: _with_pairs(value.get(field.name), field.type) for field in type_}
-    return [_with_pairs(item, type_.value_type) for item in value]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fastavro.schema import expand_schema
 
 from penstock.errors import BadConfigurationError
-from penstock.serialization.formats._avro_schema import AvroSchema, avro_to_arrow, stored_type
+from penstock.serialization.avro import AvroSchema, avro_to_arrow, holds_map, stored_type, with_dicts
 from penstock.serialization.formats._contracts import RecordEncoder
 from penstock.serialization.formats._rows import first_bad_row
 from penstock.serialization.values import is_text
@@ -78,24 +78,7 @@ def _python_values(values: pa.Array, time: pa.DataType | None) -> list[Any]:
         integer = pa.int32() if time.bit_width == 32 else pa.int64()
         return list(values.cast(time, safe=False).cast(integer).to_pylist())
     plain: list[Any] = values.to_pylist()
-    return [_with_dicts(value, values.type) for value in plain] if _holds_map(values.type) else plain
-
-
-def _holds_map(type_: pa.DataType) -> bool:
-    if pa.types.is_map(type_):
-        return True
-    return any(_holds_map(type_.field(index).type) for index in range(type_.num_fields))
-
-
-def _with_dicts(value: Any, type_: pa.DataType) -> Any:
-    """``value`` with its maps, which Arrow gives as lists of pairs, as dictionaries."""
-    if value is None or not pa.types.is_nested(type_):
-        return value
-    if pa.types.is_map(type_):
-        return {key: _with_dicts(item, type_.item_type) for key, item in value}
-    if pa.types.is_struct(type_):
-        return {field.name: _with_dicts(value[field.name], field.type) for field in type_}
-    return [_with_dicts(item, type_.value_type) for item in value]
+    return [with_dicts(value, values.type) for value in plain] if holds_map(values.type) else plain
 
 
 def _check(path: str, type_: pa.DataType, schema: Any) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.options import OptionValues
-from penstock.serialization.formats._avro_schema import AvroSchema, standalone
+from penstock.serialization.avro import AvroSchema, standalone
 from penstock.serialization.formats._rows import Misfit
 
 __all__ = ["SchemaRegistry"]

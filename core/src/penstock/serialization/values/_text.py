@@ -7,7 +7,7 @@ import struct
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.serialization.values._patterns import TimeWriter
+from penstock.serialization.values._time_writer import TimeWriter
 
 __all__ = ["ValueText", "concatenated", "holds_any", "is_plain", "is_text"]
 

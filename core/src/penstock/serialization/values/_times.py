@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
-from penstock.serialization.values._patterns import TimeReader
+from penstock.serialization.values._time_reader import TimeReader
 
 __all__ = ["TimeParser", "checked_zone"]
 

@@ -11,33 +11,15 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
+from penstock.serialization.avro import avro_to_arrow
 from penstock.storage import Storage
 from penstock_filesystem.source.formats.base import Decoder, FileFormat, Rows, SplitState
 from penstock_filesystem.source.opened import OpenedFile
 from penstock_filesystem.source.split import FileSplit
 
-__all__ = ["AvroFormat", "avro_to_arrow"]
+__all__ = ["AvroFormat"]
 
 _BATCH_ROWS = 8_192
-_PRIMITIVES = {
-    "null": pa.null(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "bytes": pa.binary(),
-    "string": pa.string(),
-    "enum": pa.string(),
-}
-_LOGICAL = {
-    "date": pa.date32(),
-    "timestamp-millis": pa.timestamp("us", "UTC"),
-    "timestamp-micros": pa.timestamp("us", "UTC"),
-    "local-timestamp-millis": pa.timestamp("us"),
-    "local-timestamp-micros": pa.timestamp("us"),
-    "uuid": pa.string(),
-}
 
 
 class AvroRecords(NamedTuple):
@@ -83,33 +65,6 @@ class AvroFormat(FileFormat):
 def file_stream(file: OpenedFile) -> Any:
     """The raw bytes in order."""
     return file.storage.fs.open_input_stream(file.path, compression=None)
-
-
-def avro_to_arrow(schema: Any, named: dict[str, Any] | None = None) -> pa.DataType:
-    """The Arrow type of a parsed Avro schema; unions are allowed with null only. Raises BadConfigurationError."""
-    named = {} if named is None else named
-    if isinstance(schema, list):
-        others = [branch for branch in schema if branch != "null"]
-        if len(others) != 1:
-            raise BadConfigurationError(f"Avro union {schema} has no column type: give a schema with .schema(...)")
-        return avro_to_arrow(others[0], named)
-    if isinstance(schema, str):
-        return _PRIMITIVES[schema] if schema in _PRIMITIVES else avro_to_arrow(named[schema], named)
-    if "name" in schema:
-        named[schema["name"]] = schema
-    logical = schema.get("logicalType")
-    if logical == "decimal":
-        return pa.decimal128(schema["precision"], schema.get("scale", 0))
-    if logical in _LOGICAL:
-        return _LOGICAL[logical]
-    kind = schema["type"]
-    if kind == "record":
-        return pa.struct([pa.field(field["name"], avro_to_arrow(field["type"], named)) for field in schema["fields"]])
-    if kind == "array":
-        return pa.list_(avro_to_arrow(schema["items"], named))
-    if kind == "map":
-        return pa.map_(pa.string(), avro_to_arrow(schema["values"], named))
-    return pa.binary() if kind == "fixed" else avro_to_arrow(kind, named)
 
 
 def _plain(value: Any, type_: pa.DataType) -> Any:

@@ -1,4 +1,4 @@
-"""Avro schemas and Arrow types, in both directions."""
+"""Avro schemas and Arrow types, in both directions, and values as fastavro and Arrow have them. Needs fastavro."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from fastavro.schema import expand_schema
 from penstock.errors import BadConfigurationError
 from penstock.serialization.values import is_text
 
-__all__ = ["AvroSchema", "arrow_to_avro", "avro_to_arrow", "load", "standalone", "stored_type", "without_logical"]
+__all__ = [
+    "AvroSchema",
+    "arrow_to_avro",
+    "avro_to_arrow",
+    "holds_map",
+    "load",
+    "standalone",
+    "stored_type",
+    "with_dicts",
+    "with_pairs",
+    "without_logical",
+]
 
 #: A schema as JSON has it: with every named type defined once, in it.
 AvroSchema = Any
@@ -145,13 +156,13 @@ def without_logical(schema: AvroSchema, logical: frozenset[str]) -> AvroSchema:
     }
 
 
-def arrow_to_avro(type_: pa.DataType, name: str, namespace: str) -> AvroSchema:
-    """The Avro schema of a column: a union with null where a field may be null.
+def arrow_to_avro(type_: pa.DataType, name: str, namespace: str = "", *, all_nullable: bool = False) -> AvroSchema:
+    """The Avro schema of a column: a union with null where a field may be null, or with ``all_nullable`` everywhere.
 
     Structs are records (nested ones are named by their path), timestamps and times have microseconds, decimals are
     bytes. Raises BadConfigurationError for names and types that Avro lacks.
     """
-    schema = _avro(type_, name, "the column")
+    schema = _avro(_nullable_inside(type_) if all_nullable else type_, name, "the column")
     return {**schema, "namespace": namespace} if namespace and isinstance(schema, dict) else schema
 
 
@@ -203,3 +214,42 @@ def _avro_field(field: pa.Field, parent: str) -> dict[str, Any]:
 def _nullable(field: pa.Field, name: str, path: str) -> Any:
     schema = _avro(field.type, name, path)
     return ["null", schema] if field.nullable else schema
+
+
+def _nullable_inside(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _nullable_inside(field.type)) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(type_.key_type, _nullable_inside(type_.item_type))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return pa.list_(_nullable_inside(type_.value_type))
+    return type_
+
+
+def holds_map(type_: pa.DataType) -> bool:
+    """Whether values of the type have maps in them, which fastavro and Arrow write differently."""
+    if pa.types.is_map(type_):
+        return True
+    return any(holds_map(type_.field(index).type) for index in range(type_.num_fields))
+
+
+def with_pairs(value: Any, type_: pa.DataType) -> Any:
+    """A value of fastavro's with its maps as the lists of pairs that every release of Arrow takes."""
+    if value is None or not pa.types.is_nested(type_):
+        return value
+    if pa.types.is_map(type_):
+        return [(key, with_pairs(item, type_.item_type)) for key, item in value.items()]
+    if pa.types.is_struct(type_):
+        return {field.name: with_pairs(value.get(field.name), field.type) for field in type_}
+    return [with_pairs(item, type_.value_type) for item in value]
+
+
+def with_dicts(value: Any, type_: pa.DataType) -> Any:
+    """A value of Arrow's with its maps, which Arrow gives as lists of pairs, as dictionaries."""
+    if value is None or not pa.types.is_nested(type_):
+        return value
+    if pa.types.is_map(type_):
+        return {key: with_dicts(item, type_.item_type) for key, item in value}
+    if pa.types.is_struct(type_):
+        return {field.name: with_dicts(value[field.name], field.type) for field in type_}
+    return [with_dicts(item, type_.value_type) for item in value]
