@@ -18,6 +18,7 @@ ALLOWED = {
     "errors": set(),
     "metrics": set(),
     "native": set(),
+    "per_process": set(),
     "retry": {"errors"},
     "options": {"errors"},
     "serialization": {"errors", "options"},

@@ -35,5 +35,6 @@ def close_clients(ports: Collection[int]) -> None:
 
     Those that a bundle leads to are closed as well: where that is, their settings do not say.
     """
-    for key in [key for key in _client._shared if key[1].port in ports or key[1].bundle]:
-        _client._shared.pop(key).close()
+    for key in _client._shared.keys():  # noqa: SIM118 - it is no dictionary
+        if (key.port in ports or key.bundle) and (client := _client._shared.forget(key)) is not None:
+            client.close()

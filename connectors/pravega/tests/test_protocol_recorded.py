@@ -360,7 +360,7 @@ def stores_at(controller, store, monkeypatch):
     finally:
         stores.close()
         stores.controller.close()
-        stores_module._controllers.pop((os.getpid(), stores.settings))
+        stores_module._controllers.forget(stores.settings)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from cassandra import ConsistencyLevel, ProtocolVersion
 from cassandra.query import BoundStatement
 
+from penstock.per_process import PerProcess
 from penstock_cassandra.client._cluster import open_cluster
 from penstock_cassandra.client._errors import cassandra_errors
 from penstock_cassandra.client._raw import RawHandler, RawRows
@@ -177,17 +177,9 @@ def _python_rows(raw: RawRows) -> list[tuple[Any, ...]]:
     return found
 
 
-_shared: dict[tuple[int, ConnectionSettings], Client] = {}
-_shared_lock = threading.Lock()
+_shared = PerProcess(Client)
 
 
 def shared_client(settings: ConnectionSettings) -> Client:
-    """A client that all tasks of this process share, and later ones; it lives as long as the process.
-
-    Kept by the process's id: a process that was forked makes its own.
-    """
-    with _shared_lock:
-        key = (os.getpid(), settings)
-        if key not in _shared:
-            _shared[key] = Client(settings)
-        return _shared[key]
+    """A client that all tasks of this process share, and later ones; it lives as long as the process."""
+    return _shared.get(settings)

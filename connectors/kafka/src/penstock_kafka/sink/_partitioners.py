@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.options import load_object
+from penstock.per_process import PerProcess
 
 __all__ = ["CLIENT_PARTITIONERS", "Partitioner", "Partitions", "create_partitioner", "partition_counts"]
 
@@ -143,13 +143,9 @@ def create_partitioner(name: str, writer_index: int) -> Partitioner | None:
     return FunctionPartitioner(name, function)
 
 
-_counts: dict[tuple[int, str], PartitionCounts] = {}
+_counts = PerProcess[tuple[tuple[str, str], ...], PartitionCounts](lambda client: PartitionCounts(dict(client)))
 
 
 def partition_counts(client: Mapping[str, str]) -> PartitionCounts:
     """This process's counts with these settings, kept from one task to the next."""
-    # By process id: a forked process must not touch a client that was made before the fork.
-    key = (os.getpid(), repr(sorted(client.items())))
-    if key not in _counts:
-        _counts[key] = PartitionCounts(client)
-    return _counts[key]
+    return _counts.get(tuple(sorted(client.items())))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import threading
 import time
 from collections.abc import Callable
 from itertools import count
 from typing import TypeVar
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
+from penstock.per_process import PerProcess
 from penstock_pravega.protocol._connection import Connection
 from penstock_pravega.protocol._controller import Controller
 from penstock_pravega.protocol._endpoint import ControllerSettings
@@ -40,17 +39,12 @@ _FINAL = (NoSuchSegment, SegmentSealed, SegmentTruncated)
 
 AnswerT = TypeVar("AnswerT")
 
-_controllers: dict[tuple[int, ControllerSettings], Controller] = {}
-_lock = threading.Lock()
+_controllers = PerProcess(Controller)
 
 
 def controller_of(settings: ControllerSettings) -> Controller:
-    """This process's controller for ``settings``, kept: connecting costs more than most calls. Not to be closed."""
-    key = (os.getpid(), settings)  # a connection does not survive a fork
-    with _lock:
-        if key not in _controllers:
-            _controllers[key] = Controller(settings)
-        return _controllers[key]
+    """This process's controller for ``settings``, kept. Not to be closed."""
+    return _controllers.get(settings)
 
 
 class SegmentStores:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
 
 from penstock.errors import PenstockError
+from penstock.per_process import PerProcess
 from penstock_pravega.protocol import ControllerSettings, PingAnswer, controller_of
 from penstock_pravega.sink._committable import TransactionRef
 from penstock_pravega.sink._notes import Note
@@ -136,14 +136,9 @@ def _interval(lease_ms: int) -> float:
     return max(_SOONEST_S, lease_ms / 1000 / _LEASE_PART)
 
 
-_keepers: dict[int, LeaseKeeper] = {}
-_lock = threading.Lock()
+_keepers = PerProcess[None, LeaseKeeper](lambda _: LeaseKeeper())
 
 
 def lease_keeper() -> LeaseKeeper:
-    """This process's: a thread does not survive a fork."""
-    with _lock:
-        if os.getpid() not in _keepers:
-            _keepers.clear()
-            _keepers[os.getpid()] = LeaseKeeper()
-        return _keepers[os.getpid()]
+    """This process's."""
+    return _keepers.get(None)

@@ -1,0 +1,62 @@
+"""What a process makes once and keeps, because connecting costs more than most calls."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["PerProcess"]
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+ValueT = TypeVar("ValueT")
+
+
+class PerProcess(Generic[KeyT, ValueT]):
+    """Values by key, made by ``make`` when they are first asked for. Thread-safe. One for each module that keeps some.
+
+    A process that was forked starts with none: connections and threads do not survive a fork, and a connection is the
+    parent's. Inherited values are not touched, not even to forget them: that would end them, and write to the parent's
+    sockets.
+
+    ``most``: the one that was not asked for the longest is forgotten if there are more. Nothing is closed: whoever
+    still uses it may go on.
+    """
+
+    def __init__(self, make: Callable[[KeyT], ValueT], *, most: int | None = None) -> None:
+        self._make = make
+        self._most = most
+        self._inherited: list[Any] = []
+        self._values: OrderedDict[KeyT, ValueT] = OrderedDict()
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._start_anew)
+
+    def _start_anew(self) -> None:
+        # The lock, too: another thread of the parent may have held it, and that thread is not here to release it.
+        self._inherited.append(self._values)
+        self._values, self._lock = OrderedDict(), threading.Lock()
+
+    def get(self, key: KeyT) -> ValueT:
+        """The value for ``key``. Raises what ``make`` raises, and then keeps nothing.
+
+        Others wait meanwhile, whichever key they ask for.
+        """
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = self._make(key)
+            self._values.move_to_end(key)
+            if self._most is not None and len(self._values) > self._most:
+                self._values.popitem(last=False)
+            return self._values[key]
+
+    def forget(self, key: KeyT) -> ValueT | None:
+        """Returns the value for ``key`` if there is one. The next who asks for it gets a new one."""
+        with self._lock:
+            return self._values.pop(key, None)
+
+    def keys(self) -> list[KeyT]:
+        """Of the values that are kept now."""
+        with self._lock:
+            return list(self._values)
