@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--tiers", action="store_true", help="print what only --all runs, with the reasons; run nothing")
     group.addoption("--record", action="store_true", help="write the durations down, by which processes are balanced")
     group.addoption("--where", metavar="FILE", help="write down where the time goes: a line of JSON for each test")
+    group.addoption("--reversed", action="store_true", help="the last test first: finds what needs the test before it")
     group.addoption(
         "--changed", metavar="COMMIT", nargs="?", const="main", help="only what a change since COMMIT (main) can break"
     )
@@ -72,6 +73,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.changed:
         affected = changed.affected(ROOT, config.option.changed)
         run = [item for item in run if affected.includes(item.path)]
+    if config.option.reversed:
+        items.reverse()
+        run.reverse()
     if len(run) < len(items):
         kept = set(run)
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])

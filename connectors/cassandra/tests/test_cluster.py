@@ -23,10 +23,17 @@ ROWS = 3_000
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
+def cluster(tmp_path_factory):
     with CassandraCluster(tmp_path_factory.mktemp("nodes")) as cluster:
-        yield cluster.servers
+        yield cluster
         close_clients({server.ports[0] for server in cluster.servers})
+
+
+@pytest.fixture
+def nodes(cluster):
+    """All of them alive, whatever the test before this one did to them."""
+    cluster.restart()
+    return cluster.servers
 
 
 class Keyspace:

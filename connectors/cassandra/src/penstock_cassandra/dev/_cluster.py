@@ -47,6 +47,22 @@ class CassandraCluster:
             self._running = started.pop_all()
         return self
 
+    def restart(self) -> None:
+        """Starts the nodes that were killed, if any; returns when each node takes all others for alive."""
+        dead = [server for server in self.servers if not server.running]
+        for server in dead:
+            server.launch()
+        for server in dead:
+            server.await_ready()
+        for server in self.servers if dead else ():
+            self._await_alive(server)
+
+    def _await_alive(self, server: CassandraServer) -> None:
+        deadline = time.monotonic() + server.server.start_seconds
+        while server.nodetool("status").count("\nUN ") < len(self.servers):
+            if time.monotonic() > deadline:
+                raise FatalError(f"the node at {server.address} does not take all others for alive")
+
     def _await_others(self, server: CassandraServer) -> None:
         host, _, port = server.address.rpartition(":")
         deadline = time.monotonic() + server.server.start_seconds
