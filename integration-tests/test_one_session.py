@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 import penstock
-from penstock.plugins import InstalledConnector, installed_connectors
+from penstock._plugins import InstalledConnector, installed_connectors
 from penstock.spark import _registration
 
 

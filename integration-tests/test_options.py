@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
-from penstock.plugins import installed_connectors
 
 SIDES = [
     pytest.param(found.load(), side, id=f"{found.name}-{side}")

@@ -150,7 +150,7 @@ import os, pathlib
 pathlib.Path(os.environ["IMPORTED"]).touch()
 
 import typer
-from penstock.plugins import Connector
+from penstock.connector import Connector
 
 app = typer.Typer(help="A command of the plugin.")
 

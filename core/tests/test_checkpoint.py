@@ -11,8 +11,8 @@ import pytest
 
 import penstock
 from penstock import BadConfigurationError, FatalError
+from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, query_id_of, remember_sink
-from penstock.plugins import find_connector
 from penstock.spark._known_query import known_query
 from penstock.storage import LocalStorage
 

@@ -16,11 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock import __version__
+from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
 from penstock.cli._check import check_pipeline
 from penstock.errors import DataLostError
-from penstock.plugins import find_connector
 from penstock.sink.chain import Link, LinkKind, Output, StateItem
 from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.storage import LocalStorage
@@ -31,7 +31,7 @@ from pathlib import Path
 import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet
-from penstock.plugins import Connector
+from penstock.connector import Connector
 from penstock.serialization import JsonSerializer
 from penstock.sink import Committer, Found, Rolled, StateRoller, TwoPhaseCommitSink
 
@@ -195,7 +195,7 @@ def test_a_connector_that_does_not_fit_or_load_is_listed_with_the_reason(site):
 
 
 def test_list_without_connectors_says_how_to_get_one(monkeypatch):
-    monkeypatch.setattr("penstock.plugins.entry_points", lambda group: [])
+    monkeypatch.setattr("penstock._plugins.entry_points", lambda group: [])
     result = runner.invoke(app, ["list"])
     assert result.exit_code == 0
     assert "pip install penstock-filesystem" in result.stdout
@@ -582,7 +582,7 @@ def test_a_directory_that_is_no_checkpoint(tmp_path, command):
 
 
 def test_inspect_still_tells_what_it_can_without_the_connector(checkpoint, monkeypatch):
-    monkeypatch.setattr("penstock.plugins.entry_points", lambda group: [])
+    monkeypatch.setattr("penstock._plugins.entry_points", lambda group: [])
     view = json.loads(runner.invoke(app, ["inspect", str(checkpoint), "--json"]).stdout)
     assert "no connector 'notes' is installed" in view["sink_problem"]
     assert [decision["rows"] for decision in view["decisions"]] == [None, 5, 1500]

@@ -122,7 +122,7 @@ def test_temporary_space_that_is_not_there(tmp_path):
 
 
 def test_no_connector_is_odd(monkeypatch):
-    monkeypatch.setattr("penstock.plugins.entry_points", lambda group: [])
+    monkeypatch.setattr("penstock._plugins.entry_points", lambda group: [])
     finding = found("connectors", dict(os.environ))
     assert (finding.verdict, finding.mend) == ("odd", "pip install penstock-filesystem")
 

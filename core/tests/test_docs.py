@@ -61,7 +61,7 @@ def test_options_on_the_page_are_those_declared(connector):
 
 
 def test_readme_shows_every_installed_connector():
-    from penstock.plugins import installed_connectors
+    from penstock._plugins import installed_connectors
 
     text = (ROOT / "README.md").read_text()
     for connector in installed_connectors():

@@ -27,8 +27,9 @@ ALLOWED = {
     "sink": {"system", "errors", "metrics", "retry", "serialization", "storage"},
     "enrichment": {"errors"},
     "dev": {"errors"},
-    "plugins": {"_version", "dev", "errors", "options", "sink", "source"},
-    "checkpoint": {"system", "errors", "options", "plugins", "sink", "storage"},
+    "connector": {"dev", "errors", "options", "sink", "source"},
+    "_plugins": {"_version", "connector", "errors", "options"},
+    "checkpoint": {"system", "errors", "options", "_plugins", "connector", "sink", "storage"},
 }
 
 
@@ -77,7 +78,7 @@ def test_only_the_adapter_and_the_command_know_pyspark():
 def test_connectors_load_without_pyspark():
     code = (
         "import importlib, sys; sys.modules['pyspark'] = None\n"
-        "from penstock.plugins import installed_connectors\n"
+        "from penstock._plugins import installed_connectors\n"
         "loaded = [type(c.load()).__module__.partition('.')[0] for c in installed_connectors()]\n"
         "assert loaded, 'no connector is installed'\n"
         "for package in loaded:\n"

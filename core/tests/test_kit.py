@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet
-from penstock.plugins import EXACTLY_ONCE, RESCALING, STREAM_WRITE, Connector
 from penstock.sink import (
     CheckpointCommitter,
     IdempotentSink,
@@ -144,7 +144,7 @@ class TableConnector(Connector):
     """One option, a database; the class of the sink is set below."""
 
     sink_options = OptionSet([Option("path", "A database file", required=True)])
-    capabilities = frozenset({STREAM_WRITE, EXACTLY_ONCE, RESCALING})
+    capabilities = frozenset({Capability.STREAM_WRITE, Capability.EXACTLY_ONCE, Capability.RESCALING})
     sink: type
 
     def create_sink(self, options, schema):
@@ -287,7 +287,7 @@ class LaterRecordingSender(SqlSender):
 
 
 class SendingWithAWindow(TableConnector):
-    capabilities = frozenset({STREAM_WRITE, RESCALING})
+    capabilities = frozenset({Capability.STREAM_WRITE, Capability.RESCALING})
     sink = LaterRecordingSink
 
 
@@ -321,7 +321,7 @@ class PlainWriter(SinkWriter):
 
 
 class Plain(TableConnector):
-    capabilities = frozenset({STREAM_WRITE, RESCALING})
+    capabilities = frozenset({Capability.STREAM_WRITE, Capability.RESCALING})
     sink = PlainSink
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 import sys
 from importlib.metadata import Distribution, EntryPoint
 
 import pytest
 
 from penstock import BadConfigurationError
-from penstock.plugins import Connector, find_connector, installed_connectors
+from penstock._plugins import find_connector, installed_connectors
+from penstock.connector import Capability, Connector
+from penstock.options import OptionSet
 
 
 class Fitting(Connector):
@@ -67,3 +70,35 @@ def test_two_of_one_name(tmp_path):
 def test_unknown_name_has_the_nearest():
     with pytest.raises(BadConfigurationError, match="did you mean 'filesystem'"):
         find_connector("penstock.filesytem")
+
+
+def declares(capabilities, **declared):
+    return type("Declared", (Connector,), {"capabilities": frozenset(capabilities), **declared})
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "declared", "says"),
+    [
+        ({Capability.BATCH_READ}, {}, "batch-read without source_options"),
+        ({Capability.STREAM_READ}, {"sink_options": OptionSet([])}, "stream-read without source_options"),
+        ({Capability.BATCH_WRITE}, {"source_options": OptionSet([])}, "batch-write without sink_options"),
+        ({Capability.STREAM_WRITE}, {}, "stream-write without sink_options"),
+        ({Capability.EXACTLY_ONCE}, {}, "exactly-once without batch-write or stream-write"),
+        (
+            {Capability.RESUMABLE, Capability.BATCH_READ},
+            {"source_options": OptionSet([])},
+            "resumable without stream-read",
+        ),
+        ({"exactly-onze"}, {}, "exactly-onze"),
+    ],
+)
+def test_declarations_that_contradict_each_other_are_an_error(capabilities, declared, says):
+    with pytest.raises(TypeError, match=says):
+        declares(capabilities, **declared)
+
+
+def test_a_capability_is_its_text():
+    connector = declares({"stream-write", "exactly-once"}, sink_options=OptionSet([]))
+    assert connector.capabilities == {Capability.STREAM_WRITE, Capability.EXACTLY_ONCE}
+    assert f"{Capability.EXACTLY_ONCE}" == str(Capability.EXACTLY_ONCE) == "exactly-once"
+    assert json.dumps(sorted(connector.capabilities)) == '["exactly-once", "stream-write"]'

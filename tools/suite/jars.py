@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from penstock._plugins import find_connector
 from penstock.dev import fetch_jars
 from penstock.dev._ways import choose_way
 from penstock.errors import PenstockError
-from penstock.plugins import find_connector
 from suite import kafka_classes
 
 __all__ = ["fetch"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.plugins import BATCH_WRITE
+from penstock.connector import Capability
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock_cassandra import CassandraConnector
 from suite.kit import WITHOUT_SPARK, TieredSparkSinkSuite, by_default
@@ -50,7 +50,7 @@ def streams_only():
 
     # Inside of a function it goes to Spark's processes by value: they can't import what this module does.
     class StreamsOnly(CassandraConnector):
-        capabilities = CassandraConnector.capabilities - {BATCH_WRITE}
+        capabilities = CassandraConnector.capabilities - {Capability.BATCH_WRITE}
 
     return StreamsOnly
 

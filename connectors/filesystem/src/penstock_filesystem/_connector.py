@@ -6,20 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from penstock.connector import Capability, Connector
 from penstock.options import OptionSet, OptionValues
-from penstock.plugins import (
-    ADMISSION_CONTROL,
-    BATCH_READ,
-    BATCH_WRITE,
-    DISCOVERY,
-    EXACTLY_ONCE,
-    RESCALING,
-    RESUMABLE,
-    STREAM_READ,
-    STREAM_WRITE,
-    Capability,
-    Connector,
-)
 from penstock_filesystem.sink import SINK_OPTIONS, FileSink
 from penstock_filesystem.source import SOURCE_OPTIONS, FileSource
 
@@ -38,15 +26,15 @@ class FileSystemConnector(Connector):
     sink_options: ClassVar[OptionSet | None] = SINK_OPTIONS
     capabilities: ClassVar[frozenset[Capability]] = frozenset(
         {
-            BATCH_READ,
-            STREAM_READ,
-            BATCH_WRITE,
-            STREAM_WRITE,
-            EXACTLY_ONCE,
-            RESCALING,
-            RESUMABLE,
-            ADMISSION_CONTROL,
-            DISCOVERY,
+            Capability.BATCH_READ,
+            Capability.STREAM_READ,
+            Capability.BATCH_WRITE,
+            Capability.STREAM_WRITE,
+            Capability.EXACTLY_ONCE,
+            Capability.RESCALING,
+            Capability.RESUMABLE,
+            Capability.ADMISSION_CONTROL,
+            Capability.DISCOVERY,
         }
     )
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock._plugins import find_connector
 from penstock.checkpoint._place import Place, open_place
 from penstock.checkpoint._spark_log import SparkLog
+from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues
-from penstock.plugins import Connector, find_connector
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.sink.chain import Chain, committables_of
 from penstock.sink.tasks import AnySink

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock._plugins import find_connector, installed_connectors
 from penstock.cli._located import Mistake
 from penstock.cli._pipeline import Endpoint, Pipeline, PythonEntry, Reading, SourceSpec, read_pipeline
+from penstock.connector import Connector
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, nearest_hint
-from penstock.plugins import Connector, find_connector, installed_connectors
 
 __all__ = ["check_pipeline"]
 

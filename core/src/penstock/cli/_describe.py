@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock._plugins import find_connector
 from penstock.options import Option, OptionSet
-from penstock.plugins import find_connector
 
 __all__ = ["describe", "markdown_of", "show_connector"]
 

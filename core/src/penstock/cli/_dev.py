@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock._plugins import find_connector
 from penstock.cli._draw import plural
 from penstock.dev import DevServer, Found, Progress, Record, Status, Way, down, status, up
 from penstock.errors import BadConfigurationError
-from penstock.plugins import find_connector
 
 __all__ = ["show_status", "start_server", "stop_server"]
 

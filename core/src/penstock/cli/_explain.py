@@ -11,9 +11,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.markup import escape
 
+from penstock._plugins import find_connector
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint
-from penstock.plugins import find_connector
 from penstock.source import ColumnFilter
 
 __all__ = ["explain_read", "parse_condition", "show_read"]

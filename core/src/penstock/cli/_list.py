@@ -10,17 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock._plugins import InstalledConnector, installed_connectors
 from penstock._version import __version__
 from penstock.cli._plugins import HOW_TO_GET_ONE
+from penstock.connector import Capability
 from penstock.errors import BadConfigurationError
-from penstock.plugins import (
-    BATCH_READ,
-    BATCH_WRITE,
-    STREAM_READ,
-    STREAM_WRITE,
-    InstalledConnector,
-    installed_connectors,
-)
 
 __all__ = ["ListedConnector", "list_connectors", "show_list"]
 
@@ -53,8 +47,8 @@ def _listed(found: InstalledConnector) -> ListedConnector:
         problem = found.problem or str(error)
     else:
         can = connector.capabilities
-        reads = _kinds(BATCH_READ in can, STREAM_READ in can)
-        writes = _kinds(BATCH_WRITE in can, STREAM_WRITE in can)
+        reads = _kinds(Capability.BATCH_READ in can, Capability.STREAM_READ in can)
+        writes = _kinds(Capability.BATCH_WRITE in can, Capability.STREAM_WRITE in can)
         guarantee = connector.describe_guarantee()
     return ListedConnector(
         format=found.format,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock._plugins import find_connector
 from penstock.cli._pipeline import Endpoint, Pipeline
 from penstock.options import OptionSet
-from penstock.plugins import find_connector
 
 __all__ = ["redactor_of", "sounds_secret"]
 

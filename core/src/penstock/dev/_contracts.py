@@ -48,7 +48,7 @@ class Place:
 class DevServer(ABC):
     """One kind of server, such as a Kafka broker with certain settings. Holds no running thing and may be used often.
 
-    A connector returns one from :meth:`penstock.plugins.Connector.dev_server`. A server listens on 127.0.0.1 only.
+    A connector returns one from :meth:`penstock.connector.Connector.dev_server`. A server listens on 127.0.0.1 only.
     """
 
     #: As in ``penstock dev up NAME``; the connector's name.

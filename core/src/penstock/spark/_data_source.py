@@ -17,9 +17,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock._plugins import find_connector
+from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
-from penstock.plugins import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, Connector, find_connector
 from penstock.source import Source
 from penstock.spark._ends import ENDS_OPTION
 from penstock.spark._garbage import begin_use
@@ -56,10 +57,10 @@ class PenstockDataSource(DataSource):
         begin_use()
         return find_connector(self.connector_name).load()
 
-    def _connector(self, capability: str) -> Connector:
+    def _connector(self, capability: Capability) -> Connector:
         connector = self._load()
         if capability not in connector.capabilities:
-            raise BadConfigurationError(f"{self.name()} can't do {capability.replace('-', ' ')}")
+            raise BadConfigurationError(f"{self.name()} can't do {capability.value.replace('-', ' ')}")
         return connector
 
     def _parse(self, declared: OptionSet | None, side: str) -> OptionValues:
@@ -67,7 +68,7 @@ class PenstockDataSource(DataSource):
             raise BadConfigurationError(f"{self.name()} has no {side}")
         return declared.parse(self._options, owner=f"{side} {self.name()}", ignore=ENGINE_OPTIONS)
 
-    def _source(self, capability: str) -> Source[Any, Any]:
+    def _source(self, capability: Capability) -> Source[Any, Any]:
         connector = self._connector(capability)
         return connector.create_source(self._parse(connector.source_options, "source"))
 
@@ -84,7 +85,7 @@ class PenstockDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Batch reading."""
-        source, arrow = self._source(BATCH_READ), _arrow_schema(schema)
+        source, arrow = self._source(Capability.BATCH_READ), _arrow_schema(schema)
         source.validate_schema(arrow)
         takes_filters = type(source).push_filters is not Source.push_filters
         reader = FilteringBatchReader if takes_filters and self.filters_allowed else BatchReader
@@ -97,7 +98,7 @@ class PenstockDataSource(DataSource):
                 f"{self.name()}: a stream needs a schema of its own, give one with .schema(...): an inferred one could "
                 "be another after a restart"
             )
-        source, arrow = self._source(STREAM_READ), _arrow_schema(schema)
+        source, arrow = self._source(Capability.STREAM_READ), _arrow_schema(schema)
         source.validate_schema(arrow)
         return StreamReader(source, arrow, self.parallelism, self.accumulator)
 
@@ -107,7 +108,7 @@ class PenstockDataSource(DataSource):
         from penstock.sink import TwoPhaseCommitSink
         from penstock.spark._write import AtLeastOnceWriter, BatchWriter
 
-        connector = self._connector(BATCH_WRITE)
+        connector = self._connector(Capability.BATCH_WRITE)
         if overwrite:
             raise BadConfigurationError(f"{self.name()} can't overwrite: use .mode('append'), or an empty target")
         arrow = _arrow_schema(schema)
@@ -123,7 +124,7 @@ class PenstockDataSource(DataSource):
         from penstock.sink import TwoPhaseCommitSink
         from penstock.spark._write import AtLeastOnceWriter, StreamWriter
 
-        connector = self._connector(STREAM_WRITE)
+        connector = self._connector(Capability.STREAM_WRITE)
         arrow = _arrow_schema(schema)
         options = self._parse(connector.sink_options, "sink")
         sink = connector.create_sink(options, arrow)

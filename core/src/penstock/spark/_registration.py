@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
-from penstock.plugins import installed_connectors
 from penstock.spark._data_source import data_source_of
 from penstock.spark._ends import publish_at_ends
 from penstock.spark._listener import PublishingListener

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # pytest's plugin needs this module, and nothing of what else that one imports
-    from penstock.plugins import Capability
+    from penstock.connector import Capability
 
-__all__ = ["THE_SIDE", "capability_of", "proves", "refuses"]
+__all__ = ["THE_SIDE", "Side", "capability_of", "proves", "refuses"]
 
-#: Stands for the capability without which a suite is pointless: its ``side``.
-THE_SIDE: Capability = "the side"
+
+class Side(Enum):
+    """Stands for the capability that a suite needs at least: its ``side``."""
+
+    SIDE = "side"
+
+
+#: The one member, by which a case is marked.
+THE_SIDE = Side.SIDE
 
 _Case = Callable[..., None]
 
 
-def proves(capability: Capability) -> Callable[[_Case], _Case]:
+def proves(capability: Capability | Side) -> Callable[[_Case], _Case]:
     """Marks a case: it is part of the proof of ``capability``, and not run where that is not declared."""
 
     def mark(case: _Case) -> _Case:
@@ -26,7 +34,7 @@ def proves(capability: Capability) -> Callable[[_Case], _Case]:
     return mark
 
 
-def refuses(capability: Capability) -> Callable[[_Case], _Case]:
+def refuses(capability: Capability | Side) -> Callable[[_Case], _Case]:
     """Marks a case: it proves that a connector without ``capability`` says so. Run only where it is not declared."""
 
     def mark(case: _Case) -> _Case:
@@ -40,4 +48,4 @@ def refuses(capability: Capability) -> Callable[[_Case], _Case]:
 def capability_of(case: Any, suite: Any) -> tuple[Capability | None, bool]:
     """What ``case`` of ``suite`` is about, and whether it is about its absence; ``None`` for an author's own case."""
     capability = getattr(case, "capability", None)
-    return suite.side if capability == THE_SIDE else capability, getattr(case, "refuses", False)
+    return suite.side if capability is THE_SIDE else capability, getattr(case, "refuses", False)

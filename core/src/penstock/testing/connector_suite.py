@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError, FatalError, PenstockError
 from penstock.options import OptionSet, OptionValues
-from penstock.plugins import Capability, Connector
 from penstock.serialization import SimpleVersionedSerializer, Versioned
 from penstock.testing._disks import without_waiting_for_disks
 from penstock.testing.capabilities import THE_SIDE, capability_of, proves

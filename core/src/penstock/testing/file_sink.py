@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, OptionValues
-from penstock.plugins import EXACTLY_ONCE, RESCALING, STREAM_WRITE, Connector
 from penstock.serialization import JsonSerializer
 from penstock.sink import Committer, Found, Kept, Prepared, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
 
@@ -133,7 +133,7 @@ class FileSinkConnector(Connector):
 
     summary = "JSON lines, one file for each task of a batch"
     sink_options = OptionSet([Option("path", "A local directory", required=True)])
-    capabilities = frozenset({STREAM_WRITE, EXACTLY_ONCE, RESCALING})
+    capabilities = frozenset({Capability.STREAM_WRITE, Capability.EXACTLY_ONCE, Capability.RESCALING})
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> FileSink:
         return FileSink(options["path"])

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import Option, OptionSet, OptionValues
-from penstock.plugins import EXACTLY_ONCE
 from penstock.serialization import JsonSerializer
 from penstock.sink import Committer, Found, Kept, Prepared, SinkContext, SinkWriter, WriterContext
 from penstock.testing.file_sink import FileCommitter, FileSink, FileSinkConnector, FileWriter
@@ -281,7 +281,7 @@ class _IgnoresWrongValues(FileSinkConnector):
 class _Boasts(FileSinkConnector):
     """Says what it does not declare."""
 
-    capabilities = FileSinkConnector.capabilities - {EXACTLY_ONCE}
+    capabilities = FileSinkConnector.capabilities - {Capability.EXACTLY_ONCE}
 
 
 #: What is wrong with each sink -> the case that must fail, and the sink.

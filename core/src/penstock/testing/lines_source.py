@@ -12,16 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, OptionValues
-from penstock.plugins import (
-    ADMISSION_CONTROL,
-    BATCH_READ,
-    DISCOVERY,
-    RESCALING,
-    RESUMABLE,
-    STREAM_READ,
-    Connector,
-)
 from penstock.serialization import JsonSerializer
 from penstock.source import (
     EnumeratorContext,
@@ -161,7 +153,16 @@ class LinesConnector(Connector):
             Option("maxSplitsPerTrigger", "Most splits in a batch", kind="int", minimum=1),
         ]
     )
-    capabilities = frozenset({BATCH_READ, STREAM_READ, DISCOVERY, RESCALING, RESUMABLE, ADMISSION_CONTROL})
+    capabilities = frozenset(
+        {
+            Capability.BATCH_READ,
+            Capability.STREAM_READ,
+            Capability.DISCOVERY,
+            Capability.RESCALING,
+            Capability.RESUMABLE,
+            Capability.ADMISSION_CONTROL,
+        }
+    )
 
     def create_source(self, options: OptionValues) -> LinesSource:
         return LinesSource(options["path"], options["maxSplitsPerTrigger"])

@@ -13,17 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.json
 
+from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, OptionValues
-from penstock.plugins import (
-    BATCH_READ,
-    DISCOVERY,
-    EXACTLY_ONCE,
-    RESCALING,
-    RESUMABLE,
-    STREAM_READ,
-    STREAM_WRITE,
-    Connector,
-)
 from penstock.sink import Segment, Sender, SinkContext, WriteAheadSink
 from penstock.source import ReaderContext, SimpleSource, SimpleSplit
 
@@ -72,7 +63,17 @@ class MinimalConnector(Connector):
 
     summary = "JSON lines in the files of a local directory"
     source_options = sink_options = OptionSet([Option("path", "A local directory", required=True)])
-    capabilities = frozenset({BATCH_READ, STREAM_READ, DISCOVERY, RESUMABLE, RESCALING, STREAM_WRITE, EXACTLY_ONCE})
+    capabilities = frozenset(
+        {
+            Capability.BATCH_READ,
+            Capability.STREAM_READ,
+            Capability.DISCOVERY,
+            Capability.RESUMABLE,
+            Capability.RESCALING,
+            Capability.STREAM_WRITE,
+            Capability.EXACTLY_ONCE,
+        }
+    )
 
     def create_source(self, options: OptionValues) -> MinimalSource:
         return MinimalSource(options["path"])

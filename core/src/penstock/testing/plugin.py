@@ -72,7 +72,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if decides and capability is not None and not (refuses and report.skipped):
         # On the report, since the process that runs the case need not be the one that prints (pytest-xdist).
         name = f"{suite.__name__} ({suite.connector.__name__})"
-        report.penstock_case = [name, capability, capability in suite.connector.capabilities]
+        report.penstock_case = [name, str(capability), capability in suite.connector.capabilities]
     return report
 
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 import pytest
 
+from penstock.connector import Capability
 from penstock.errors import PenstockError
 from penstock.options import OptionSet, OptionValues
-from penstock.plugins import BATCH_WRITE, EXACTLY_ONCE, RESCALING, STREAM_WRITE
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import Sink, TwoPhaseCommitSink
 from penstock.testing.capabilities import proves, refuses
@@ -52,7 +52,7 @@ class AnySinkQuery(Protocol):
 class SinkCases(ConnectorSuite):
     """What may be overridden: ``schema``, :meth:`batch` and :meth:`id_of` for a sink that takes other rows."""
 
-    side: ClassVar[str] = STREAM_WRITE
+    side: ClassVar[Capability] = Capability.STREAM_WRITE
     schema: ClassVar[pa.Schema] = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
     @pytest.fixture
@@ -131,7 +131,7 @@ class SinkCases(ConnectorSuite):
 
     # --- basics -------------------------------------------------------------------------------------------------------
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_rows_arrive(self, query: AnySinkQuery, target: SinkTarget) -> None:
         """Purpose: the sink writes.
 
@@ -142,7 +142,7 @@ class SinkCases(ConnectorSuite):
         query.run_all(self._batches())
         assert self._seen(target) == self._ids()
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_batches_without_rows(self, query: AnySinkQuery, target: SinkTarget) -> None:
         """Purpose: triggers without data, tasks without rows and Arrow batches without rows are everyday events.
 
@@ -154,7 +154,7 @@ class SinkCases(ConnectorSuite):
         query.run_all([[], [[], []], [[empty], [empty, empty]], [[empty, self.batch([0]), empty]], []])
         assert self._seen(target) == Counter([0])
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_metrics_count_rows(self, query: AnySinkQuery, target: SinkTarget) -> None:
         """Purpose: the query's progress shows what was written.
 
@@ -165,7 +165,7 @@ class SinkCases(ConnectorSuite):
         query.run_all(self._batches([(3, 2)]))
         assert query.rows_written == 5
 
-    @proves(RESCALING)
+    @proves(Capability.RESCALING)
     def test_scale_up_and_down(self, query: AnySinkQuery, target: SinkTarget) -> None:
         """Purpose: a query goes on with another number of tasks, also after a restart.
 
@@ -193,7 +193,7 @@ class SinkCases(ConnectorSuite):
         at = batch.schema.get_field_index("text")
         return None if at < 0 else batch.set_column(at, batch.schema.field(at), pa.array(texts, pa.string()))
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_text_arrives_as_it_is(self, query: AnySinkQuery, target: SinkTarget) -> None:
         """Purpose: no text is taken for something else: quotes, line ends, other scripts, 70,000 characters.
 
@@ -208,7 +208,7 @@ class SinkCases(ConnectorSuite):
         read = {self.id_of(row): self.text_of(row) for row in target.read()}
         assert read == dict(enumerate(ODD_TEXTS))
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_a_huge_row_is_written_or_refused(self, query: AnySinkQuery, target: SinkTarget, tmp_path: Path) -> None:
         """Purpose: one row of 16 MiB among small ones.
 
@@ -229,7 +229,7 @@ class SinkCases(ConnectorSuite):
 
     # --- what is not declared -----------------------------------------------------------------------------------------
 
-    @refuses(STREAM_WRITE)
+    @refuses(Capability.STREAM_WRITE)
     def test_streams_are_refused(self, given: Mapping[str, str]) -> None:
         """Purpose: a connector that can't write streams says so.
 
@@ -237,10 +237,10 @@ class SinkCases(ConnectorSuite):
         Pass: BadConfigurationError that says what can't be done.
         If it fails: declare the capability, or leave sink_options out.
         """
-        with self._refused(STREAM_WRITE):
+        with self._refused(Capability.STREAM_WRITE):
             self._data_source(given).streamWriter(self._struct(self.schema), False)
 
-    @refuses(BATCH_WRITE)
+    @refuses(Capability.BATCH_WRITE)
     def test_batch_writes_are_refused(self, given: Mapping[str, str]) -> None:
         """Purpose: a connector that can't write a DataFrame says so.
 
@@ -248,10 +248,10 @@ class SinkCases(ConnectorSuite):
         Pass: BadConfigurationError that says what can't be done.
         If it fails: declare the capability, or leave sink_options out.
         """
-        with self._refused(BATCH_WRITE):
+        with self._refused(Capability.BATCH_WRITE):
             self._data_source(given).writer(self._struct(self.schema), False)
 
-    @refuses(EXACTLY_ONCE)
+    @refuses(Capability.EXACTLY_ONCE)
     def test_it_does_not_say_exactly_once(self, given: Mapping[str, str]) -> None:
         """Purpose: nobody relies on what is not there.
 

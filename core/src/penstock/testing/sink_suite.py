@@ -31,8 +31,8 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
+from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError
-from penstock.plugins import EXACTLY_ONCE, STREAM_WRITE
 from penstock.sink import IdempotentSink, TwoPhaseCommitSink, WriteAheadSink
 from penstock.testing._resident import resident_bytes
 from penstock.testing.capabilities import proves
@@ -69,7 +69,7 @@ class SinkSuite(SinkCases):
         query = SinkQuery(sink, schema, folder)
         if before is not None:
             query = SinkQuery(sink, schema, folder, before.query_id, before.done)
-        if EXACTLY_ONCE in self.connector.capabilities:
+        if Capability.EXACTLY_ONCE in self.connector.capabilities:
             assert query.commits, "the connector declares exactly-once, but its sink is not a TwoPhaseCommitSink"
         return query
 
@@ -86,7 +86,7 @@ class SinkSuite(SinkCases):
 
     # --- exactly once -------------------------------------------------------------------------------------------------
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     @pytest.mark.parametrize("name", SPARK_TYPES)
     def test_every_type_is_written_or_refused(self, target: SinkTarget, tmp_path: Path, name: str) -> None:
         """Purpose: a column of any of Spark's types, with its extremes and with nulls.
@@ -106,7 +106,7 @@ class SinkSuite(SinkCases):
             return
         assert self._seen(target) == Counter(range(len(column)))
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_many_rows_in_bounded_memory(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: a task may get more rows than fit into memory.
 
@@ -131,7 +131,7 @@ class SinkSuite(SinkCases):
         assert self._seen(target) == Counter(range(self.many + 1))
 
     @pytest.mark.parametrize("change", ["a column more", "a column less"])
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_the_schema_changes(self, query: SinkQuery, target: SinkTarget, tmp_path: Path, change: str) -> None:
         """Purpose: a query is changed, and started again from its checkpoint.
 
@@ -163,11 +163,11 @@ class SinkSuite(SinkCases):
             old.run_all(before[1])
         seen = self._seen(target)
         assert not self._ids() - seen
-        if EXACTLY_ONCE in self.connector.capabilities:
+        if Capability.EXACTLY_ONCE in self.connector.capabilities:
             assert seen == self._ids()
 
     @pytest.mark.parametrize("moment", ["writing", "committing"])
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_the_system_is_away_for_a_while(self, query: SinkQuery, target: SinkTarget, moment: str) -> None:
         """Purpose: servers restart, networks break.
 
@@ -191,10 +191,10 @@ class SinkSuite(SinkCases):
         query.run_all(batches)
         seen = self._seen(target)
         assert not self._ids() - seen
-        if EXACTLY_ONCE in self.connector.capabilities:
+        if Capability.EXACTLY_ONCE in self.connector.capabilities:
             assert seen == self._ids()
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_nothing_is_visible_before_the_commit(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: readers never see a batch that may still be thrown away.
 
@@ -209,7 +209,7 @@ class SinkSuite(SinkCases):
         query.finish()
         assert self._seen(target) == self._ids([(3, 2)])
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_commit_twice(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: a commit that was carried out is repeated after a crash just behind it.
 
@@ -230,7 +230,7 @@ class SinkSuite(SinkCases):
         query.run_all(batches)
         assert self._seen(target) == self._ids([(3, 2)])
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_a_replay_of_a_decided_batch_writes_nothing(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: the engine was killed after our commit and before its own note, and runs the batch again.
 
@@ -246,7 +246,7 @@ class SinkSuite(SinkCases):
         query.run_all(batches)
         assert self._seen(target) == self._ids([(3, 2)])
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_an_aborted_batch_leaves_nothing(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: a task failed, and the engine gives the batch up.
 
@@ -261,7 +261,7 @@ class SinkSuite(SinkCases):
         query.run_all(batches)
         assert self._seen(target) == self._ids()
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_abort_after_the_decision_touches_nothing(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: Spark calls abort after a commit that raised, even if the batch was decided.
 
@@ -279,7 +279,7 @@ class SinkSuite(SinkCases):
         query.run_all(batches)
         assert self._seen(target) == self._ids()
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_a_crash_at_every_step(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:
         """Purpose: the promise: kill the process at any point, and no row is lost or doubled.
 
@@ -309,14 +309,14 @@ class SinkSuite(SinkCases):
             seen = self._seen(target)
             lost, doubled = self._ids() - seen, seen - self._ids()
             assert not lost, f"lost after a crash {step} ({at}): {sorted(lost)}"
-            if EXACTLY_ONCE in self.connector.capabilities:
+            if Capability.EXACTLY_ONCE in self.connector.capabilities:
                 assert not doubled, f"doubled after a crash {step} ({at}): {sorted(doubled)}"
 
     def _crash_points(self, steps: Sequence[str]) -> Iterable[int]:
         """At which of these steps :meth:`test_a_crash_at_every_step` ends the driver, by index."""
         return range(len(steps))
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_schedules_by_chance(self, new_target: Callable[[], SinkTarget]) -> None:
         """Purpose: what no example shows: processes that are killed, sleep, are late and run twice, in any order.
 
@@ -352,7 +352,7 @@ class SinkSuite(SinkCases):
     def _numbers(self, target: SinkTarget) -> list[int]:
         return list(self._seen(target).elements())
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_a_zombie_never_becomes_visible(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: an attempt that was given up (speculation, a lost executor) may go on writing at any time.
 
@@ -378,7 +378,7 @@ class SinkSuite(SinkCases):
         query.finish()
         assert self._seen(target) == Counter([0, 1, 2])
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_two_drivers(self, query: SinkQuery, target: SinkTarget, tmp_path: Path) -> None:
         """Purpose: two drivers on one checkpoint (one was thought dead) can't both decide.
 
@@ -401,7 +401,7 @@ class SinkSuite(SinkCases):
         query.run_all([shares])
         assert self._seen(target) == self._ids([(3, 2)])
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_another_query_is_left_alone(self, query: SinkQuery, target: SinkTarget, tmp_path: Path) -> None:
         """Purpose: two queries write to one target; one cleans up while the other is about to commit.
 
@@ -420,7 +420,7 @@ class SinkSuite(SinkCases):
         query.finish()
         assert self._seen(target) == Counter([0, 1, 2, 10, 11])
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_nothing_lingers(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: crashed runs leave nothing that has to be cleaned up by hand.
 
@@ -444,7 +444,7 @@ class SinkSuite(SinkCases):
     @pytest.mark.parametrize(
         "error", [OSError(errno.ENOSPC, "no space left on device"), PermissionError(errno.EROFS, "read-only")]
     )
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_a_decision_log_that_can_not_be_written(self, query: SinkQuery, target: SinkTarget, error: OSError) -> None:
         """Purpose: the disk of the checkpoint is full, or became read-only.
 
@@ -463,7 +463,7 @@ class SinkSuite(SinkCases):
         query.run_all(batches)
         assert self._seen(target) == self._ids()
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_what_is_lost_before_the_commit_is_written_again(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: what tasks prepared can be gone before it is committed: a transaction timed out, a file vanished.
 
@@ -487,7 +487,7 @@ class SinkSuite(SinkCases):
         query.run_all(batches)
         assert self._seen(target) == self._ids(shape)
 
-    @proves(EXACTLY_ONCE)
+    @proves(Capability.EXACTLY_ONCE)
     def test_restored_twice_from_the_same_state(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: a restart that fails is followed by another one, from the same stored state.
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
+from penstock.connector import Capability
 from penstock.options import OptionSet, OptionValues
-from penstock.plugins import STREAM_READ
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.source import Source
 from penstock.testing.connector_suite import ConnectorSuite
@@ -21,7 +21,7 @@ __all__ = ["SourceCases"]
 class SourceCases(ConnectorSuite):
     """What may be overridden: ``schema`` and :meth:`id_of`, for a source that gives other rows."""
 
-    side: ClassVar[str] = STREAM_READ
+    side: ClassVar[Capability] = Capability.STREAM_READ
     schema: ClassVar[pa.Schema] = pa.schema([("id", pa.int64())])
 
     @pytest.fixture

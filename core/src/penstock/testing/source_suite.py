@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
+from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError
-from penstock.plugins import ADMISSION_CONTROL, BATCH_READ, BOUNDED, DISCOVERY, RESUMABLE, STREAM_READ
 from penstock.testing.capabilities import proves, refuses
 from penstock.testing.memory import peak_growth_bytes
 from penstock.testing.origin import SourceOrigin
@@ -71,7 +71,7 @@ class SourceSuite(SourceCases):
 
     @property
     def _is_bounded(self) -> bool:
-        return BOUNDED in self.connector.capabilities
+        return Capability.BOUNDED in self.connector.capabilities
 
     def _put(self, origin: SourceOrigin, first: int, count: int, total: int) -> None:
         """``count`` more rows of ``total``; all of them at once where a stream does not see what comes later."""
@@ -98,7 +98,7 @@ class SourceSuite(SourceCases):
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    @proves(BATCH_READ)
+    @proves(Capability.BATCH_READ)
     def test_a_batch_reads_everything_once(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: ``spark.read`` works.
 
@@ -111,7 +111,7 @@ class SourceSuite(SourceCases):
         for _ in range(2):
             assert self._ids(query.read_all_now()) == Counter(range(30))
 
-    @proves(BATCH_READ)
+    @proves(Capability.BATCH_READ)
     def test_an_empty_source_ends(self, query: SourceQuery) -> None:
         """Purpose: nothing to read is not an error, and nothing to wait for.
 
@@ -123,7 +123,7 @@ class SourceSuite(SourceCases):
         assert query.read_all_now() == []
         assert time.monotonic() - started < _GIVE_UP_S
 
-    @proves(STREAM_READ)
+    @proves(Capability.STREAM_READ)
     def test_a_stream_reads_everything_once(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: ``spark.readStream`` works.
 
@@ -134,7 +134,7 @@ class SourceSuite(SourceCases):
         origin.put(range(20))
         assert self._read_until(query, Counter(range(20))) == Counter(range(20))
 
-    @proves(DISCOVERY)
+    @proves(Capability.DISCOVERY)
     def test_rows_that_come_later_are_found(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: a stream goes on while the query runs.
 
@@ -147,7 +147,7 @@ class SourceSuite(SourceCases):
             wanted = Counter(range(first, first + 10))
             assert self._read_until(query, wanted) == wanted
 
-    @proves(STREAM_READ)
+    @proves(Capability.STREAM_READ)
     def test_an_idle_stream_stands_still(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: offsets converge: without new rows there are no more batches.
 
@@ -161,7 +161,7 @@ class SourceSuite(SourceCases):
         offset = query.reader.initialOffset()
         assert query.reader.partitions(offset, offset) == []
 
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     def test_a_replayed_batch_has_the_same_rows(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: after a crash the engine runs a planned batch again, with the same offsets.
 
@@ -186,7 +186,7 @@ class SourceSuite(SourceCases):
             query.wait(_LOOK_AGAIN_S)
         return batch
 
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     @pytest.mark.parametrize("crash", ["after the plan", "after reading", "after the note", "never"])
     def test_a_restart_at_every_step(self, query: SourceQuery, origin: SourceOrigin, crash: str) -> None:
         """Purpose: kill the driver at any point, and no row is lost or read twice by what counts.
@@ -212,7 +212,7 @@ class SourceSuite(SourceCases):
         seen += self._read_until(query, Counter(range(30)) - seen)
         assert seen == Counter(range(30))
 
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     def test_schedules_by_chance(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: what no example shows: drivers that are killed, replaced and told late, in any order.
 
@@ -237,7 +237,7 @@ class SourceSuite(SourceCases):
         finally:
             schedule.close()
 
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     def test_scale_up_and_down(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: a query goes on with more or fewer slots; a planned batch may be read by another number of tasks.
 
@@ -255,7 +255,7 @@ class SourceSuite(SourceCases):
             query.commit(batch)
         assert seen + self._read_until(query, Counter(range(30)) - seen) == Counter(range(30))
 
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     def test_available_now_reads_what_is_there_and_ends(self, origin: SourceOrigin) -> None:
         """Purpose: ``Trigger.AvailableNow``.
 
@@ -279,7 +279,7 @@ class SourceSuite(SourceCases):
         finally:
             query.stop()
 
-    @proves(BOUNDED)
+    @proves(Capability.BOUNDED)
     def test_a_bounded_stream_ends(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: a stream of what is there ends by itself, and says so for good.
 
@@ -297,7 +297,7 @@ class SourceSuite(SourceCases):
         query.restart()
         assert query.run_batch() is None
 
-    @proves(ADMISSION_CONTROL)
+    @proves(Capability.ADMISSION_CONTROL)
     def test_the_read_limit_bounds_every_batch(self, origin: SourceOrigin) -> None:
         """Purpose: a backlog is read in pieces.
 
@@ -328,7 +328,7 @@ class SourceSuite(SourceCases):
 
     # --- readers ------------------------------------------------------------------------------------------------------
 
-    @proves(STREAM_READ)
+    @proves(Capability.STREAM_READ)
     def test_a_task_that_is_killed_leaves_nothing_running(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: Spark kills tasks: the reader is woken up and everything is freed.
 
@@ -352,7 +352,7 @@ class SourceSuite(SourceCases):
         query.commit(batch)
         assert wanted + self._read_until(query, Counter(range(30)) - wanted) == Counter(range(30))
 
-    @proves(STREAM_READ)
+    @proves(Capability.STREAM_READ)
     def test_metrics_count_rows(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: the query's progress shows what was read.
 
@@ -366,7 +366,7 @@ class SourceSuite(SourceCases):
 
     # --- what is stored and sent --------------------------------------------------------------------------------------
 
-    @proves(STREAM_READ)
+    @proves(Capability.STREAM_READ)
     def test_splits_and_state_can_be_stored(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: offsets hold the state and the splits, as versioned bytes.
 
@@ -387,7 +387,7 @@ class SourceSuite(SourceCases):
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    @proves(BATCH_READ)
+    @proves(Capability.BATCH_READ)
     @pytest.mark.parametrize("name", SPARK_TYPES)
     def test_every_type_is_read_or_refused(self, origin: SourceOrigin, name: str) -> None:
         """Purpose: a column of any of Spark's types, with its extremes and with nulls.
@@ -413,7 +413,7 @@ class SourceSuite(SourceCases):
         read = pa.Table.from_pylist(sorted(rows, key=lambda row: int(row["id"])), table.schema)
         assert repr(read.column("extra").to_pylist()) == repr(column.to_pylist())  # as text: nan equals nothing
 
-    @proves(STREAM_READ)
+    @proves(Capability.STREAM_READ)
     def test_many_rows_in_bounded_memory(self, origin: SourceOrigin) -> None:
         """Purpose: a task may read more rows than fit into memory.
 
@@ -441,7 +441,7 @@ class SourceSuite(SourceCases):
         finally:
             query.stop()
 
-    @proves(STREAM_READ)
+    @proves(Capability.STREAM_READ)
     def test_more_slots_than_splits(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: readers without a split are idle, and nothing waits for them.
 
@@ -455,7 +455,7 @@ class SourceSuite(SourceCases):
         assert all(query.tasks(batch))
         assert self._read_until(query, Counter([0])) == Counter([0])
 
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     def test_the_system_is_away_for_a_while(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: servers restart, networks break.
 
@@ -477,7 +477,7 @@ class SourceSuite(SourceCases):
 
     # --- what is not declared -----------------------------------------------------------------------------------------
 
-    @refuses(STREAM_READ)
+    @refuses(Capability.STREAM_READ)
     def test_streams_are_refused(self, given: Mapping[str, str]) -> None:
         """Purpose: a connector that can't read streams says so.
 
@@ -485,10 +485,10 @@ class SourceSuite(SourceCases):
         Pass: BadConfigurationError that says what can't be done.
         If it fails: declare the capability, or leave source_options out.
         """
-        with self._refused(STREAM_READ):
+        with self._refused(Capability.STREAM_READ):
             self._data_source(given).streamReader(self._struct(self.schema))
 
-    @refuses(BATCH_READ)
+    @refuses(Capability.BATCH_READ)
     def test_batch_reads_are_refused(self, given: Mapping[str, str]) -> None:
         """Purpose: a connector that can't read a batch says so.
 
@@ -496,10 +496,10 @@ class SourceSuite(SourceCases):
         Pass: BadConfigurationError that says what can't be done.
         If it fails: declare the capability, or leave source_options out.
         """
-        with self._refused(BATCH_READ):
+        with self._refused(Capability.BATCH_READ):
             self._data_source(given).reader(self._struct(self.schema))
 
-    @refuses(BOUNDED)
+    @refuses(Capability.BOUNDED)
     def test_a_stream_does_not_end(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: a query that is meant to go on is not stopped.
 
@@ -511,7 +511,7 @@ class SourceSuite(SourceCases):
         self._read_until(query, Counter(range(5)))
         assert not any(json.loads(offset).get("final") for offset in query.offsets)
 
-    @refuses(RESUMABLE)
+    @refuses(Capability.RESUMABLE)
     def test_a_restart_fails_or_goes_on(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: a source that can't go on where it was does not hang, nor break in strange ways.
 
@@ -532,7 +532,7 @@ class SourceSuite(SourceCases):
             return
         assert rows
 
-    @refuses(ADMISSION_CONTROL)
+    @refuses(Capability.ADMISSION_CONTROL)
     def test_a_batch_takes_everything(self, query: SourceQuery) -> None:
         """Purpose: what is said of limits holds.
 
@@ -543,7 +543,7 @@ class SourceSuite(SourceCases):
         limits = query.source.read_limits()
         assert (limits.max_groups, limits.max_bytes, limits.max_records) == (None, None, None)
 
-    @refuses(DISCOVERY)
+    @refuses(Capability.DISCOVERY)
     def test_rows_that_come_later_do_no_harm(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: a source that looks only once is not confused by what comes later.
 

@@ -26,8 +26,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock import errors
 from penstock.checkpoint import chain_of, open_place, query_id_of
+from penstock.connector import Connector
 from penstock.errors import FatalError, PenstockError
-from penstock.plugins import Connector
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.source import Source

@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import monotonically_increasing_id
 
+from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.plugins import BATCH_WRITE, EXACTLY_ONCE, STREAM_WRITE
 from penstock.testing.capabilities import proves
 from penstock.testing.rows import SPARK_TYPES
 from penstock.testing.sink_cases import SinkCases
@@ -43,7 +43,7 @@ class SparkSinkSuite(SinkCases):
         wanted = schema if schema is not None else self.schema
         return SparkSinkQuery(self._spark, self.connector, target.options, wanted, folder, fuse)
 
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_every_type_comes_through(self, target: SinkTarget, tmp_path: Path) -> None:
         """Purpose: columns of Spark's types, with their extremes and with nulls, through Spark.
 
@@ -74,7 +74,7 @@ class SparkSinkSuite(SinkCases):
     @pytest.mark.parametrize(
         "step", ["before write", "after prepare_commit", "before publish", "half way through publish", "after publish"]
     )
-    @proves(STREAM_WRITE)
+    @proves(Capability.STREAM_WRITE)
     def test_a_process_is_killed(self, target: SinkTarget, tmp_path: Path, step: str) -> None:
         """Purpose: executors are lost, and drivers.
 
@@ -87,12 +87,12 @@ class SparkSinkSuite(SinkCases):
         query.run_all(self._batches())
         seen = self._seen(target)
         assert not self._ids() - seen
-        if EXACTLY_ONCE in self.connector.capabilities:
+        if Capability.EXACTLY_ONCE in self.connector.capabilities:
             assert seen == self._ids()
         if not (tmp_path / "burnt").exists():
             pytest.skip(f"the sink never comes to the step '{step}'")
 
-    @proves(BATCH_WRITE)
+    @proves(Capability.BATCH_WRITE)
     def test_a_batch_write(self, target: SinkTarget, tmp_path: Path) -> None:
         """Purpose: ``df.write`` works.
 
@@ -105,7 +105,7 @@ class SparkSinkSuite(SinkCases):
             self._query(target, tmp_path).write_batch(shares)
         assert self._seen(target) == self._ids(shape)
 
-    @proves(BATCH_WRITE)
+    @proves(Capability.BATCH_WRITE)
     def test_a_batch_write_that_fails(self, target: SinkTarget, tmp_path: Path) -> None:
         """Purpose: a write that failed leaves nothing, where that is promised.
 
@@ -123,5 +123,5 @@ class SparkSinkSuite(SinkCases):
         query.write_batch(shares)
         seen = self._seen(target)
         assert not self._ids([(3, 2, 4)]) - seen
-        if EXACTLY_ONCE in self.connector.capabilities:
+        if Capability.EXACTLY_ONCE in self.connector.capabilities:
             assert seen == self._ids([(3, 2, 4)])

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.plugins import Connector
+from penstock.connector import Connector
 from penstock.spark._data_source import PenstockDataSource
 
 __all__ = ["RowsDataSource", "data_source", "put_rows"]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.plugins import BATCH_READ, BOUNDED, RESUMABLE, STREAM_READ
+from penstock.connector import Capability
 from penstock.testing.capabilities import proves
 from penstock.testing.origin import SourceOrigin
 from penstock.testing.source_cases import SourceCases
@@ -45,7 +45,7 @@ class SparkSourceSuite(SourceCases):
     def _all_of(count: int) -> Callable[[Counter[int]], bool]:
         return lambda seen: seen.total() >= count
 
-    @proves(BATCH_READ)
+    @proves(Capability.BATCH_READ)
     def test_a_batch_read(self, new_query: _NewQuery, origin: SourceOrigin) -> None:
         """Purpose: ``spark.read`` works.
 
@@ -57,7 +57,7 @@ class SparkSourceSuite(SourceCases):
             origin.put(range(first, first + 10))
         assert Counter(self.id_of(row) for row in new_query().read_all_now()) == Counter(range(20))
 
-    @proves(STREAM_READ)
+    @proves(Capability.STREAM_READ)
     def test_a_stream_and_its_metrics(self, new_query: _NewQuery, origin: SourceOrigin) -> None:
         """Purpose: ``spark.readStream`` works, and its progress shows what was read.
 
@@ -70,7 +70,7 @@ class SparkSourceSuite(SourceCases):
         assert query.run(self._all_of(20), self.id_of) == Counter(range(20))
         assert query.metrics["rows_read"] == 20
 
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     def test_a_restart(self, new_query: _NewQuery, origin: SourceOrigin) -> None:
         """Purpose: a query goes on from its checkpoint.
 
@@ -82,10 +82,10 @@ class SparkSourceSuite(SourceCases):
         query = new_query()
         assert query.run(self._all_of(10), self.id_of) == Counter(range(10))
         origin.put(range(10, 20))
-        there = 10 if BOUNDED in self.connector.capabilities else 20
+        there = 10 if Capability.BOUNDED in self.connector.capabilities else 20
         assert query.run(self._all_of(there), self.id_of) == Counter(range(there))
 
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     def test_available_now(self, new_query: _NewQuery, origin: SourceOrigin) -> None:
         """Purpose: ``Trigger.AvailableNow``.
 
@@ -97,7 +97,7 @@ class SparkSourceSuite(SourceCases):
         assert new_query().run_available_now(self.id_of) == Counter(range(10))
 
     @pytest.mark.parametrize("step", ["before fetch", "after fetch"])
-    @proves(RESUMABLE)
+    @proves(Capability.RESUMABLE)
     def test_a_reader_is_killed(self, new_query: _NewQuery, origin: SourceOrigin, tmp_path: Path, step: str) -> None:
         """Purpose: executors are lost.
 

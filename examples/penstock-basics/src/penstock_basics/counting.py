@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, OptionValues
-from penstock.plugins import STREAM_READ, Connector
 from penstock.serialization import JsonSerializer
 from penstock.source import (
     EnumeratorContext,
@@ -150,7 +150,7 @@ class CountConnector(Connector):
             Option("rowsPerBatch", "Numbers in a micro-batch", kind="int", default="1000", minimum=1),
         ]
     )
-    capabilities = frozenset({STREAM_READ})
+    capabilities = frozenset({Capability.STREAM_READ})
 
     def create_source(self, options: OptionValues) -> CountSource:
         return CountSource(options["start"], options["rowsPerBatch"])

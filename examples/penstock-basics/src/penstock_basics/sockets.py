@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import RetriableError
+from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, OptionValues
-from penstock.plugins import DISCOVERY, RESCALING, STREAM_READ, STREAM_WRITE, Connector
 from penstock.serialization import JsonSerializer
 from penstock.sink import Prepared, Sink, SinkWriter, WriterContext
 from penstock.source import (
@@ -230,7 +230,9 @@ class SocketConnector(Connector):
         [Option("host", "Where a server listens", required=True), Option("port", "Its port", kind="int", required=True)]
     )
     sink_options = source_options
-    capabilities = frozenset({STREAM_READ, STREAM_WRITE, DISCOVERY, RESCALING})
+    capabilities = frozenset(
+        {Capability.STREAM_READ, Capability.STREAM_WRITE, Capability.DISCOVERY, Capability.RESCALING}
+    )
 
     def create_source(self, options: OptionValues) -> SocketSource:
         return SocketSource(options["host"], options["port"])

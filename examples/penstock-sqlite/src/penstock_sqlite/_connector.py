@@ -7,18 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock import BadConfigurationError
+from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, OptionValues
-from penstock.plugins import (
-    ADMISSION_CONTROL,
-    BATCH_READ,
-    BOUNDED,
-    EXACTLY_ONCE,
-    RESCALING,
-    RESUMABLE,
-    STREAM_READ,
-    STREAM_WRITE,
-    Connector,
-)
 from penstock.sink import Sink
 from penstock_sqlite._append import AppendSink
 from penstock_sqlite._source import SqliteSource
@@ -44,7 +34,16 @@ class SqliteConnector(Connector):
         ]
     )
     capabilities = frozenset(
-        {BATCH_READ, STREAM_READ, BOUNDED, STREAM_WRITE, EXACTLY_ONCE, RESCALING, RESUMABLE, ADMISSION_CONTROL}
+        {
+            Capability.BATCH_READ,
+            Capability.STREAM_READ,
+            Capability.BOUNDED,
+            Capability.STREAM_WRITE,
+            Capability.EXACTLY_ONCE,
+            Capability.RESCALING,
+            Capability.RESUMABLE,
+            Capability.ADMISSION_CONTROL,
+        }
     )
 
     def create_source(self, options: OptionValues) -> SqliteSource:

@@ -1,100 +1,22 @@
-"""Connectors and how they are found: one entry point each, in the group ``penstock.connectors``.
-
-A connector package declares in its ``pyproject.toml``::
-
-    [project.entry-points."penstock.connectors"]
-    filesystem = "penstock_filesystem:FileSystemConnector"
-
-The entry point's name is the format's name: ``penstock.filesystem``.
-"""
+"""Finds connectors: one entry point each, in the group ``penstock.connectors``."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import Distribution, EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow as pa
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from penstock._version import __version__
+from penstock.connector import Connector
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionSet, OptionValues, nearest_hint
+from penstock.options import nearest_hint
 
-if TYPE_CHECKING:
-    from penstock.dev import DevServer
-    from penstock.sink import Sink
-    from penstock.source import Source
-
-__all__ = [
-    "ADMISSION_CONTROL",
-    "BATCH_READ",
-    "BATCH_WRITE",
-    "BOUNDED",
-    "DISCOVERY",
-    "EXACTLY_ONCE",
-    "RESCALING",
-    "RESUMABLE",
-    "STREAM_READ",
-    "STREAM_WRITE",
-    "Capability",
-    "Connector",
-    "InstalledConnector",
-    "core_problem",
-    "find_connector",
-    "installed_connectors",
-]
+__all__ = ["InstalledConnector", "core_problem", "find_connector", "installed_connectors"]
 
 GROUP = "penstock.connectors"
-
-#: What a connector can say of itself; the conformance kit proves a yes and that a no is refused cleanly.
-Capability = str
-BATCH_READ = "batch-read"
-STREAM_READ = "stream-read"
-BATCH_WRITE = "batch-write"
-STREAM_WRITE = "stream-write"
-EXACTLY_ONCE = "exactly-once"
-#: A query goes on with more or fewer tasks.
-RESCALING = "rescaling"
-#: An option bounds how much a micro-batch reads.
-ADMISSION_CONTROL = "admission-control"
-#: What is added while a stream runs is found.
-DISCOVERY = "discovery"
-#: A stream that goes on where it was after any restart, without losing a row.
-RESUMABLE = "resumable"
-#: A stream of what was there when it began; it is read in steps, and ends.
-BOUNDED = "bounded"
-
-
-class Connector(ABC):
-    """A plugin: names, options and the factories of its source and sink. Instantiated without arguments.
-
-    Options are validated against the declarations before a factory sees them.
-    """
-
-    summary: ClassVar[str] = ""
-    source_options: ClassVar[OptionSet | None] = None
-    sink_options: ClassVar[OptionSet | None] = None
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
-
-    def create_source(self, options: OptionValues) -> Source[Any, Any]:
-        """A source. Called only if ``source_options`` is declared."""
-        raise NotImplementedError
-
-    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
-        """A sink for rows of ``schema``. Called only if ``sink_options`` is declared."""
-        raise NotImplementedError
-
-    def dev_server(self) -> DevServer | None:
-        """The server that ``penstock dev up`` starts for users without one; ``None`` if none is needed."""
-        return None
-
-    @abstractmethod
-    def describe_guarantee(self) -> str:
-        """One line for the table of guarantees."""
 
 
 @dataclass(frozen=True)

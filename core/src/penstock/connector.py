@@ -1,0 +1,116 @@
+"""What a connector declares: its name and options, what it can do, and how its source and its sink are made.
+
+A connector package offers its class as an entry point in its ``pyproject.toml``::
+
+    [project.entry-points."penstock.connectors"]
+    filesystem = "penstock_filesystem:FileSystemConnector"
+
+The name of the entry point makes the name of the format: ``penstock.filesystem``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.options import OptionSet, OptionValues
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.dev import DevServer
+    from penstock.sink import Sink
+    from penstock.source import Source
+
+__all__ = ["Capability", "Connector"]
+
+
+class Capability(str, Enum):
+    """What a connector can do. The conformance kit proves each one declared, and that the others are refused cleanly.
+
+    A member is equal to its text, which commands and reports print.
+    """
+
+    BATCH_READ = "batch-read"
+    STREAM_READ = "stream-read"
+    BATCH_WRITE = "batch-write"
+    STREAM_WRITE = "stream-write"
+    EXACTLY_ONCE = "exactly-once"
+    #: A query continues with more or fewer tasks.
+    RESCALING = "rescaling"
+    #: An option bounds how much a micro-batch reads.
+    ADMISSION_CONTROL = "admission-control"
+    #: A running stream finds what is added.
+    DISCOVERY = "discovery"
+    #: A stream continues where it was after any restart, without losing a row.
+    RESUMABLE = "resumable"
+    #: A stream reads what was there when it began, in steps, and ends.
+    BOUNDED = "bounded"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+#: What a capability makes sense with: one of these must be declared as well.
+_NEEDS = {
+    Capability.EXACTLY_ONCE: {Capability.BATCH_WRITE, Capability.STREAM_WRITE},
+    Capability.RESCALING: {Capability.STREAM_READ, Capability.STREAM_WRITE},
+    Capability.ADMISSION_CONTROL: {Capability.STREAM_READ},
+    Capability.DISCOVERY: {Capability.STREAM_READ},
+    Capability.RESUMABLE: {Capability.STREAM_READ},
+    Capability.BOUNDED: {Capability.STREAM_READ},
+}
+
+
+class Connector(ABC):
+    """A plugin: options, capabilities, and the factories of source and sink. It is made without arguments.
+
+    Options are checked against their declarations before a factory sees them. A class whose declarations contradict
+    each other raises :class:`TypeError` when it is defined: a capability to read without ``source_options``, one to
+    write without ``sink_options``, or one that needs another.
+    """
+
+    summary: ClassVar[str] = ""
+    source_options: ClassVar[OptionSet | None] = None
+    sink_options: ClassVar[OptionSet | None] = None
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Checks what the class declares."""
+        super().__init_subclass__(**arguments)
+        try:
+            cls.capabilities = frozenset(Capability(one) for one in cls.capabilities)
+        except ValueError as error:
+            raise TypeError(f"{cls.__name__}.capabilities: {error}; use members of Capability") from None
+        for capability in sorted(cls.capabilities):
+            problem = cls._contradiction(capability)
+            if problem:
+                raise TypeError(f"{cls.__name__} declares the capability {capability} {problem}")
+
+    @classmethod
+    def _contradiction(cls, capability: Capability) -> str:
+        if capability in (Capability.BATCH_READ, Capability.STREAM_READ) and cls.source_options is None:
+            return "without source_options"
+        if capability in (Capability.BATCH_WRITE, Capability.STREAM_WRITE) and cls.sink_options is None:
+            return "without sink_options"
+        needed = _NEEDS.get(capability)
+        if needed and not needed & cls.capabilities:
+            return f"without {' or '.join(sorted(needed))}"
+        return ""
+
+    def create_source(self, options: OptionValues) -> Source[Any, Any]:
+        """Makes a source. Called only if ``source_options`` is declared."""
+        raise NotImplementedError
+
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+        """Makes a sink for rows of ``schema``. Called only if ``sink_options`` is declared."""
+        raise NotImplementedError
+
+    def dev_server(self) -> DevServer | None:
+        """Returns the server that ``penstock dev up`` starts; ``None`` if users need none."""
+        return None
+
+    @abstractmethod
+    def describe_guarantee(self) -> str:
+        """Says in one line what is guaranteed, for the table of guarantees."""
