@@ -17,13 +17,14 @@ from penstock.errors import RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     Prepared,
     Rolled,
     SinkContext,
-    SinkWriter,
     StateRoller,
+    SupportsStateRolling,
     TwoPhaseCommitSink,
     WriterContext,
 )
@@ -58,7 +59,7 @@ class Fuse:
 
 
 @dataclass(frozen=True)
-class LedgerSink(TwoPhaseCommitSink):
+class LedgerSink(TwoPhaseCommitSink, SupportsStateRolling):
     """Rows with an even writer index are published batch by batch; the others are carried until five are together."""
 
     root: str
@@ -70,7 +71,7 @@ class LedgerSink(TwoPhaseCommitSink):
 
     state_serializer = committable_serializer
 
-    def create_writer(self, context: WriterContext) -> SinkWriter:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter:
         return LedgerWriter(self, context)
 
     def create_committer(self, context: SinkContext) -> Committer:
@@ -80,7 +81,7 @@ class LedgerSink(TwoPhaseCommitSink):
         return LedgerRoller(self, context)
 
 
-class LedgerWriter(SinkWriter):
+class LedgerWriter(CommittingSinkWriter):
     def __init__(self, sink: LedgerSink, context: WriterContext) -> None:
         self.sink, self.context, self.ids = sink, context, []
         self.name = f"{context.base}-{context.attempt_id}"

@@ -33,7 +33,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet
 from penstock.connector import Connector
 from penstock.serialization import JsonSerializer
-from penstock.sink import Committer, Found, Rolled, StateRoller, TwoPhaseCommitSink
+from penstock.sink import Committer, Found, Rolled, StateRoller, SupportsStateRolling, TwoPhaseCommitSink
 
 
 class NotesSource:
@@ -45,7 +45,7 @@ class NotesSource:
 
 
 @dataclass(frozen=True)
-class NotesSink(TwoPhaseCommitSink):
+class NotesSink(TwoPhaseCommitSink, SupportsStateRolling):
     """States and committables are file names; publishing takes a file out of hiding."""
 
     path: str

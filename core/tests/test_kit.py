@@ -20,7 +20,6 @@ from penstock.options import Option, OptionSet
 from penstock.sink import (
     CheckpointCommitter,
     IdempotentSink,
-    Prepared,
     Sender,
     Sink,
     SinkWriter,
@@ -310,10 +309,7 @@ class PlainWriter(SinkWriter):
         with self.database:
             self.database.executemany("insert into rows values (?, ?, 0)", rows_of(batch))
 
-    def prepare_commit(self):
-        return Prepared()
-
-    def abort(self):
+    def flush(self):
         pass
 
     def close(self):

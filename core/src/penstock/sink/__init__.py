@@ -1,7 +1,7 @@
 """The contracts of a sink, and three templates.
 
 ================= ====================================================================================================
-two-phase commit  :class:`TwoPhaseCommitSink`: a :class:`SinkWriter` (in tasks: write, flush, leave hidden), a
+two-phase commit  :class:`TwoPhaseCommitSink`: a :class:`CommittingSinkWriter` (in tasks: write, leave hidden), a
                   :class:`Committer` (on the driver: publish or throw away, idempotently) and two serializers. Exactly
                   once. The protocol is in :mod:`penstock.sink.two_phase`.
 idempotent        :class:`IdempotentSink`: an :class:`Upserter` that writes rows under their keys. Effectively exactly
@@ -18,6 +18,7 @@ from penstock.sink._contracts import (
     TIMESTAMPS_PER_RUN,
     CheckpointLocation,
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     Prepared,
@@ -26,8 +27,13 @@ from penstock.sink._contracts import (
     SinkContext,
     SinkWriter,
     StateRoller,
+    SupportsCompleteMode,
+    SupportsStateRolling,
+    SupportsWriteTimestamps,
     TwoPhaseCommitSink,
     WriterContext,
+    describe_state,
+    state_serializer_of,
 )
 from penstock.sink.idempotent import IdempotentSink, Upserter
 from penstock.sink.write_ahead import (
@@ -44,6 +50,7 @@ __all__ = [
     "CheckpointCommitter",
     "CheckpointLocation",
     "Committer",
+    "CommittingSinkWriter",
     "FileCheckpointCommitter",
     "Found",
     "IdempotentSink",
@@ -56,9 +63,14 @@ __all__ = [
     "SinkContext",
     "SinkWriter",
     "StateRoller",
+    "SupportsCompleteMode",
+    "SupportsStateRolling",
+    "SupportsWriteTimestamps",
     "TwoPhaseCommitSink",
     "Upserter",
     "WriteAheadSink",
     "WriterContext",
     "base_of",
+    "describe_state",
+    "state_serializer_of",
 ]

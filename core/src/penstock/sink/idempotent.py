@@ -29,10 +29,12 @@ from penstock.sink._contracts import (
     NOTHING_SERIALIZER,
     TIMESTAMPS_PER_RUN,
     Committer,
+    CommittingSinkWriter,
     Found,
     Prepared,
     SinkContext,
-    SinkWriter,
+    SupportsCompleteMode,
+    SupportsWriteTimestamps,
     TwoPhaseCommitSink,
     WriterContext,
 )
@@ -77,8 +79,12 @@ class Upserter(ABC):
         """Frees resources. Called once, also after an error."""
 
 
-class IdempotentSink(TwoPhaseCommitSink[None, None]):
-    """Effectively exactly once, by upserts. Built on the driver, pickled to the tasks; holds configuration only.
+class IdempotentSink(SupportsCompleteMode, SupportsWriteTimestamps, TwoPhaseCommitSink[None, None]):
+    """Delivers effectively exactly once, by upserts. Built on the driver, pickled to the tasks; holds options only.
+
+    In output mode *complete* each row of a result replaces the one with its key; a key that is not in the result any
+    more stays. Spark gives a data source in Python no other way to write aggregates as they change: Spark itself
+    refuses its output mode *update*.
 
     Rows of one key that come in one task are written in their order, so that the last one stays. Rows of one key in
     *several* tasks of one batch have no order: repartition by the key before the sink where that matters.
@@ -108,35 +114,20 @@ class IdempotentSink(TwoPhaseCommitSink[None, None]):
             if pa.types.is_nested(schema.field(name).type):
                 raise BadConfigurationError(f"key column '{name}' is of type {schema.field(name).type}: not comparable")
 
-    @property
-    def takes_complete_results(self) -> bool:
-        """Each row of a result replaces the one with its key. A key that is not in the result any more stays.
-
-        Spark gives a data source in Python no other way to write aggregates as they change: its output mode *update* is
-        refused by Spark itself.
-        """
-        return True
-
-    @final
-    @property
-    def wants_write_timestamps(self) -> bool:
-        """See the contract."""
-        return True
-
     @final
     @property
     def committable_serializer(self) -> JsonSerializer[None]:
-        """See the contract: there is nothing to commit."""
+        """Stores nothing: there is nothing to commit."""
         return NOTHING_SERIALIZER
 
     @final
-    def create_writer(self, context: WriterContext) -> SinkWriter[None, None]:
-        """See the contract."""
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[None, None]:
+        """Makes a writer that upserts the rows of one attempt. Task."""
         return _UpsertWriter(self.create_upserter(context), tuple(self.key_columns), context, self.retry_for_s)
 
     @final
     def create_committer(self, context: SinkContext) -> Committer[None, None]:
-        """See the contract."""
+        """Makes a committer that has nothing to do. Driver."""
         return _NothingToCommit()
 
 
@@ -154,7 +145,7 @@ class _NothingToCommit(Committer[None, None]):
         """Rows stay: the batch is written again, over them."""
 
 
-class _UpsertWriter(SinkWriter[None, None]):
+class _UpsertWriter(CommittingSinkWriter[None, None]):
     """Memory: one Arrow batch, and what the upserter keeps on its way."""
 
     def __init__(self, upserter: Upserter, keys: tuple[str, ...], context: WriterContext, retry_for_s: float) -> None:

@@ -17,13 +17,25 @@ from penstock.sink._contracts import (
     Prepared,
     Rolled,
     SinkContext,
+    SinkWriter,
+    SupportsStateRolling,
     TwoPhaseCommitSink,
     WriterContext,
+    state_serializer_of,
 )
 from penstock.sink.chain import Output, StateItem
 from penstock.system import system
 
-__all__ = ["BatchPlan", "PlannedBatch", "TaskResult", "grouped_by_owner", "offsets_of", "roll_states", "run_task"]
+__all__ = [
+    "BatchPlan",
+    "PlannedBatch",
+    "TaskResult",
+    "grouped_by_owner",
+    "offsets_of",
+    "roll_states",
+    "run_task",
+    "write_all",
+]
 
 AnySink = TwoPhaseCommitSink[Any, Any]
 
@@ -84,6 +96,8 @@ class BatchPlan:
 
 def grouped_by_owner(sink: AnySink, states: Iterable[StateItem], writers: int) -> dict[int, bytes]:
     """For :attr:`BatchPlan.states`: pieces with the same key go to the same one of ``writers``."""
+    if not isinstance(sink, SupportsStateRolling):
+        return {}
     groups: dict[int, list[StateItem]] = defaultdict(list)
     for item in states:
         key = sink.owner_key(sink.state_serializer.unpack(item.payload))
@@ -153,8 +167,7 @@ def _roll_owned(sink: AnySink, context: WriterContext, plan: BatchPlan) -> list[
 def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> Output:
     writer = sink.create_writer(context)
     try:
-        for batch in batches:
-            writer.write(batch)
+        write_all(writer, batches)
         prepared = writer.prepare_commit()
     except BaseException:
         writer.abort()
@@ -164,11 +177,18 @@ def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBat
     return _output(sink, context, (), prepared)
 
 
+def write_all(writer: SinkWriter, batches: Iterable[pa.RecordBatch]) -> None:
+    """Writes ``batches``, then flushes."""
+    for batch in batches:
+        writer.write(batch)
+    writer.flush()
+
+
 def roll_states(sink: AnySink, context: WriterContext, items: Sequence[StateItem], *, finish: bool) -> list[Output]:
     """Lets the sink's roller close what is due among ``items``; one output for each replacement."""
-    roller = sink.create_roller(context) if items else None
-    if roller is None:
+    if not items or not isinstance(sink, SupportsStateRolling):
         return []
+    roller = sink.create_roller(context)
     try:
         states = [sink.state_serializer.unpack(item.payload) for item in items]
         rolled = roller.roll(states, finish=finish)
@@ -189,12 +209,13 @@ def _consumed(items: Sequence[StateItem], rolled: Rolled[Any, Any]) -> tuple[str
 def _output(
     sink: AnySink, context: WriterContext, consumed: tuple[str, ...], made: Prepared[Any, Any] | Rolled[Any, Any]
 ) -> Output:
+    serializer = state_serializer_of(sink)
     return Output(
         writer=context.writer_index,
         attempt=context.attempt_id,
         consumed=consumed,
         committables=tuple(sink.committable_serializer.pack(committable) for committable in made.committables),
-        states=tuple(StateItem(system().new_id(), sink.state_serializer.pack(state)) for state in made.states),
+        states=tuple(StateItem(system().new_id(), serializer.pack(state)) for state in made.states),
         sequences_used=made.sequences_used,
     )
 

@@ -47,7 +47,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
-from penstock.sink._contracts import TIMESTAMPS_PER_RUN, Kept, SinkContext
+from penstock.sink._contracts import (
+    TIMESTAMPS_PER_RUN,
+    Kept,
+    SinkContext,
+    SupportsWriteTimestamps,
+    describe_state,
+    state_serializer_of,
+)
 from penstock.sink.chain import Chain, Head, Link, LinkKind, Output, now_ms
 from penstock.sink.publishing import DisplacedError, Publishing, displaced, undone
 from penstock.sink.tasks import (
@@ -168,7 +175,7 @@ class TwoPhaseCommit:
         else:
             head = self._own(head)
         is_decided = self._judge(batch, head.link, engine)
-        if self._sink.wants_write_timestamps and not is_decided:
+        if isinstance(self._sink, SupportsWriteTimestamps) and not is_decided:
             head = self._reserve_stamps(head)
         return self._planned(head.link, batch, is_decided=is_decided)
 
@@ -218,7 +225,7 @@ class TwoPhaseCommit:
             )
 
     def _check_states(self, link: Link) -> None:
-        states = [self._sink.state_serializer.unpack(item.payload) for item in link.states]
+        states = [state_serializer_of(self._sink).unpack(item.payload) for item in link.states]
         if not states:
             return
         committer = self._sink.create_committer(self._context)
@@ -231,7 +238,7 @@ class TwoPhaseCommit:
             if head.id != link.id:
                 raise displaced(self._chain, head)
             raise DataLostError(
-                f"{self._sink.describe_state(missing[0])} is gone, and {len(missing) - 1} more, with rows that were "
+                f"{describe_state(self._sink, missing[0])} is gone, and {len(missing) - 1} more, with rows that were "
                 "decided: was the target of the query changed, or something hidden in it deleted? Restore it, or start "
                 "with a new checkpoint"
             )
@@ -242,7 +249,7 @@ class TwoPhaseCommit:
             # An orderly end has left nothing that could be open under a name of its generation.
             if head.link.kind is not LinkKind.CLOSE:
                 link = replace(link, generation=link.number)
-            if self._sink.wants_write_timestamps:
+            if isinstance(self._sink, SupportsWriteTimestamps):
                 # The run before may have used anything up to the ceiling.
                 link = replace(link, floor_us=head.link.ceiling_us, ceiling_us=_ceiling(head.link.ceiling_us))
             if self._chain.create(link):
@@ -294,7 +301,7 @@ class TwoPhaseCommit:
         return head
 
     def _planned(self, link: Link, batch: Batch, *, is_decided: bool) -> BatchPlan:
-        stamp = _next_stamp(link) if self._sink.wants_write_timestamps else 0
+        stamp = _next_stamp(link) if isinstance(self._sink, SupportsWriteTimestamps) else 0
         planned = PlannedBatch(
             query_id=self._context.query_id,
             run=self._memory.run,
@@ -387,7 +394,7 @@ class TwoPhaseCommit:
                 writers=len(results),
                 metrics=metrics,
             )
-            if self._sink.wants_write_timestamps:
+            if isinstance(self._sink, SupportsWriteTimestamps):
                 floor = planned.write_timestamp_us + TIMESTAMPS_PER_RUN
                 link = replace(link, floor_us=floor, ceiling_us=max(_ceiling(floor), head.link.ceiling_us))
             if self._chain.create(link):
@@ -682,7 +689,7 @@ class TwoPhaseCommit:
                         if not ends
                     ],
                     states=[
-                        self._sink.state_serializer.unpack(payload)
+                        state_serializer_of(self._sink).unpack(payload)
                         for payload in {item.id: item.payload for one in named for item in one.states}.values()
                     ],
                 )
@@ -703,7 +710,11 @@ class TwoPhaseCommit:
                         for output in outputs
                         for one in output.committables
                     ],
-                    [self._sink.state_serializer.unpack(item.payload) for output in outputs for item in output.states],
+                    [
+                        state_serializer_of(self._sink).unpack(item.payload)
+                        for output in outputs
+                        for item in output.states
+                    ],
                 )
             finally:
                 committer.close()

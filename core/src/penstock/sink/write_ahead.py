@@ -34,11 +34,11 @@ from penstock.serialization import JsonSerializer
 from penstock.sink._contracts import (
     CheckpointLocation,
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     Prepared,
     SinkContext,
-    SinkWriter,
     TwoPhaseCommitSink,
     WriterContext,
 )
@@ -183,7 +183,7 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
         return _SEGMENTS
 
     @final
-    def create_writer(self, context: WriterContext) -> SinkWriter[Segment, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Segment, None]:
         """See the contract."""
         return _StagingWriter(self, context)
 
@@ -257,7 +257,7 @@ def _is_old(segment_id: str, before_base: int, kept: Collection[str]) -> bool:
     return base_of(segment_id) < before_base and segment_id not in kept
 
 
-class _StagingWriter(SinkWriter[Segment, None]):
+class _StagingWriter(CommittingSinkWriter[Segment, None]):
     """Memory: one segment, twice while it is stored, and one Arrow batch."""
 
     def __init__(self, sink: WriteAheadSink, context: WriterContext) -> None:

@@ -17,6 +17,9 @@ from penstock.source._contracts import (
     SourceSplit,
     SplitEnumerator,
     SplitReader,
+    SupportsExplain,
+    SupportsFilterPushDown,
+    SupportsOffsetAdoption,
 )
 from penstock.source._filters import ColumnFilter
 from penstock.source._reader import SourceReader
@@ -36,5 +39,8 @@ __all__ = [
     "SourceSplit",
     "SplitEnumerator",
     "SplitReader",
+    "SupportsExplain",
+    "SupportsFilterPushDown",
+    "SupportsOffsetAdoption",
     "check_columns",
 ]

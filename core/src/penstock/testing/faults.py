@@ -7,9 +7,10 @@ thrown away, as after SIGKILL; what it had made durable stays.
 
 from __future__ import annotations
 
+import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -17,6 +18,7 @@ import pyarrow.fs as pafs
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import (
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     Prepared,
@@ -25,6 +27,9 @@ from penstock.sink import (
     SinkContext,
     SinkWriter,
     StateRoller,
+    SupportsCompleteMode,
+    SupportsStateRolling,
+    SupportsWriteTimestamps,
     TwoPhaseCommitSink,
     WriterContext,
 )
@@ -38,8 +43,14 @@ from penstock.source import (
     Source,
     SplitEnumerator,
     SplitReader,
+    SupportsExplain,
+    SupportsFilterPushDown,
+    SupportsOffsetAdoption,
 )
 from penstock.storage import ABANDONED_AFTER_S, Storage
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "Crash",
@@ -51,6 +62,8 @@ __all__ = [
     "Fuse",
     "Steps",
     "faulty_sink",
+    "faulty_source",
+    "with_abilities",
 ]
 
 
@@ -159,15 +172,14 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
         self._inner = inner
         self._fuse = fuse
 
+    def __reduce__(self) -> Any:
+        """Its class may have been made for it."""
+        return faulty_sink, (self._inner, self._fuse)
+
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer[Any]:
         """See the contract."""
         return self._inner.committable_serializer
-
-    @property
-    def state_serializer(self) -> SimpleVersionedSerializer[Any]:
-        """See the contract."""
-        return self._inner.state_serializer
 
     @property
     def target(self) -> str:
@@ -175,29 +187,19 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
         return self._inner.target
 
     @property
-    def wants_write_timestamps(self) -> bool:
-        """See the contract."""
-        return self._inner.wants_write_timestamps
-
-    @property
     def holds_back_readers(self) -> bool:
         """See the contract."""
         return self._inner.holds_back_readers
-
-    @property
-    def takes_complete_results(self) -> bool:
-        """See the contract."""
-        return self._inner.takes_complete_results
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract."""
         self._inner.validate_schema(schema)
 
-    def start(self, context: SinkContext) -> FaultySink:
+    def start(self, context: SinkContext) -> Self:
         """See the contract."""
-        return FaultySink(self._inner.start(context), self._fuse)
+        return type(self)(self._inner.start(context), self._fuse)
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Any, Any]:
         """See the contract."""
         return FaultyWriter(self._inner.create_writer(context), self._fuse)
 
@@ -205,53 +207,80 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
         """See the contract."""
         return _FaultyCommitter(self._inner.create_committer(context), self._fuse)
 
-    def create_roller(self, context: WriterContext) -> StateRoller[Any, Any] | None:
-        """See the contract."""
-        roller = self._inner.create_roller(context)
-        return None if roller is None else _FaultyRoller(roller, self._fuse)
-
-    def owner_key(self, state: Any) -> str:
-        """See the contract."""
-        return self._inner.owner_key(state)
-
-    def describe_state(self, state: Any) -> str:
-        """See the contract."""
-        return self._inner.describe_state(state)
-
     def describe_committable(self, committable: Any) -> str:
         """See the contract."""
         return self._inner.describe_committable(committable)
 
 
-class FaultyPlainSink(Sink[Any, Any]):
+class _FaultyRolling(SupportsStateRolling[Any, Any]):
+    _inner: Any
+    _fuse: Steps
+
+    @property
+    def state_serializer(self) -> SimpleVersionedSerializer[Any]:
+        serializer: SimpleVersionedSerializer[Any] = self._inner.state_serializer
+        return serializer
+
+    def create_roller(self, context: WriterContext) -> StateRoller[Any, Any]:
+        return _FaultyRoller(self._inner.create_roller(context), self._fuse)
+
+    def owner_key(self, state: Any) -> str:
+        return str(self._inner.owner_key(state))
+
+    def describe_state(self, state: Any) -> str:
+        return str(self._inner.describe_state(state))
+
+
+class FaultyPlainSink(Sink):
     """The same for a sink without commits."""
 
-    def __init__(self, inner: Sink[Any, Any], fuse: Steps) -> None:
+    def __init__(self, inner: Sink, fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
+
+    def __reduce__(self) -> Any:
+        """Its class may have been made for it."""
+        return faulty_sink, (self._inner, self._fuse)
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """See the contract."""
         self._inner.validate_schema(schema)
 
-    def start(self, context: SinkContext) -> FaultyPlainSink:
+    def start(self, context: SinkContext) -> Self:
         """See the contract."""
-        return FaultyPlainSink(self._inner.start(context), self._fuse)
+        return type(self)(self._inner.start(context), self._fuse)
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+    def create_writer(self, context: WriterContext) -> SinkWriter:
         """See the contract."""
-        return FaultyWriter(self._inner.create_writer(context), self._fuse)
+        return _FaultyPlainWriter(self._inner.create_writer(context), self._fuse)
 
 
-def faulty_sink(sink: Sink[Any, Any], fuse: Steps) -> Sink[Any, Any]:
+#: What a sink or a source may be able to do, and the part of a wrapper that forwards it.
+_ABILITIES: dict[type, type] = {
+    SupportsStateRolling: _FaultyRolling,
+    SupportsWriteTimestamps: SupportsWriteTimestamps,
+    SupportsCompleteMode: SupportsCompleteMode,
+}
+WrapperT = TypeVar("WrapperT")
+
+
+def with_abilities(wrapper: type[WrapperT], inner: Any) -> type[WrapperT]:
+    """``wrapper``, which can do what ``inner`` can."""
+    parts = [part for ability, part in _ABILITIES.items() if isinstance(inner, ability)]
+    return types.new_class(wrapper.__name__, (*parts, wrapper)) if parts else wrapper
+
+
+def faulty_sink(sink: Sink, fuse: Steps) -> Sink:
     """``sink``, with ``fuse`` told of everything."""
-    return FaultySink(sink, fuse) if isinstance(sink, TwoPhaseCommitSink) else FaultyPlainSink(sink, fuse)
+    if isinstance(sink, TwoPhaseCommitSink):
+        return with_abilities(FaultySink, sink)(sink, fuse)
+    return with_abilities(FaultyPlainSink, sink)(sink, fuse)
 
 
-class FaultyWriter(SinkWriter[Any, Any]):
+class _FaultyPlainWriter(SinkWriter):
     """An author's writer, which a process that has crashed does not close."""
 
-    def __init__(self, inner: SinkWriter[Any, Any], fuse: Steps) -> None:
+    def __init__(self, inner: SinkWriter, fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
         self._crashed = False
@@ -269,19 +298,32 @@ class FaultyWriter(SinkWriter[Any, Any]):
         """See the contract."""
         self._do("write", lambda: self._inner.write(batch))
 
+    def flush(self) -> None:
+        """See the contract."""
+        self._do("flush", self._inner.flush)
+
+    def close(self) -> None:
+        """See the contract."""
+        if not self._crashed:  # a dead process tidies nothing up
+            self._inner.close()
+
+
+class FaultyWriter(_FaultyPlainWriter, CommittingSinkWriter[Any, Any]):
+    """The same for a writer whose rows are committed."""
+
+    _inner: CommittingSinkWriter[Any, Any]
+
+    def __init__(self, inner: CommittingSinkWriter[Any, Any], fuse: Steps) -> None:
+        super().__init__(inner, fuse)
+
     def prepare_commit(self) -> Prepared[Any, Any]:
         """See the contract."""
         return self._do("prepare_commit", self._inner.prepare_commit)
 
     def abort(self) -> None:
         """See the contract."""
-        if not self._crashed:  # a dead process tidies nothing up
-            self._do("writer abort", self._inner.abort)
-
-    def close(self) -> None:
-        """See the contract."""
         if not self._crashed:
-            self._inner.close()
+            self._do("writer abort", self._inner.abort)
 
 
 class _FaultyRoller(StateRoller[Any, Any]):
@@ -345,6 +387,10 @@ class FaultySource(Source[Any, Any]):
         self._inner = inner
         self._fuse = fuse
 
+    def __reduce__(self) -> Any:
+        """Its class may have been made for it."""
+        return faulty_source, (self._inner, self._fuse)
+
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[Any]:
         """See the contract."""
@@ -367,15 +413,6 @@ class FaultySource(Source[Any, Any]):
         """See the contract."""
         self._inner.validate_schema(schema)
 
-    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[FaultySource, Sequence[ColumnFilter]]:
-        """See the contract."""
-        source, taken = self._inner.push_filters(filters)
-        return FaultySource(source, self._fuse), taken
-
-    def explain(self) -> Sequence[str]:
-        """See the contract."""
-        return self._inner.explain()
-
     def read_limits(self) -> ReadLimits:
         """See the contract."""
         return self._inner.read_limits()
@@ -387,14 +424,6 @@ class FaultySource(Source[Any, Any]):
     def assign_splits(self, splits: Sequence[Any], parallelism: int) -> list[list[Any]]:
         """See the contract."""
         return self._inner.assign_splits(splits, parallelism)
-
-    def adopt_offset(self, value: Mapping[str, Any]) -> Any:
-        """See the contract."""
-        return self._inner.adopt_offset(value)
-
-    def splits_between(self, start: Any, end: Any) -> list[Any]:
-        """See the contract."""
-        return self._inner.splits_between(start, end)
 
     def create_enumerator(self, context: EnumeratorContext, checkpoint: Any) -> SplitEnumerator[Any, Any]:
         """See the contract."""
@@ -411,6 +440,46 @@ class FaultySource(Source[Any, Any]):
     def create_emitter(self, context: ReaderContext) -> RecordEmitter[Any, Any]:
         """See the contract."""
         return self._inner.create_emitter(context)
+
+
+class _FaultyPushDown(SupportsFilterPushDown):
+    _inner: Any
+    _fuse: Steps
+
+    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[Source[Any, Any], Sequence[ColumnFilter]]:
+        source, taken = self._inner.push_filters(filters)
+        return faulty_source(source, self._fuse), taken
+
+
+class _Explaining(SupportsExplain):
+    _inner: Any
+
+    def explain(self) -> Sequence[str]:
+        lines: Sequence[str] = self._inner.explain()
+        return lines
+
+
+class _Adopting(SupportsOffsetAdoption[Any, Any]):
+    _inner: Any
+
+    def adopt_offset(self, value: Mapping[str, Any]) -> Any:
+        return self._inner.adopt_offset(value)
+
+    def splits_between(self, start: Any, end: Any) -> list[Any]:
+        splits: list[Any] = self._inner.splits_between(start, end)
+        return splits
+
+
+_ABILITIES |= {
+    SupportsFilterPushDown: _FaultyPushDown,
+    SupportsExplain: _Explaining,
+    SupportsOffsetAdoption: _Adopting,
+}
+
+
+def faulty_source(source: Source[Any, Any], fuse: Steps) -> Source[Any, Any]:
+    """``source``, with ``fuse`` told of what its readers do."""
+    return with_abilities(FaultySource, source)(source, fuse)
 
 
 class _FaultyReader(SplitReader[Any, Any]):

@@ -18,7 +18,16 @@ import pyarrow as pa
 from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization import JsonSerializer
-from penstock.sink import Committer, Found, Kept, Prepared, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
+from penstock.sink import (
+    Committer,
+    CommittingSinkWriter,
+    Found,
+    Kept,
+    Prepared,
+    SinkContext,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
 
 __all__ = ["FileSinkConnector", "FileSink"]
 
@@ -33,14 +42,14 @@ class FileSink(TwoPhaseCommitSink[str, None]):
     path: str
     committable_serializer = JsonSerializer(1, lambda name: {"name": name}, lambda version, fields: str(fields["name"]))
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return FileWriter(self.path, context)
 
     def create_committer(self, context: SinkContext) -> Committer[str, None]:
         return FileCommitter(self.path, context.query_id)
 
 
-class FileWriter(SinkWriter[str, None]):
+class FileWriter(CommittingSinkWriter[str, None]):
     """The file is named by query, base and attempt: no other attempt has it, and it is known for garbage."""
 
     def __init__(self, path: str, context: WriterContext) -> None:

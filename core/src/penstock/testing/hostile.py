@@ -19,7 +19,7 @@ from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization import JsonSerializer
-from penstock.sink import Committer, Found, Kept, Prepared, SinkContext, SinkWriter, WriterContext
+from penstock.sink import Committer, CommittingSinkWriter, Found, Kept, Prepared, SinkContext, WriterContext
 from penstock.testing.file_sink import FileCommitter, FileSink, FileSinkConnector, FileWriter
 
 __all__ = ["FLAWS", "Flaw", "hostile_connector"]
@@ -43,7 +43,7 @@ class _WritesInPlace(FileWriter):
 class WritesInPlace(FileSink):
     """Rows are visible before the commit."""
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return _WritesInPlace(self.path, context)
 
 
@@ -70,7 +70,7 @@ class _ByBatchOnly(FileWriter):
 class AttemptsShareAFile(FileSink):
     """Files are named by batch and task, so that two attempts of a task write to the same."""
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return _ByBatchOnly(self.path, context)
 
 
@@ -109,7 +109,7 @@ class _ForgetsTheRest(FileWriter):
 class ForgetsLaterBatches(FileSink):
     """Only the first Arrow batch of a task is written."""
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return _ForgetsTheRest(self.path, context)
 
 
@@ -123,7 +123,7 @@ class _CountsNothing(FileWriter):
 class CountsNothing(FileSink):
     """No metric says how many rows were written."""
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return _CountsNothing(self.path, context)
 
 
@@ -135,7 +135,7 @@ class _NeedsRows(FileWriter):
 class StumblesOverEmptyTasks(FileSink):
     """A task without rows fails."""
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return _NeedsRows(self.path, context)
 
 
@@ -205,7 +205,7 @@ class _StateInTheClass(FileWriter):
 class SharesStateBetweenAttempts(FileSink):
     """Rows are collected in the class, so that those of a failed attempt come with those of the next."""
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return _StateInTheClass(self.path, context)
 
 
@@ -226,7 +226,7 @@ class _KeepsRows(FileWriter):
 class KeepsRowsInMemory(FileSink):
     """Everything is collected, and written at the end."""
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return _KeepsRows(self.path, context)
 
 

@@ -16,7 +16,7 @@ from penstock.connector import Capability
 from penstock.errors import PenstockError
 from penstock.options import OptionSet, OptionValues
 from penstock.serialization import SimpleVersionedSerializer
-from penstock.sink import Sink, TwoPhaseCommitSink
+from penstock.sink import Sink, TwoPhaseCommitSink, state_serializer_of
 from penstock.testing.capabilities import proves, refuses
 from penstock.testing.connector_suite import ConnectorSuite
 from penstock.testing.rows import ODD_TEXTS
@@ -116,10 +116,10 @@ class SinkCases(ConnectorSuite):
         assert declared is not None, f"{self.connector.__name__} declares no sink_options"
         return declared
 
-    def _create(self, options: OptionValues) -> Sink[Any, Any]:
+    def _create(self, options: OptionValues) -> Sink:
         return self._create_for(options, self.schema)
 
-    def _create_for(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+    def _create_for(self, options: OptionValues, schema: pa.Schema) -> Sink:
         sink = self.connector().create_sink(options, schema)
         sink.validate_schema(schema)
         return sink
@@ -127,7 +127,7 @@ class SinkCases(ConnectorSuite):
     def _serializers(self, made: Any) -> dict[str, SimpleVersionedSerializer[Any]]:
         if not isinstance(made, TwoPhaseCommitSink):
             return {}
-        return {"committable": made.committable_serializer, "state": made.state_serializer}
+        return {"committable": made.committable_serializer, "state": state_serializer_of(made)}
 
     # --- basics -------------------------------------------------------------------------------------------------------
 

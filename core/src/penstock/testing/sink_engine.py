@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from penstock.checkpoint import SparkLog, chain_of
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
-from penstock.sink.tasks import BatchPlan, PlannedBatch, TaskResult, run_task
+from penstock.sink import CheckpointLocation, CommittingSinkWriter, Sink, SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.sink.tasks import BatchPlan, PlannedBatch, TaskResult, run_task, write_all
 from penstock.sink.two_phase import RunMemory, TwoPhaseCommit
 from penstock.storage import LocalStorage
 from penstock.testing.faults import Crash, FaultyStorage, Fuse, faulty_sink
@@ -38,7 +38,7 @@ class SinkQuery:
     ``done`` is the engine's own note of the batches that it will not run again.
     """
 
-    sink: Sink[Any, Any]
+    sink: Sink
     schema: pa.Schema
     checkpoint: Path
     query_id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -107,21 +107,16 @@ class SinkQuery:
     def _attempt_in_place(self, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         opened = self._sink().create_writer(context)
         try:
-            for batch in batches:
-                opened.write(batch)
-            opened.prepare_commit()
-        except BaseException:
-            opened.abort()
-            raise
+            write_all(opened, batches)
         finally:
             opened.close()
         planned = PlannedBatch(self.query_id, "", "", 0, 0, 0, context.batch_id, "", is_decided=False)
         return TaskResult(context.writer_index, context.attempt_id, planned, metrics=context.metrics.take())
 
-    def writer(self, plan: BatchPlan | None, batch_id: int, writer: int) -> SinkWriter[Any, Any]:
+    def writer(self, plan: BatchPlan | None, batch_id: int, writer: int) -> CommittingSinkWriter[Any, Any]:
         """The writer of one attempt, to do with it what no engine would."""
         context = self._attempt_context(batch_id, writer)
-        opened: SinkWriter[Any, Any] = self._sink().create_writer(plan.complete(context) if plan else context)
+        opened: CommittingSinkWriter[Any, Any] = self._sink().create_writer(plan.complete(context) if plan else context)
         return opened
 
     def tasks(self, batch_id: int, shares: Shares) -> list[TaskResult]:

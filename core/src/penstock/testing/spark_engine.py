@@ -33,7 +33,7 @@ from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.source import Source
 from penstock.spark._metrics import CountsParam
 from penstock.storage import LocalStorage
-from penstock.testing.faults import FaultySource, Steps, faulty_sink
+from penstock.testing.faults import Steps, faulty_sink, faulty_source
 from penstock.testing.sink_engine import Shares
 from penstock.testing.spark_source import RowsDataSource, data_source, put_rows
 
@@ -72,7 +72,7 @@ def _with_fuse(connector: type[Connector], fuse: KillingFuse | None) -> type[Con
             return faulty_sink(super().create_sink(options, schema), steps)
 
         def create_source(self, options: Any) -> Source[Any, Any]:
-            return FaultySource(super().create_source(options), steps)
+            return faulty_source(super().create_source(options), steps)
 
     UnderTest.__module__ = __name__
     return UnderTest

@@ -10,7 +10,15 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordEncoder
-from penstock.sink import Committer, Sink, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
+from penstock.sink import (
+    Committer,
+    CommittingSinkWriter,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
 from penstock_kafka.client import BatchProducer, open_producer
 from penstock_kafka.config import ClientSettings, check_transaction_timeout
 from penstock_kafka.options import SinkOptions
@@ -57,7 +65,7 @@ class _Delivery:
 
 
 @dataclass(frozen=True)
-class KafkaSink(Sink[Any, Any]):
+class KafkaSink(Sink):
     """Delivery none and at-least-once."""
 
     delivery: _Delivery
@@ -66,7 +74,7 @@ class KafkaSink(Sink[Any, Any]):
         """See the contract."""
         check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+    def create_writer(self, context: WriterContext) -> SinkWriter:
         """See the contract."""
         options = self.delivery.options
         config = self.delivery.producer_config()
@@ -128,7 +136,7 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         """See the contract: nobody reads past an open transaction."""
         return True
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[KafkaCommittable, Any]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[KafkaCommittable, Any]:
         """See the contract."""
         config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
         pool = producer_pool(
