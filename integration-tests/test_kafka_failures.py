@@ -17,7 +17,7 @@ from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.transactions import QueryPrefix
 from penstock_kafka.transactions.coordinators import Coordinators
 
-LOG = "penstock.sink.chain:Chain"
+LOG = "penstock._commit._chain:Chain"
 WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
 

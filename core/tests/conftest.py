@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock._commit import Batch, BatchPlan, Chain, RunMemory, TaskResult, TwoPhaseCommit, run_task
 from penstock.errors import RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
@@ -28,12 +29,9 @@ from penstock.sink import (
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock.sink.chain import Chain
-from penstock.sink.tasks import BatchPlan, TaskResult, run_task
-from penstock.sink.two_phase import Batch, RunMemory, TwoPhaseCommit
 from penstock.source.log import LogClient, LogOptions, LogPartition, LogSource, LogSplit, LogState
-from penstock.source.log.discovery import Discovery, discover
-from penstock.source.log.enumerator import LogEnumerator
+from penstock.source.log._discovery import Discovery, discover
+from penstock.source.log._enumerator import LogEnumerator
 from penstock.spark._coordinator import Coordinator
 from penstock.storage import LocalStorage, Storage
 from penstock.testing._disks import without_waiting_for_disks
@@ -406,5 +404,5 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The enumerator's clock, standing still until a test moves it."""
     clock = SimpleNamespace(now=1000.0)
     fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=lambda seconds: None)
-    monkeypatch.setattr("penstock.source.log.enumerator.time", fake)
+    monkeypatch.setattr("penstock.source.log._enumerator.time", fake)
     return clock

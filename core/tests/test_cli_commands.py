@@ -16,13 +16,12 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock import __version__
+from penstock._commit import Batch, Link, LinkKind, Output, StateItem, TwoPhaseCommit
 from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
 from penstock.cli._check import check_pipeline
 from penstock.errors import DataLostError
-from penstock.sink.chain import Link, LinkKind, Output, StateItem
-from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.storage import LocalStorage
 
 CONNECTOR = '''

@@ -8,7 +8,8 @@ import pytest
 
 from penstock.sink import SupportsCompleteMode, SupportsStateRolling, SupportsWriteTimestamps
 from penstock.source import SupportsExplain, SupportsFilterPushDown, SupportsOffsetAdoption
-from penstock.testing.faults import Fuse, faulty_sink, faulty_source
+from penstock.testing import Fuse
+from penstock.testing._faults import faulty_sink, faulty_source
 
 ABILITIES = (
     SupportsCompleteMode,

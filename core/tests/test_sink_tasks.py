@@ -7,6 +7,15 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from penstock import DataLostError, FatalError, RetriableError
+from penstock._commit import (
+    BatchPlan,
+    PlannedBatch,
+    TaskResult,
+    driver_context,
+    grouped_by_owner,
+    roll_states,
+    run_task,
+)
 from penstock.metrics import Metrics
 from penstock.sink import (
     CheckpointLocation,
@@ -16,15 +25,6 @@ from penstock.sink import (
     WriterContext,
     describe_state,
     state_serializer_of,
-)
-from penstock.sink.tasks import (
-    BatchPlan,
-    PlannedBatch,
-    TaskResult,
-    driver_context,
-    grouped_by_owner,
-    roll_states,
-    run_task,
 )
 from penstock.storage import MemoryStorage
 from suite.scripted_sink import TEXT, PlainScriptedSink, ScriptedSink, copied, item, output, scripted_system

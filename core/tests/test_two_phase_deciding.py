@@ -11,9 +11,8 @@ from functools import partial
 import pytest
 
 from penstock import FatalError, RetriableError
+from penstock._commit import DisplacedError, LinkKind
 from penstock.sink import Found, Kept
-from penstock.sink.chain import LinkKind
-from penstock.sink.publishing import DisplacedError
 from suite.scripted_log import DIRECTORY, HEAD, PLANNED, ROLL, ScriptedLog, fail, followed, result
 from suite.scripted_sink import StampedScriptedSink, item, output, scripted_system
 

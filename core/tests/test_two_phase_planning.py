@@ -10,11 +10,8 @@ from dataclasses import replace
 import pytest
 
 from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
+from penstock._commit import Batch, BatchPlan, DisplacedError, Head, LinkKind, RunMemory
 from penstock.sink import Kept
-from penstock.sink.chain import Head, LinkKind
-from penstock.sink.publishing import DisplacedError
-from penstock.sink.tasks import BatchPlan
-from penstock.sink.two_phase import Batch, RunMemory
 from suite.scripted_log import HEAD, OTHERS, PLANNED, ScriptedLog, followed
 from suite.scripted_sink import StampedScriptedSink, copied, item, scripted_system
 

@@ -24,8 +24,9 @@ from penstock.sink import (
     SupportsStateRolling,
     WriteAheadSink,
     WriterContext,
+    base_of,
 )
-from penstock.sink.write_ahead import Staged, base_of
+from penstock.sink._write_ahead import Staged
 from suite.scripted_sink import ScriptedStorage, ScriptedSystem, copied, scripted_system
 
 SCHEMA = pa.schema([("id", pa.int64())])

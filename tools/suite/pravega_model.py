@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock._commit import AnySink
 from penstock.errors import RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import JsonSerializer
 from penstock.sink import CommittingSinkWriter, Prepared, SinkContext, TwoPhaseCommitSink, WriterContext
-from penstock.sink.tasks import AnySink
 from penstock.system import system
 from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarget, target
 from penstock_pravega.protocol import NoSuchSegment, PingAnswer, TransactionState

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from penstock._commit import Output, StateItem
 from penstock.serialization import JsonSerializer, Versioned
 from penstock.sink import (
     Committer,
@@ -25,7 +26,6 @@ from penstock.sink import (
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock.sink.chain import Output, StateItem
 from penstock.storage import MemoryStorage
 from penstock.system import System, use
 

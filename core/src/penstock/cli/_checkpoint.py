@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock._commit import Head, Link
 from penstock.checkpoint import SparkLog, StoredQuery, chain_of, open_stored_query, query_id_of
 from penstock.errors import PenstockError
 from penstock.sink import describe_state, state_serializer_of
-from penstock.sink.chain import Head, Link
 from penstock.storage import open_storage
 
 __all__ = ["CheckpointView", "DecisionView", "SourceView", "read_checkpoint"]

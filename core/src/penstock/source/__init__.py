@@ -23,7 +23,7 @@ from penstock.source._contracts import (
 )
 from penstock.source._filters import ColumnFilter
 from penstock.source._reader import SourceReader
-from penstock.source.simple import SimpleSource, SimpleSplit
+from penstock.source._simple import SimpleSource, SimpleSplit
 
 __all__ = [
     "ColumnFilter",

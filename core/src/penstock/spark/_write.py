@@ -17,15 +17,23 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from penstock._commit import (
+    AnySink,
+    Batch,
+    BatchPlan,
+    Chain,
+    TaskResult,
+    TwoPhaseCommit,
+    offsets_of,
+    run_task,
+    undone,
+    write_all,
+)
 from penstock.checkpoint import chain_of_write, forget_write, is_remembered, remember_write
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
 from penstock.sink import CheckpointLocation, Sink, SinkContext, WriterContext
-from penstock.sink.chain import Chain
-from penstock.sink.publishing import undone
-from penstock.sink.tasks import AnySink, BatchPlan, TaskResult, offsets_of, run_task, write_all
-from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.spark._garbage import begin_use
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
 from penstock.spark._offsets import is_last_batch

@@ -11,13 +11,13 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.source._contracts import EnumeratorContext, ReadLimits, Source, SplitEnumerator, SupportsOffsetAdoption
+from penstock.source.log._alignment import Alignment
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
+from penstock.source.log._enumerator import LogEnumerator
+from penstock.source.log._limits import cut
+from penstock.source.log._positions import LogPartition
+from penstock.source.log._sampling import RecordSampler
 from penstock.source.log._serializers import SPLIT_SERIALIZER, STATE_SERIALIZER
-from penstock.source.log.alignment import Alignment
-from penstock.source.log.enumerator import LogEnumerator
-from penstock.source.log.limits import cut
-from penstock.source.log.positions import LogPartition
-from penstock.source.log.sampling import RecordSampler
 
 __all__ = ["LogSource"]
 

@@ -29,7 +29,7 @@ from penstock.sink import (
 )
 from penstock.system import system
 from penstock.system import use as use_system
-from penstock.testing.faults import FaultySink, FaultyWriter, Steps
+from penstock.testing._faults import FaultySink, FaultyWriter, Steps
 from penstock.testing.simulation._scheduler import Scheduler
 from penstock.testing.simulation._target import SimulatedTarget, Violation, target
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from penstock.source.event_time import iso_time
-from penstock.source.log.limits import take_share
-from penstock.source.log.positions import LogPartition
-from penstock.source.log.sampling import Sample
+from penstock.source.log._limits import take_share
+from penstock.source.log._positions import LogPartition
+from penstock.source.log._sampling import Sample
 
 __all__ = ["Alignment"]
 
@@ -40,7 +40,7 @@ Positions = Mapping[LogPartition, int]
 
 
 class Sampler(Protocol):
-    """See :class:`penstock.source.log.sampling.RecordSampler`."""
+    """See :class:`penstock.source.log._sampling.RecordSampler`."""
 
     def sample(self, ranges: Mapping[LogPartition, tuple[int, int]]) -> dict[LogPartition, Sample]:
         """Of each partition the records from the first position (inclusive) to the second (exclusive)."""

@@ -12,7 +12,7 @@
             return make
 
 Every case says in its docstring what it is for, what it does, when it passes, and what to look for if it does not. The
-cases run on the contracts alone (:mod:`penstock.testing.sink_engine`).
+cases run on the contracts alone (:mod:`penstock.testing._sink_engine`).
 
 After the suites of Flink's connector test framework and the tests of its two-phase commit and write-ahead templates;
 crashes at every step, zombies and two drivers are Penstock's own.
@@ -34,15 +34,15 @@ import pytest
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError
 from penstock.sink import IdempotentSink, TwoPhaseCommitSink, WriteAheadSink
+from penstock.testing._capabilities import proves
+from penstock.testing._faults import Crash
+from penstock.testing._memory import peak_growth_bytes
 from penstock.testing._resident import resident_bytes
-from penstock.testing.capabilities import proves
-from penstock.testing.faults import Crash
-from penstock.testing.memory import peak_growth_bytes
-from penstock.testing.rows import SPARK_TYPES
+from penstock.testing._rows import SPARK_TYPES
+from penstock.testing._sink_cases import SinkCases
+from penstock.testing._sink_engine import Shares, SinkQuery
+from penstock.testing._target import SinkTarget
 from penstock.testing.simulation import RealTarget, Scheduler, SinkUnderTest, run_schedule
-from penstock.testing.sink_cases import SinkCases
-from penstock.testing.sink_engine import Shares, SinkQuery
-from penstock.testing.target import SinkTarget
 
 __all__ = ["SinkSuite"]
 
@@ -51,7 +51,7 @@ _DECIDED, _CARRIED_OUT = "after create", "before put "
 
 
 class SinkSuite(SinkCases):
-    """See the module and :class:`penstock.testing.sink_cases.SinkCases`. What may be overridden as well: ``many``, the
+    """See the module and :class:`penstock.testing._sink_cases.SinkCases`. What may be overridden as well: ``many``, the
     rows of the case about memory; ``most_memory_bytes``, by how much a task may grow meanwhile; ``schedules``, how many
     the simulator runs.
     """

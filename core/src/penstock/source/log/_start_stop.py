@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from penstock.errors import BadConfigurationError
 from penstock.source.log._contracts import LogClient
-from penstock.source.log.positions import (
+from penstock.source.log._positions import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     Earliest,

@@ -17,11 +17,11 @@ from penstock.errors import PenstockError
 from penstock.options import OptionSet, OptionValues
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import Sink, TwoPhaseCommitSink, state_serializer_of
-from penstock.testing.capabilities import proves, refuses
-from penstock.testing.connector_suite import ConnectorSuite
-from penstock.testing.rows import ODD_TEXTS
-from penstock.testing.sink_engine import Shares
-from penstock.testing.target import SinkTarget
+from penstock.testing._capabilities import proves, refuses
+from penstock.testing._connector_suite import ConnectorSuite
+from penstock.testing._rows import ODD_TEXTS
+from penstock.testing._sink_engine import Shares
+from penstock.testing._target import SinkTarget
 
 __all__ = ["AnySinkQuery", "SinkCases"]
 

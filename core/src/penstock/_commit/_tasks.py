@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock._commit._chain import Output, StateItem
 from penstock.errors import DataLostError, FatalError, RetriableError
-from penstock.sink._contracts import (
+from penstock.sink import (
     CheckpointLocation,
     Prepared,
     Rolled,
@@ -23,7 +24,6 @@ from penstock.sink._contracts import (
     WriterContext,
     state_serializer_of,
 )
-from penstock.sink.chain import Output, StateItem
 from penstock.system import system
 
 __all__ = [

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.connector import Connector
-from penstock.spark._data_source import PenstockDataSource
+from penstock.spark import PenstockDataSource
 
 __all__ = ["RowsDataSource", "data_source", "put_rows"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock.testing.capabilities import capability_of
+from penstock.testing._capabilities import capability_of
 
 _KIT = str(Path(__file__).parent)
 

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.source._contracts import EnumeratorContext, ReadLimits, SplitEnumerator
+from penstock.source.log._alignment import Alignment
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
-from penstock.source.log.alignment import Alignment
-from penstock.source.log.discovery import Discovery, discover
-from penstock.source.log.group_commits import GroupCommits
-from penstock.source.log.limits import cut, take_share
-from penstock.source.log.losses import LossPolicy
-from penstock.source.log.positions import Earliest, Latest, LogPartition, StopPosition
-from penstock.source.log.start_stop import resolve
-from penstock.source.log.tracking import TrackedPartitions, shown
+from penstock.source.log._discovery import Discovery, discover
+from penstock.source.log._group_commits import GroupCommits
+from penstock.source.log._limits import cut, take_share
+from penstock.source.log._losses import LossPolicy
+from penstock.source.log._positions import Earliest, Latest, LogPartition, StopPosition
+from penstock.source.log._start_stop import resolve
+from penstock.source.log._tracking import TrackedPartitions, shown
 
 __all__ = ["LogEnumerator"]
 

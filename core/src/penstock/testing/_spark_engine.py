@@ -25,17 +25,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
 from penstock import errors
+from penstock._commit import TwoPhaseCommit
 from penstock.checkpoint import chain_of, open_place, query_id_of
 from penstock.connector import Connector
 from penstock.errors import FatalError, PenstockError
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
-from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.source import Source
-from penstock.spark._metrics import CountsParam
+from penstock.spark import CountsParam
 from penstock.storage import LocalStorage
-from penstock.testing.faults import Steps, faulty_sink, faulty_source
-from penstock.testing.sink_engine import Shares
-from penstock.testing.spark_source import RowsDataSource, data_source, put_rows
+from penstock.testing._faults import Steps, faulty_sink, faulty_source
+from penstock.testing._sink_engine import Shares
+from penstock.testing._spark_source import RowsDataSource, data_source, put_rows
 
 __all__ = ["KillingFuse", "SparkSinkQuery", "SparkSourceQuery"]
 

@@ -12,8 +12,8 @@ from penstock.connector import Capability
 from penstock.options import OptionSet, OptionValues
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.source import Source
-from penstock.testing.connector_suite import ConnectorSuite
-from penstock.testing.origin import SourceOrigin
+from penstock.testing._connector_suite import ConnectorSuite
+from penstock.testing._origin import SourceOrigin
 
 __all__ = ["SourceCases"]
 

@@ -16,9 +16,9 @@ from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError, FatalError, PenstockError
 from penstock.options import OptionSet, OptionValues
 from penstock.serialization import SimpleVersionedSerializer, Versioned
+from penstock.testing._capabilities import THE_SIDE, capability_of, proves
 from penstock.testing._disks import without_waiting_for_disks
-from penstock.testing.capabilities import THE_SIDE, capability_of, proves
-from penstock.testing.spark_source import data_source
+from penstock.testing._spark_source import data_source
 
 __all__ = ["ConnectorSuite"]
 

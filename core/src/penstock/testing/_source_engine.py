@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, Source, SourceReader
-from penstock.spark._read import BatchReader, StreamReader
+from penstock.spark import BatchReader, StreamReader
 
 __all__ = ["SourceQuery"]
 

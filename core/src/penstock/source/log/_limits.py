@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from penstock.source.log._contracts import LogSplit
-from penstock.source.log.positions import LogPartition
+from penstock.source.log._positions import LogPartition
 
 __all__ = ["cut", "take_share"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.source.log._contracts import LogClient
-from penstock.source.log.positions import LogPartition
+from penstock.source.log._positions import LogPartition
 
 __all__ = ["Discovery", "discover"]
 

@@ -9,7 +9,7 @@
             return SourceOrigin({"path": str(path)}, put=lambda ids: insert_notes(path, ids))
 
 Every case says in its docstring what it is for, what it does, when it passes, and what to look for if it does not. The
-cases run on the contracts, driven as Spark drives them (:mod:`penstock.testing.source_engine`).
+cases run on the contracts, driven as Spark drives them (:mod:`penstock.testing._source_engine`).
 
 After the suites of Flink's connector test framework and the tests of its reader base.
 """
@@ -31,13 +31,13 @@ import pytest
 
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError, PenstockError, RetriableError
-from penstock.testing.capabilities import proves, refuses
-from penstock.testing.memory import peak_growth_bytes
-from penstock.testing.origin import SourceOrigin
-from penstock.testing.rows import SPARK_TYPES
-from penstock.testing.source_cases import SourceCases
-from penstock.testing.source_engine import SourceQuery
-from penstock.testing.source_schedules import SourceSchedule
+from penstock.testing._capabilities import proves, refuses
+from penstock.testing._memory import peak_growth_bytes
+from penstock.testing._origin import SourceOrigin
+from penstock.testing._rows import SPARK_TYPES
+from penstock.testing._source_cases import SourceCases
+from penstock.testing._source_engine import SourceQuery
+from penstock.testing._source_schedules import SourceSchedule
 
 __all__ = ["SourceSuite"]
 
@@ -50,7 +50,7 @@ _LOOK_AGAIN_S = 0.05
 
 
 class SourceSuite(SourceCases):
-    """See the module and :class:`penstock.testing.source_cases.SourceCases`. What may be overridden as well:
+    """See the module and :class:`penstock.testing._source_cases.SourceCases`. What may be overridden as well:
     ``limit``: the option that bounds a micro-batch, with a value, and how many rows that lets through at most;
     ``steps``, how long the schedule by chance is; ``many``, the rows of the case about memory, and
     ``most_memory_bytes``, by how much a task may grow meanwhile.

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable
 
 from penstock.source.log._contracts import LogState
-from penstock.source.log.discovery import Discovery
-from penstock.source.log.losses import LossPolicy
-from penstock.source.log.positions import LogPartition
+from penstock.source.log._discovery import Discovery
+from penstock.source.log._losses import LossPolicy
+from penstock.source.log._positions import LogPartition
 
 __all__ = ["TrackedPartitions", "shown"]
 

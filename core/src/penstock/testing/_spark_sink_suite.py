@@ -5,7 +5,7 @@
         new_target = TestNotes.new_target
 
 The session is the fixture ``penstock_spark``: two cores of this machine, or whatever session the author's tests have
-made before. Processes are killed with SIGKILL from within (:mod:`penstock.testing.spark_engine`).
+made before. Processes are killed with SIGKILL from within (:mod:`penstock.testing._spark_engine`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pyspark.sql.functions import monotonically_increasing_id
 
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.testing.capabilities import proves
-from penstock.testing.rows import SPARK_TYPES
-from penstock.testing.sink_cases import SinkCases
-from penstock.testing.spark_engine import KillingFuse, SparkSinkQuery
-from penstock.testing.target import SinkTarget
+from penstock.testing._capabilities import proves
+from penstock.testing._rows import SPARK_TYPES
+from penstock.testing._sink_cases import SinkCases
+from penstock.testing._spark_engine import KillingFuse, SparkSinkQuery
+from penstock.testing._target import SinkTarget
 
 __all__ = ["SparkSinkSuite"]
 
 
 @pytest.mark.spark
 class SparkSinkSuite(SinkCases):
-    """See the module and :class:`penstock.testing.sink_cases.SinkCases`."""
+    """See the module and :class:`penstock.testing._sink_cases.SinkCases`."""
 
     @pytest.fixture(autouse=True)
     def _session(self, penstock_spark: SparkSession) -> None:

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.spark._read import StreamReader
-from penstock.testing.source_engine import SourceQuery
+from penstock.spark import StreamReader
+from penstock.testing._source_engine import SourceQuery
 
 __all__ = ["SourceSchedule"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from penstock.errors import PenstockError
 from penstock.source._contracts import EnumeratorContext
 from penstock.source.log._contracts import LogClient
-from penstock.source.log.positions import LogPartition
+from penstock.source.log._positions import LogPartition
 
 __all__ = ["GroupCommits"]
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from penstock._commit._chain import Chain, Link, committables_of
 from penstock.errors import DataLostError, FatalError
-from penstock.sink._contracts import Committer, Found, SinkContext, TwoPhaseCommitSink
-from penstock.sink.chain import Chain, Link, committables_of
+from penstock.sink import Committer, Found, SinkContext, TwoPhaseCommitSink
 
 __all__ = ["DisplacedError", "Publishing", "displaced", "undone"]
 

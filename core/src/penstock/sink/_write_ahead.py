@@ -1,7 +1,7 @@
 """The write-ahead template: rows are kept in files of the query's own until their batch is decided, then sent.
 
 For systems without transactions whose writes can't be repeated either. Tasks stage their rows as Arrow files beside the
-decision log, in segments of bounded size. The driver decides the batch (see :mod:`penstock.sink.two_phase`), then sends
+decision log, in segments of bounded size. The driver decides the batch (see :mod:`penstock._commit`), then sends
 segment by segment, several writers' at a time and each writer's in order, and records each once it was sent. After a
 crash it goes on behind the last one recorded.
 

@@ -17,10 +17,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.connector import Capability
-from penstock.testing.capabilities import proves
-from penstock.testing.origin import SourceOrigin
-from penstock.testing.source_cases import SourceCases
-from penstock.testing.spark_engine import KillingFuse, SparkSourceQuery
+from penstock.testing._capabilities import proves
+from penstock.testing._origin import SourceOrigin
+from penstock.testing._source_cases import SourceCases
+from penstock.testing._spark_engine import KillingFuse, SparkSourceQuery
 
 __all__ = ["SparkSourceSuite"]
 

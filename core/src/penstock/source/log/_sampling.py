@@ -13,7 +13,7 @@ from penstock.metrics import Metrics
 from penstock.source._contracts import ReaderContext
 from penstock.source.event_time import EventTimeSettings
 from penstock.source.log._contracts import LogSplit
-from penstock.source.log.positions import LogPartition
+from penstock.source.log._positions import LogPartition
 
 if TYPE_CHECKING:
     from penstock.source.log._log_source import LogSource

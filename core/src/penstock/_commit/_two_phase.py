@@ -46,18 +46,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
-from penstock.sink._contracts import (
-    TIMESTAMPS_PER_RUN,
-    Kept,
-    SinkContext,
-    SupportsWriteTimestamps,
-    describe_state,
-    state_serializer_of,
-)
-from penstock.sink.chain import Chain, Head, Link, LinkKind, Output, now_ms
-from penstock.sink.publishing import DisplacedError, Publishing, displaced, undone
-from penstock.sink.tasks import (
+from penstock._commit._chain import Chain, Head, Link, LinkKind, Output, now_ms
+from penstock._commit._publishing import DisplacedError, Publishing, displaced, undone
+from penstock._commit._tasks import (
     AnySink,
     BatchPlan,
     PlannedBatch,
@@ -66,6 +57,15 @@ from penstock.sink.tasks import (
     grouped_by_owner,
     offsets_of,
     roll_states,
+)
+from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
+from penstock.sink import (
+    TIMESTAMPS_PER_RUN,
+    Kept,
+    SinkContext,
+    SupportsWriteTimestamps,
+    describe_state,
+    state_serializer_of,
 )
 from penstock.system import system
 

@@ -1,8 +1,8 @@
 """The idempotent template: rows are written under their key, so writing one again changes nothing.
 
 For systems without transactions that keep one row for each key. A batch is decided like any other (see
-:mod:`penstock.sink.two_phase`), with nothing left to publish: once it is decided a replay writes nothing; before that a
-replay writes it again, over what is there.
+:mod:`penstock._commit`), with nothing left to publish: once it is decided a replay writes nothing; before that a replay
+writes it again, over what is there.
 
 What that alone does not stop is a *zombie*: an attempt that was given up and goes on writing, over rows of later
 batches. So every run of a batch gets a write timestamp, greater than that of every run before, that is made durable in

@@ -1,6 +1,6 @@
 """Sources with one flaw each, that the kit must catch: a test of the kit itself, and what the flaws look like.
 
-Each is :class:`penstock.testing.lines_source.LinesSource` with one mistake. ``SOURCE_FLAWS`` names them, with the
+Each is :class:`penstock.testing._lines_source.LinesSource` with one mistake. ``SOURCE_FLAWS`` names them, with the
 case that catches each.
 """
 
@@ -24,7 +24,7 @@ from penstock.source import (
     RecordsBySplits,
     SplitReader,
 )
-from penstock.testing.lines_source import (
+from penstock.testing._lines_source import (
     LinesConnector,
     LinesEmitter,
     LinesEnumerator,

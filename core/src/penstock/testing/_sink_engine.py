@@ -17,13 +17,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock._commit import BatchPlan, PlannedBatch, RunMemory, TaskResult, TwoPhaseCommit, run_task, write_all
 from penstock.checkpoint import SparkLog, chain_of
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, CommittingSinkWriter, Sink, SinkContext, TwoPhaseCommitSink, WriterContext
-from penstock.sink.tasks import BatchPlan, PlannedBatch, TaskResult, run_task, write_all
-from penstock.sink.two_phase import RunMemory, TwoPhaseCommit
 from penstock.storage import LocalStorage
-from penstock.testing.faults import Crash, FaultyStorage, Fuse, faulty_sink
+from penstock.testing._faults import Crash, FaultyStorage, Fuse, faulty_sink
 
 __all__ = ["SinkQuery"]
 

@@ -1,6 +1,6 @@
 """Sinks with one flaw each, that the kit must catch: a test of the kit itself, and what the flaws look like.
 
-Each is :class:`penstock.testing.file_sink.FileSink` with one mistake that is easy to make. ``FLAWS`` names them, with
+Each is :class:`penstock.testing._file_sink.FileSink` with one mistake that is easy to make. ``FLAWS`` names them, with
 the case that catches each.
 """
 
@@ -20,7 +20,7 @@ from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization import JsonSerializer
 from penstock.sink import Committer, CommittingSinkWriter, Found, Kept, Prepared, SinkContext, WriterContext
-from penstock.testing.file_sink import FileCommitter, FileSink, FileSinkConnector, FileWriter
+from penstock.testing._file_sink import FileCommitter, FileSink, FileSinkConnector, FileWriter
 
 __all__ = ["FLAWS", "Flaw", "hostile_connector"]
 
