@@ -15,8 +15,9 @@ from penstock.sink import Segment
 from penstock.testing import SinkQuery
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client
-from penstock_cassandra.sink import SentTable, WriteAheadCassandraSink
+from penstock_cassandra.sink import CassandraWriteAheadSink
 from penstock_cassandra.sink import _ahead as ahead
+from penstock_cassandra.sink._committer import CassandraCheckpointCommitter
 
 FIRST_EDITION = "(query text, batch_id bigint, segment text, primary key (query, batch_id, segment))"
 
@@ -31,7 +32,7 @@ def notes(cassandra):
     own = uuid.uuid4().hex
 
     def of(query=own, client=None):
-        made = SentTable(client or cassandra.client, cassandra.keyspace, query, 1.0)
+        made = CassandraCheckpointCommitter(client or cassandra.client, cassandra.keyspace, query, 1.0)
         made.create()
         return made
 
@@ -207,15 +208,15 @@ class Lists:
 
 @pytest.fixture
 def lists(cassandra, tmp_path, monkeypatch):
-    monkeypatch.setattr(WriteAheadCassandraSink, "segment_bytes", 200)
+    monkeypatch.setattr(CassandraWriteAheadSink, "segment_bytes", 200)
     return Lists(cassandra, tmp_path / "ck")
 
 
 @pytest.mark.parametrize(
     ("owner", "method", "twice"),
     [
-        pytest.param(SentTable, "record", 0, id="between two segments"),
-        pytest.param(ahead._CassandraSender, "send", 1, id="behind a segment that is not noted"),
+        pytest.param(CassandraCheckpointCommitter, "record", 0, id="between two segments"),
+        pytest.param(ahead.CassandraSender, "send", 1, id="behind a segment that is not noted"),
     ],
 )
 def test_a_run_that_was_displaced_sends_no_more_than_the_segment_under_way(lists, monkeypatch, owner, method, twice):

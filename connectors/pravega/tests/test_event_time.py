@@ -16,9 +16,9 @@ from penstock.errors import BadConfigurationError
 from penstock.source import ReadLimits
 from penstock.source.event_time import BoundedOutOfOrderness, ColumnTimestamps, EventTimeSettings
 from penstock_pravega.source._alignment import SegmentAlignment
+from penstock_pravega.source._emitter import event_schema
 from penstock_pravega.source._event_times import NEVER
-from penstock_pravega.source._schema import event_schema
-from penstock_pravega.source._scout import Marks, Share
+from penstock_pravega.source._read_ahead import Marks, Share
 
 DRIFT_MS = 60_000
 IDLE_MS = 60_000

@@ -17,13 +17,13 @@ from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, Found, SinkContext, WriterContext
 from penstock.source import ReadLimits
 from penstock.storage import LocalStorage
+from penstock_pravega.client import TimeMark, mark_stream, parse_mark
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
-from penstock_pravega.protocol import TimeMark, mark_stream, parse_mark
 from penstock_pravega.sink import create_sink
 from penstock_pravega.source._event_times import NEVER
 from penstock_pravega.source._noted_times import NotedTimer, NotedTimes, _steps
+from penstock_pravega.source._reader import EventBlock
 from penstock_pravega.source._split import SegmentRange
-from penstock_pravega.source._split_reader import EventBlock
 
 HOUR_MS = 3_600_000
 EPOCH = 1 << 32

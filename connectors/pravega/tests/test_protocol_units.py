@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     BrokenEvents,
     Controller,
     ControllerSettings,

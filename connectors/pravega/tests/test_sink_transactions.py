@@ -21,14 +21,14 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, Found, Kept, SinkContext, WriterContext
+from penstock.sink import CheckpointLocation, CommittingSinkWriter, Found, Kept, Prepared, SinkContext, WriterContext
 from penstock.storage import LocalStorage
+from penstock_pravega.client import Controller, PingAnswer, SegmentStores, TransactionState
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
-from penstock_pravega.protocol import Controller, PingAnswer, SegmentStores, TransactionState
 from penstock_pravega.sink import _leases, create_sink
 from penstock_pravega.sink._committable import TransactionRef
 from penstock_pravega.sink._leases import LeaseKeeper, lease_keeper
-from penstock_pravega.sink._notes import Note, TransactionNotes
+from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
 
 SCHEMA = pa.schema([("routing_key", pa.string()), ("value", pa.binary())])
 
@@ -69,7 +69,8 @@ class Query:
         writer = self.writer(base)
         for batch in batches:
             writer.write(batch)
-        prepared = writer.prepare_commit()
+        writer.flush()
+        prepared = writer.prepare_commit() if isinstance(writer, CommittingSinkWriter) else Prepared()
         writer.close()
         return prepared.committables
 
@@ -87,7 +88,7 @@ class Query:
         return committer.publish(committables)
 
     def notes(self):
-        return TransactionNotes(self.checkpoint, self.context.query_id)
+        return TransactionLog(self.checkpoint, self.context.query_id)
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_looking_ends_nothing(pravega, new_query, monkeypatch):
     (opened,), (aborted,), (committed,) = (query.write(rows(n, 10)) for n in (0, 10, 20))
     assert query.commit([committed]) == [Found.COMMITTED]
     query.committer().seal([aborted])
-    query.notes().write(Note(aborted.ref, 600_000, 0))
+    query.notes().write(OpenTransaction(aborted.ref, 600_000, 0))
     noted = query.notes().read()
     with monkeypatch.context() as looking:
         for method in ("commit_transaction", "abort_transaction", "begin_transaction", "note_time"):
@@ -252,7 +253,7 @@ def test_what_is_published_stays_so(pravega, new_query, late):
     query = new_query(stream=stream)
     committables = query.write(rows(0, 10))
     assert query.commit(committables) == [Found.COMMITTED]
-    query.notes().write(Note(committables[0].ref, 600_000, 0))
+    query.notes().write(OpenTransaction(committables[0].ref, 600_000, 0))
     arguments = {"discard": (committables, []), "clear": (Kept(1, 1),)}.get(late, (committables,))
     for _ in range(2):
         getattr(query.committer(), late)(*arguments)
@@ -281,7 +282,7 @@ def test_a_deleted_stream_has_no_garbage(pravega, new_query):
     pravega.controller.seal_stream(pravega.scope, stream)
     pravega.controller.delete_stream(pravega.scope, stream)
     query.committer().discard([committable], [])
-    query.notes().write(Note(committable.ref, 600_000, 0))
+    query.notes().write(OpenTransaction(committable.ref, 600_000, 0))
     assert query.committer().clear(Kept(1, 1)) == 1
 
 
@@ -569,7 +570,7 @@ def test_plain_delivery_over_scalings(pravega, new_query, no_pauses, connections
             for appender in writer._appender._appenders.values():
                 appender._connection.close()
         writer.write(rows(number * 1000 + 500_000, 500))
-    writer.prepare_commit()
+    writer.flush()
     writer.close()
     found = pravega.values(stream)
     wanted = [value for n in range(6) for value in values(n * 1000, 1000) + values(n * 1000 + 500_000, 500)]
@@ -658,6 +659,20 @@ def test_scope_and_stream_are_made(pravega, new_query):
         new_query(stream=f"{name}/s")
     new_query(stream=f"{name}/s", create="true", create_segments=3, create_retentionTime="1d")
     assert len(pravega.controller.current_segments(name, "s")) == 3
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_a_stream_that_is_deleted_between_two_batches_is_made_again(pravega, new_query, delivery):
+    """Or refused, if it is not to be made: in the process that has seen it before."""
+    stream = pravega.create_stream()
+    name = stream.rpartition("/")[2]
+    query = new_query(stream=stream, create="true", create_segments=2, delivery=delivery)
+    pravega.controller.seal_stream(pravega.scope, name)
+    pravega.controller.delete_stream(pravega.scope, name)
+    with pytest.raises(BadConfigurationError, match="create=true"):
+        new_query(stream=stream, delivery=delivery)
+    query.sink.start(query.context)
+    assert len(pravega.controller.current_segments(pravega.scope, name)) == 2
 
 
 @pytest.mark.parametrize(

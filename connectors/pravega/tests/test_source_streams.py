@@ -15,8 +15,8 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.source import ReadLimits
-from penstock_pravega.protocol import ControllerSettings, cut_text, stream_name
-from penstock_pravega.source._schema import event_schema
+from penstock_pravega.client import ControllerSettings, cut_text, stream_name
+from penstock_pravega.source._emitter import event_schema
 from penstock_pravega.source._split import STATE_SERIALIZER
 from penstock_pravega.source._stream_client import StreamClient
 

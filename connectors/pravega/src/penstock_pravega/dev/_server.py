@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, Place
 from penstock.errors import RetriableError
+from penstock_pravega.client import Controller, ControllerSettings
 from penstock_pravega.dev._jars import PRAVEGA_JARS, VERSION
 from penstock_pravega.dev._loopback import loopback_library
-from penstock_pravega.protocol import Controller, ControllerSettings
 
 __all__ = ["PravegaDevServer", "pravega_server"]
 

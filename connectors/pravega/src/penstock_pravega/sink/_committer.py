@@ -15,7 +15,7 @@ from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import Committer, Found, Kept
 from penstock.system import system
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     NoSuchSegment,
     PingAnswer,
     SegmentStores,
@@ -24,7 +24,7 @@ from penstock_pravega.protocol import (
 )
 from penstock_pravega.sink._committable import PravegaCommittable, TransactionRef
 from penstock_pravega.sink._leases import lease_keeper
-from penstock_pravega.sink._notes import TransactionNotes
+from penstock_pravega.sink._transaction_log import TransactionLog
 from penstock_pravega.sink._watermark import WatermarkNoter
 
 __all__ = ["PravegaCommitter"]
@@ -48,7 +48,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
     def __init__(
         self,
         stores: SegmentStores,
-        notes: TransactionNotes | None,
+        notes: TransactionLog | None,
         metrics: Metrics,
         *,
         writer: str,

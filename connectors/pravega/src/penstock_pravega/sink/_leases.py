@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 
 from penstock.errors import PenstockError
 from penstock.per_process import PerProcess
-from penstock_pravega.protocol import ControllerSettings, PingAnswer, controller_of
+from penstock_pravega.client import ControllerSettings, PingAnswer, controller_of
 from penstock_pravega.sink._committable import TransactionRef
-from penstock_pravega.sink._notes import Note
+from penstock_pravega.sink._transaction_log import OpenTransaction
 
 __all__ = ["LeaseKeeper", "lease_keeper"]
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("penstock.pravega")
 _LONGEST_S = 24 * 3600.0
 _LEASE_PART, _SOONEST_S, _RETRY_S = 4, 0.5, 2.0
 
-Source = Callable[[], Iterable[Note]]
+Source = Callable[[], Iterable[OpenTransaction]]
 
 
 class LeaseKeeper:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from penstock.errors import PenstockError
-from penstock_pravega.protocol import SegmentStores
+from penstock_pravega.client import SegmentStores
 from penstock_pravega.sink._committable import PravegaCommittable
 
 __all__ = ["WatermarkNoter"]

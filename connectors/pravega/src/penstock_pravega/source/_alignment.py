@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from penstock.source.event_time import EventTimeSettings, iso_time
-from penstock_pravega.protocol import short_name
+from penstock_pravega.client import short_name
 from penstock_pravega.source._event_times import NEVER
-from penstock_pravega.source._scout import Marks
+from penstock_pravega.source._read_ahead import Marks
 
-__all__ = ["Place", "SegmentAlignment"]
+__all__ = ["SegmentKey", "SegmentAlignment"]
 
 #: Stream and segment id.
-Place = tuple[str, int]
+SegmentKey = tuple[str, int]
 
 
 class SegmentAlignment:
@@ -34,14 +34,14 @@ class SegmentAlignment:
         self._disorder = settings.strategy.out_of_orderness_ms
         self._idle_timeout = settings.idle_timeout_ms / 1000
         self._clock = clock
-        self._ends: dict[Place, tuple[int, float]] = {}
-        self._frontiers: dict[Place, int] = {}
-        self._reached: dict[Place, int] = {}
+        self._ends: dict[SegmentKey, tuple[int, float]] = {}
+        self._frontiers: dict[SegmentKey, int] = {}
+        self._reached: dict[SegmentKey, int] = {}
         self._described: dict[str, Any] = {}
 
     def choose(
-        self, waiting: Mapping[Place, Marks], ends: Mapping[Place, int], *, more_may_come: bool
-    ) -> dict[Place, int]:
+        self, waiting: Mapping[SegmentKey, Marks], ends: Mapping[SegmentKey, int], *, more_may_come: bool
+    ) -> dict[SegmentKey, int]:
         """The ends of the next micro-batch, each one of the marks; empty if nothing may be read now.
 
         ``waiting`` is what was read ahead of segments that have something to read, ``ends`` where every segment of the
@@ -67,8 +67,8 @@ class SegmentAlignment:
         return {place: int(waiting[place].offsets[events - 1]) for place, events in chosen.items()}
 
     def _chosen(
-        self, waiting: Mapping[Place, Marks], silent: Collection[Place], ends: Mapping[Place, int]
-    ) -> dict[Place, int]:
+        self, waiting: Mapping[SegmentKey, Marks], silent: Collection[SegmentKey], ends: Mapping[SegmentKey, int]
+    ) -> dict[SegmentKey, int]:
         """How many of the marks of each segment."""
         ahead = {place: int(marks.watermarks[-1]) for place, marks in waiting.items()}
         told = {place: self._frontiers[place] for place in (*waiting, *silent)}
@@ -81,13 +81,13 @@ class SegmentAlignment:
         events = {place: int(np.searchsorted(waiting[place].times, cap)) for place in waiting if place in told}
         return {place: count for place, count in {**untold, **events}.items() if count}
 
-    def _cap(self, waiting: Mapping[Place, Marks], told: Mapping[Place, int]) -> int:
+    def _cap(self, waiting: Mapping[SegmentKey, Marks], told: Mapping[SegmentKey, int]) -> int:
         """The time before which is read. The slowest may always be read as far as was looked."""
         lowest = min(told.values())
         seen = [int(waiting[place].times[-1]) + 1 for place in waiting if told.get(place) == lowest]
         return max([lowest + self._disorder + self._drift, *seen])
 
-    def _look_at(self, ends: Mapping[Place, int]) -> None:
+    def _look_at(self, ends: Mapping[SegmentKey, int]) -> None:
         now = self._clock()
         gone = [place for place in self._ends if place not in ends]
         for place, end in ends.items():
@@ -107,5 +107,5 @@ class SegmentAlignment:
         return self._described
 
 
-def _name(place: Place) -> str:
+def _name(place: SegmentKey) -> str:
     return f"{place[0]}/{short_name(place[1])}"

@@ -13,16 +13,16 @@ from penstock.errors import PenstockError, RetriableError
 from penstock.source import EnumeratorContext, ReadLimits, SplitEnumerator
 from penstock.source.log import LossPolicy
 from penstock_pravega.options import CutPosition, SourceOptions
-from penstock_pravega.source._alignment import Place, SegmentAlignment
+from penstock_pravega.source._alignment import SegmentAlignment, SegmentKey
 from penstock_pravega.source._event_times import EventTimer
 from penstock_pravega.source._progress import StreamProgress
-from penstock_pravega.source._scout import Marks, Share, scout
+from penstock_pravega.source._read_ahead import Marks, Share, read_ahead
 from penstock_pravega.source._split import Cuts, PravegaState, SegmentRange
 from penstock_pravega.source._stream_client import StreamClient
 
-__all__ = ["PravegaEnumerator"]
+__all__ = ["PravegaSplitEnumerator"]
 
-_log = logging.getLogger("penstock.source")
+_log = logging.getLogger("penstock.pravega")
 _FIRST_LOOK_MS = 120_000
 
 #: Read ahead for a micro-batch without a limit, where segments are kept together in event time.
@@ -31,7 +31,7 @@ _UNLIMITED_BYTES = 64 << 20
 AnswerT = TypeVar("AnswerT")
 
 
-class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
+class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
     """Hands out ranges of segments between two stream cuts. Its state is the cut reached, one for each stream.
 
     Where the segments of the cut end is asked for each micro-batch. What replaced a segment is looked for in the
@@ -64,10 +64,10 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         self._begun = False
         self._failure: BaseException | None = None
         self._changed = False
-        self._asking: set[Place] = set()
-        self._ask_again_at: dict[Place, float] = {}
-        self._marks: dict[Place, Marks] = {}
-        self._scouting: set[Place] = set()
+        self._asking: set[SegmentKey] = set()
+        self._ask_again_at: dict[SegmentKey, float] = {}
+        self._marks: dict[SegmentKey, Marks] = {}
+        self._reading_ahead: set[SegmentKey] = set()
         if checkpoint is not None:
             self._restore(checkpoint)
 
@@ -204,7 +204,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         for split in splits:
             self._streams[split.stream].cut[split.segment] = split.end
         if self._options.piece_bytes is None and not (limits.max_bytes is None and limits.max_records is None):
-            self._scout_ahead(splits, limits)
+            self._read_ahead_of(splits, limits)
         return splits
 
     def _look(self, stream: str, progress: StreamProgress) -> None:
@@ -233,7 +233,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
                 self._asking.add(place)
                 self._ask_in_background(place)
 
-    def _ask_in_background(self, place: Place) -> None:
+    def _ask_in_background(self, place: SegmentKey) -> None:
         stream, segment = place
 
         def on_answer(successors: Mapping[int, list[int]] | None, error: BaseException | None) -> None:
@@ -289,7 +289,7 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         """The marks up to where ``share`` ends: known already, as a rule. ``None`` if not one event is whole."""
         place = (share.stream, share.segment)
         if (found := self._known_ahead(share)) is None:
-            self._marks[place] = scout(self._client, share, self._make_timer)
+            self._marks[place] = read_ahead(self._client, share, self._make_timer)
             found = self._marks[place].until(share)
         return found
 
@@ -298,25 +298,25 @@ class PravegaEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         behind = None if marks is None else marks.after(share.start)
         return None if behind is None else behind.until(share)
 
-    def _scout_ahead(self, taken: Sequence[SegmentRange], limits: ReadLimits) -> None:
+    def _read_ahead_of(self, taken: Sequence[SegmentRange], limits: ReadLimits) -> None:
         """Looks in the background where the ranges of the next micro-batch may end."""
         waiting = list(self._waiting())
         places = {(one.stream, one.segment) for one in waiting}
         self._marks = {place: marks for place, marks in self._marks.items() if place in places}
         for share in _shares(waiting, limits) if waiting and taken else ():
             place = (share.stream, share.segment)
-            if place in self._scouting or self._known_ahead(share) is not None:
+            if place in self._reading_ahead or self._known_ahead(share) is not None:
                 continue
-            self._scouting.add(place)
+            self._reading_ahead.add(place)
 
-            def on_marks(found: Marks | None, error: BaseException | None, place: Place = place) -> None:
-                self._scouting.discard(place)
+            def on_marks(found: Marks | None, error: BaseException | None, place: SegmentKey = place) -> None:
+                self._reading_ahead.discard(place)
                 if found is not None:
                     self._marks[place] = found
                 elif not isinstance(error, PenstockError):
                     _log.warning("reading ahead in %s failed: %s", place[0], error)
 
-            self._ask_apart(partial(scout, self._client, share, self._make_timer), on_marks)
+            self._ask_apart(partial(read_ahead, self._client, share, self._make_timer), on_marks)
 
     def _ask_apart(
         self, question: Callable[[], AnswerT], on_answer: Callable[[AnswerT | None, BaseException | None], None]

@@ -13,10 +13,9 @@ from penstock.metrics import Metrics
 from penstock.serialization.formats import RecordDecoder
 from penstock.source import ReaderContext
 from penstock.source.event_time import BoundedOutOfOrderness, EventTimeSettings, Monotonic
-from penstock_pravega.source._emitter import PravegaEmitter
-from penstock_pravega.source._schema import event_schema
+from penstock_pravega.source._emitter import PravegaRecordEmitter, event_schema
+from penstock_pravega.source._reader import EventBlock
 from penstock_pravega.source._split import SegmentRange
-from penstock_pravega.source._split_reader import EventBlock
 
 __all__ = ["NEVER", "EventTimer", "RecordTimer", "Times"]
 
@@ -51,7 +50,7 @@ class RecordTimer(EventTimer):
     def __init__(self, settings: EventTimeSettings, decoder: RecordDecoder | None) -> None:
         self._settings = settings
         context = ReaderContext(event_schema(pa.binary() if decoder is None else decoder.type), Metrics())
-        self._emitter = PravegaEmitter(context, decoder, fail_on_bad=False)
+        self._emitter = PravegaRecordEmitter(context, decoder, fail_on_bad=False)
 
     def tell(self, block: EventBlock, split: SegmentRange) -> Times:
         """See the base class."""

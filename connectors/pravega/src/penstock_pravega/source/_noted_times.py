@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import FatalError
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     HEADER,
     RangeReader,
     TimeMark,
@@ -21,8 +21,8 @@ from penstock_pravega.protocol import (
     parse_mark,
 )
 from penstock_pravega.source._event_times import NEVER, EventTimer, Times
+from penstock_pravega.source._reader import EventBlock
 from penstock_pravega.source._split import SegmentRange
-from penstock_pravega.source._split_reader import EventBlock
 from penstock_pravega.source._stream_client import StreamClient
 
 __all__ = ["NotedTimer", "NotedTimes"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from penstock.source.log import LossPolicy
-from penstock_pravega.protocol import KeyRange, SegmentInfo, epoch_of, short_name
+from penstock_pravega.client import KeyRange, SegmentInfo, epoch_of, short_name
 from penstock_pravega.source._stream_client import StreamClient
 
 __all__ = ["StreamProgress"]

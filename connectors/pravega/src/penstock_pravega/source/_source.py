@@ -7,18 +7,16 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.options import OptionValues
 from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordDecoder
 from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source, check_columns
 from penstock_pravega.options import SourceOptions
-from penstock_pravega.source._emitter import PravegaEmitter
-from penstock_pravega.source._enumerator import PravegaEnumerator
+from penstock_pravega.source._emitter import PravegaRecordEmitter, event_schema
+from penstock_pravega.source._enumerator import PravegaSplitEnumerator
 from penstock_pravega.source._event_times import EventTimer, RecordTimer
 from penstock_pravega.source._noted_times import NotedTimer, NotedTimes
-from penstock_pravega.source._schema import event_schema
+from penstock_pravega.source._reader import PravegaSplitReader
 from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
-from penstock_pravega.source._split_reader import PravegaSplitReader
 from penstock_pravega.source._stream_client import StreamClient
 
 __all__ = ["PravegaSource"]
@@ -33,11 +31,6 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._decoder: RecordDecoder | None = None
-
-    @classmethod
-    def from_options(cls, values: OptionValues) -> PravegaSource:
-        """A source of validated options. Raises BadConfigurationError for values that do not go together."""
-        return cls(SourceOptions.from_values(values))
 
     @property
     def split_serializer(self) -> JsonSerializer[SegmentRange]:
@@ -81,10 +74,10 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaEnumerator:
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaSplitEnumerator:
         """See the contract."""
         client = StreamClient(self._options.connection)
-        return PravegaEnumerator(context, client, self._options, checkpoint, make_timer=self._timers(client))
+        return PravegaSplitEnumerator(context, client, self._options, checkpoint, make_timer=self._timers(client))
 
     def _timers(self, client: StreamClient) -> Callable[[], EventTimer] | None:
         settings = self._options.event_time
@@ -97,7 +90,7 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
     def list_splits(self, context: EnumeratorContext) -> Iterator[SegmentRange]:
         """See the contract: from the head, or the starting cut, to where the tail is now, or the ending cut."""
         client = StreamClient(self._options.connection)
-        enumerator = PravegaEnumerator(context, client, self._options, None, bounded=True)
+        enumerator = PravegaSplitEnumerator(context, client, self._options, None, bounded=True)
         try:
             enumerator.prepare_for_available_now()
             while splits := enumerator.take_batch(ReadLimits()):
@@ -115,6 +108,6 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
             piece_bytes=options.piece_bytes,
         )
 
-    def create_emitter(self, context: ReaderContext) -> PravegaEmitter:
+    def create_emitter(self, context: ReaderContext) -> PravegaRecordEmitter:
         """See the contract."""
-        return PravegaEmitter(context, self._decoder, fail_on_bad=self._options.fail_on_bad)
+        return PravegaRecordEmitter(context, self._decoder, fail_on_bad=self._options.fail_on_bad)

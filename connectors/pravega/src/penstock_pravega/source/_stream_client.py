@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from penstock_pravega.protocol import ControllerSettings, KeyRange, NoSuchSegment, SegmentInfo, SegmentStores, epoch_of
+from penstock_pravega.client import ControllerSettings, KeyRange, NoSuchSegment, SegmentInfo, SegmentStores, epoch_of
 
 __all__ = ["StreamClient"]
 

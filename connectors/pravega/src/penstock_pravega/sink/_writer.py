@@ -1,0 +1,199 @@
+"""What tasks write with: one writer for each attempt, in a transaction or plainly."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError, RetriableError
+from penstock.sink import CommittingSinkWriter, Prepared, SinkWriter, WriterContext
+from penstock.system import system
+from penstock_pravega.client import (
+    NoSuchSegment,
+    Refused,
+    SegmentSealed,
+    SegmentStores,
+    segment_name,
+    transaction_segment_name,
+)
+from penstock_pravega.options import SinkOptions
+from penstock_pravega.sink._committable import PravegaCommittable, TransactionRef
+from penstock_pravega.sink._event_appender import EventAppender
+from penstock_pravega.sink._leases import lease_keeper
+from penstock_pravega.sink._rows import EventColumns
+from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
+
+__all__ = ["PravegaAtLeastOnceWriter", "PravegaTransactionalWriter"]
+
+
+class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
+    """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
+
+    Memory: 16 MiB for each segment, and one Arrow batch three times.
+    """
+
+    def __init__(self, context: WriterContext, columns: EventColumns, options: SinkOptions, lease_ms: int) -> None:
+        self._context = context
+        self._columns = columns
+        self._options = options
+        self._lease_ms = lease_ms
+        self._stores = SegmentStores(options.connection)
+        self._ref: TransactionRef | None = None
+        self._appender: EventAppender | None = None
+        self._events = 0
+        self._latest_ms: int | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See the contract."""
+        if not batch.num_rows:
+            return
+        events, keys = self._columns.convert(batch)
+        times = (self._latest_ms, self._columns.latest_ms(batch))
+        self._latest_ms = max((ms for ms in times if ms is not None), default=None)
+        appender = self._begun()
+        with self._refusals():
+            appender.append(events, keys)
+        self._events += len(events)
+
+    def _begun(self) -> EventAppender:
+        if self._appender is None:
+            stream = self._options.stream
+            scope, _, name = stream.partition("/")
+            number, ranges = self._stores.controller.begin_transaction(scope, name, self._lease_ms)
+            self._ref = TransactionRef(stream, number)
+            lease_keeper().keep(self._options.connection, self._ref, self._lease_ms)
+            if self._context.checkpoint is not None:
+                notes = TransactionLog(self._context.checkpoint, self._context.query_id)
+                notes.write(OpenTransaction(self._ref, self._lease_ms, self._context.base))
+            self._context.metrics.add("transactions_opened")
+            self._appender = EventAppender(
+                self._stores,
+                stream,
+                ranges,
+                lambda segment: transaction_segment_name(stream, segment, number),
+                framed=self._options.framed,
+            )
+        return self._appender
+
+    def prepare_commit(self) -> Prepared[PravegaCommittable, Any]:
+        """See the contract: every event is acknowledged by a segment store, and visible to nobody."""
+        if self._appender is None or self._ref is None:
+            return Prepared()
+        with self._refusals():
+            self._appender.flush()
+        sizes = self._appender.bytes_by_segment()
+        self._context.metrics.add("rows_written", self._events)
+        self._context.metrics.add("bytes_written", sum(sizes.values()))
+        return Prepared(
+            [
+                PravegaCommittable(
+                    ref=self._ref,
+                    segments=tuple(sorted(sizes.items())),
+                    events=self._events,
+                    batch_id=self._context.batch_id,
+                    attempt_id=self._context.attempt_id,
+                    lease_ms=self._lease_ms,
+                    prepared_ms=system().now_us() // 1000,
+                    latest_ms=self._latest_ms,
+                )
+            ]
+        )
+
+    @contextlib.contextmanager
+    def _refusals(self) -> Any:
+        try:
+            yield
+        except (NoSuchSegment, SegmentSealed) as error:
+            raise RetriableError(
+                f"{self._ref} is over before everything was written: its lease ran out, or it was aborted by a driver "
+                f"that gave this attempt up ({error})"
+            ) from None
+
+    def abort(self) -> None:
+        """See the contract. What can't be aborted here is found by its note, or ends with its lease."""
+        if self._ref is not None:
+            with contextlib.suppress(PenstockError):
+                self._stores.controller.abort_transaction(*self._ref.scope_and_stream, self._ref.id)
+            lease_keeper().forget(self._ref)
+
+    def close(self) -> None:
+        """Ends the connections. The transaction stays open, and its lease is renewed as long as this process lives."""
+        if self._appender is not None:
+            self._appender.close()
+        self._stores.close()
+
+
+class PravegaAtLeastOnceWriter(SinkWriter):
+    """At least once: everything is acknowledged when a task ends. Or best effort: events that can't be written are
+    dropped (metric ``failed_rows``).
+
+    Memory: 16 MiB for each segment, and one Arrow batch three times.
+    """
+
+    def __init__(self, context: WriterContext, columns: EventColumns, options: SinkOptions) -> None:
+        self._context = context
+        self._columns = columns
+        self._stream = options.stream
+        self._framed = options.framed
+        self._best_effort = options.delivery == "best-effort"
+        self._stores = SegmentStores(options.connection)
+        self._appender: EventAppender | None = None
+        self._events = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See the contract."""
+        if not batch.num_rows:
+            return
+        events, keys = self._columns.convert(batch)
+        with self._refusals(len(events)):
+            self._opened().append(events, keys)
+            self._events += len(events)
+
+    def _opened(self) -> EventAppender:
+        if self._appender is None:
+            scope, _, name = self._stream.partition("/")
+
+            def find_ranges() -> Any:
+                return self._stores.controller.current_segments(scope, name)
+
+            ranges = find_ranges()
+            if not ranges:
+                raise RetriableError(f"stream {self._stream} has no segments to write to: it is sealed, or being made")
+            self._appender = EventAppender(
+                self._stores,
+                self._stream,
+                ranges,
+                lambda segment: segment_name(self._stream, segment),
+                find_ranges,
+                framed=self._framed,
+            )
+        return self._appender
+
+    def flush(self) -> None:
+        """Waits until every event is acknowledged."""
+        if self._appender is not None:
+            with self._refusals(0):
+                self._appender.flush()
+            self._context.metrics.add("bytes_written", sum(self._appender.bytes_by_segment().values()))
+        self._context.metrics.add("rows_written", self._events)
+
+    @contextlib.contextmanager
+    def _refusals(self, events: int) -> Any:
+        try:
+            yield
+        except Refused as error:
+            if not self._best_effort:
+                raise RetriableError(f"writing to {self._stream}: {error}") from None
+            self._context.metrics.add("failed_rows", events)
+        except RetriableError:
+            if not self._best_effort:
+                raise
+            self._context.metrics.add("failed_rows", events)
+
+    def close(self) -> None:
+        """Ends the connections."""
+        if self._appender is not None:
+            self._appender.close()
+        self._stores.close()
