@@ -296,7 +296,7 @@ def test_discarding_uploads(bucket):
 
 
 def test_what_is_of_each_store():
-    assert {"_hidden_files", "_remove"} < FileSystemCommitter.__abstractmethods__
+    assert {"look", "_remove"} < FileSystemCommitter.__abstractmethods__
 
 
 def test_carried_objects_are_looked_for(bucket):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock_filesystem.formats._blocks import Block, can_split_at, row_blocks
+from penstock_filesystem.formats._blocks import Block, can_split_at, row_blocks, whole_block
 from penstock_filesystem.formats._input_file import InputFile, Utf8Stream, is_compressed, is_line_safe
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import FormatReader
@@ -101,11 +101,12 @@ class Lines:
 
 
 class LineReader(FormatReader):
-    """Base of the readers of formats in which a row is a line."""
+    """Base of the readers of formats in which a row is a line. With ``whole``, a file is one block, in memory."""
 
-    def __init__(self, options: ReadOptions, lines: Lines | None = None) -> None:
+    def __init__(self, options: ReadOptions, lines: Lines | None = None, *, whole: bool = False) -> None:
         super().__init__(options)
         self.lines = lines or Lines(options.encoding, options.line_sep, options.multi_line)
+        self._whole = whole
 
     def is_splittable(self, path: str) -> bool:
         """Returns whether rows can be found from anywhere in the file, without what is before them."""
@@ -127,7 +128,7 @@ class LineReader(FormatReader):
 
     def whole_file_blocks(self, read: Callable[[int], bytes]) -> Iterator[Block]:
         """Yields the blocks of a file that is one range."""
-        return row_blocks(read, 0, None, self.lines.separator)
+        return iter([whole_block(read)]) if self._whole else row_blocks(read, 0, None, self.lines.separator)
 
     def sample(self, files: Sequence[InputFile]) -> Block:
         """Returns the first block of the first file that holds something; an empty one if none does."""

@@ -83,10 +83,10 @@ class DateTimeBucketAssigner(BucketAssigner):
             raise BadConfigurationError(
                 f"option 'bucketColumn': no column '{self._column}' (there are: {', '.join(schema.names)})"
             )
-        kind = schema.field(index).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        type_ = schema.field(index).type
+        if not (pa.types.is_timestamp(type_) or pa.types.is_date(type_)):
             raise BadConfigurationError(
-                f"option 'bucketColumn': '{self._column}' is {kind}, not a timestamp or a date: cast it"
+                f"option 'bucketColumn': '{self._column}' is {type_}, not a timestamp or a date: cast it"
             )
 
 
@@ -128,9 +128,9 @@ class ColumnsBucketAssigner(BucketAssigner):
                 raise BadConfigurationError(
                     f"option 'partitionColumns': no column '{name}' (there are: {', '.join(schema.names)})"
                 )
-            kind = schema.field(index).type
-            if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-                raise BadConfigurationError(f"option 'partitionColumns': '{name}' is {kind}: cast it to string")
+            type_ = schema.field(index).type
+            if pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
+                raise BadConfigurationError(f"option 'partitionColumns': '{name}' is {type_}: cast it to string")
         if set(self._columns) >= set(schema.names):
             raise BadConfigurationError("option 'partitionColumns' names every column: nothing is left for the files")
 

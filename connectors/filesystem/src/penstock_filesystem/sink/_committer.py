@@ -36,9 +36,10 @@ class FileSystemCommitter(Committer[PendingPart, Chunk]):
             self._remove(garbage)
         return len(garbage)
 
-    @abstractmethod
     def _hidden_files(self) -> list[str]:
         """Lists everything in the query's hidden directory, relative to the sink's path."""
+        paths = self._layout.storage.list_tree(self._layout.full(self._directory))
+        return [path[len(self._layout.root) + 1 :] for path in paths]
 
     @abstractmethod
     def _remove(self, paths: Sequence[str]) -> None:

@@ -64,7 +64,7 @@ class FileCleaner:
                 self._metrics.add("cleaned_files")
             except FileNotFoundError:
                 continue
-            except Exception as error:  # a file that stays behind is no reason to stop reading
+            except Exception as error:  # a file that stays is no reason to stop reading
                 self._metrics.add("clean_failures")
                 _log.warning("%s could not be cleaned: %s", self._storage.url(split.path), error)
 

@@ -184,7 +184,7 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         if not self._context.metrics.snapshot().get("rewritten_files"):
             _log.warning(
                 "%s was written to again after it was handed out: a file is read once, so what was added may be "
-                "missing. Write new files instead; others of the kind are counted as rewritten_files",
+                "missing. Write new files instead; others like it are counted as rewritten_files",
                 file.path,
             )
         self._context.metrics.add("rewritten_files")

@@ -72,5 +72,5 @@ class _AvroEncoder(Encoder):
 
 def _avro_schema(schema: pa.Schema) -> AvroSchema:
     """Translates ``schema`` to an Avro record. Raises BadConfigurationError for names and types that Avro lacks."""
-    # Whether a column may be null is the plan's affair, which may change; the file's header must not.
+    # All columns may be null: the plan may change its mind about that, and the file's header must not change.
     return arrow_to_avro(pa.struct(list(schema)), "row", all_nullable=True)

@@ -74,14 +74,14 @@ class CsvBlockParser:
         return None
 
     def _is_about_time(self, message: str) -> bool:
-        """Whether another way to read timestamps may help; if in doubt, yes."""
+        """Returns whether another way to read timestamps may help; if in doubt, yes."""
         if "Expected" in message and "columns" in message:
             return False
         column = _COLUMN.search(message)
         return column is None or pa.types.is_timestamp(self._schema.field(int(column[1])).type)
 
     def _escape_for(self, data: bytes) -> str | bool | None:
-        """What Arrow is told of escapes. ``None`` where its meaning of them differs from ours."""
+        """Returns the escape character to pass to Arrow; ``None`` where Arrow takes it in another way than Spark."""
         dialect = self._dialect
         escape, quote = dialect.escape.encode(), dialect.quote.encode()
         if (dialect.trim_left or dialect.trim_right) and quote and quote in data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from penstock.metrics import Metrics
 from penstock.serialization.values import JsonColumns, json_decoder, value_converter
 from penstock_filesystem.formats._bad_rows import BadRowPolicy
 from penstock_filesystem.formats._block_decoder import BlockDecoder
-from penstock_filesystem.formats._blocks import Block, whole_block
+from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._lines import Line, LineReader, Lines
 from penstock_filesystem.formats._options import ReadOptions
@@ -43,14 +43,8 @@ class JsonLinesReader(LineReader):
     """Takes fields by name (case matters), as Spark. A number or an object is taken as its JSON for a string."""
 
     def __init__(self, options: ReadOptions) -> None:
-        super().__init__(options, JsonLines(options.encoding, options.line_sep, options.multi_line))
-
-    def whole_file_blocks(self, read: Callable[[int], bytes]) -> Iterator[Block]:
-        """Yields, with ``multiLine``, the file as one block (and so in memory as a whole)."""
-        if not self.options.multi_line:
-            yield from super().whole_file_blocks(read)
-            return
-        yield whole_block(read)
+        lines = JsonLines(options.encoding, options.line_sep, options.multi_line)
+        super().__init__(options, lines, whole=options.multi_line)
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder of fields by name."""
@@ -78,7 +72,7 @@ class JsonLinesReader(LineReader):
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Arrow's parser of JSON does not look at what strings are made of."""
+    """Returns whether the bytes are UTF-8, which Arrow's parser of JSON does not check."""
     try:
         pa.array([data], pa.large_binary()).cast(pa.large_string())
     except pa.ArrowInvalid:
@@ -87,7 +81,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _begin_and_end_as_objects(data: bytes, count: int) -> bool:
-    """Whether every one of ``count`` lines begins with { and ends with }, but for blanks."""
+    """Returns whether every one of ``count`` lines begins with { and ends with }, but for blanks."""
 
     def holds(data: bytes) -> bool:
         return data.startswith(b"{") and data.endswith((b"}\n", b"}")) and data.count(b"}\n{") == count - 1
@@ -96,7 +90,7 @@ def _begin_and_end_as_objects(data: bytes, count: int) -> bool:
 
 
 def _inferred(type_: pa.DataType) -> pa.DataType:
-    """Spark's choice: no timestamps or dates by guess, and a string for what was always null."""
+    """Follows Spark: no timestamps or dates by guess, and a string for what was always null."""
     if pa.types.is_struct(type_):
         return pa.struct([pa.field(field.name, _inferred(field.type)) for field in type_])
     if pa.types.is_list(type_):

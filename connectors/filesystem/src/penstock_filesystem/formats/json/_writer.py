@@ -27,17 +27,17 @@ class JsonLinesWriter(LineWriter):
         for field in self.schema:
             self._validate(field, field.type)
 
-    def _validate(self, field: pa.Field, kind: pa.DataType) -> None:
-        if pa.types.is_struct(kind):
-            for index in range(kind.num_fields):
-                self._validate(field, kind.field(index).type)
-        elif pa.types.is_map(kind):
-            if not is_text(kind.key_type):
+    def _validate(self, field: pa.Field, type_: pa.DataType) -> None:
+        if pa.types.is_struct(type_):
+            for index in range(type_.num_fields):
+                self._validate(field, type_.field(index).type)
+        elif pa.types.is_map(type_):
+            if not is_text(type_.key_type):
                 raise unsupported(self.name, field, "keys of a map must be strings")
-            self._validate(field, kind.item_type)
-        elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            self._validate(field, kind.value_type)
-        elif not (is_plain(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+            self._validate(field, type_.item_type)
+        elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
+            self._validate(field, type_.value_type)
+        elif not (is_plain(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_)):
             raise unsupported(self.name, field, "cast it to string")
 
     def settings(self) -> tuple[object, ...]:

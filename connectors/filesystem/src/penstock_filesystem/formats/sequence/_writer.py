@@ -41,14 +41,14 @@ def _bytes(value: bytes) -> bytes:
     return struct.pack(">i", len(value)) + value
 
 
-def _writable(kind: pa.DataType) -> tuple[str, Callable[[Any], bytes]] | None:
-    if is_text(kind):
+def _writable(type_: pa.DataType) -> tuple[str, Callable[[Any], bytes]] | None:
+    if is_text(type_):
         return "Text", _text
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
         return "BytesWritable", _bytes
-    if kind == pa.int32():
+    if type_ == pa.int32():
         return "IntWritable", struct.Struct(">i").pack
-    if kind == pa.int64():
+    if type_ == pa.int64():
         return "LongWritable", struct.Struct(">q").pack
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock_filesystem.formats._bad_rows import BadRowPolicy
-from penstock_filesystem.formats._blocks import Block, whole_block
+from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import LineReader, Lines
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState
@@ -22,7 +22,7 @@ class TextReader(LineReader):
     """Reads lines, or whole files with ``wholetext``. Bytes outside the encoding make a bad row (U+FFFD if kept)."""
 
     def __init__(self, options: ReadOptions) -> None:
-        super().__init__(options)
+        super().__init__(options, whole=options.whole_text)
         self.reads_empty_files = options.whole_text
 
     def fixed_schema(self) -> pa.Schema:
@@ -33,13 +33,6 @@ class TextReader(LineReader):
         """Raises BadConfigurationError for any other column than ``value``, a string."""
         if any(field.name != "value" or not pa.types.is_string(field.type) for field in schema):
             raise BadConfigurationError(f"format text has one column, value string; the schema asks for {schema.names}")
-
-    def whole_file_blocks(self, read: Callable[[int], bytes]) -> Iterator[Block]:
-        """Yields, with ``wholetext``, the file as one block (and so as one row in memory)."""
-        if not self.options.whole_text:
-            yield from super().whole_file_blocks(read)
-            return
-        yield whole_block(read)
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder of lines."""

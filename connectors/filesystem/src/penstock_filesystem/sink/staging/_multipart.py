@@ -203,10 +203,6 @@ class MultipartCommitter(FileSystemCommitter):
             abort_uploads(self._storage, self._layout.full(part.final), [part.upload_id])
         self._delete([*(part.marker for part in committables), *(chunk.path for chunk in states)])
 
-    def _hidden_files(self) -> list[str]:
-        paths = self._storage.list_tree(self._layout.full(self._directory))
-        return [path[len(self._layout.root) + 1 :] for path in paths]
-
     def _remove(self, paths: Sequence[str]) -> None:
         markers = [path for path in paths if path.endswith(".upload")]
         targets = [target for target in self._in_parallel(self._target, markers) if target]

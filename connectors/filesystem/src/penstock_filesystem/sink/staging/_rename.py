@@ -10,7 +10,7 @@ from penstock.sink import Found, WriterContext
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout, base_of
-from penstock_filesystem.sink.staging._staging import StagedFile, Staging, check_chunk, chunk_bytes, joined_pieces
+from penstock_filesystem.sink.staging._staging import StagedFile, Staging, chunk_bytes, joined_pieces, open_chunk
 
 __all__ = ["RenameCommitter", "RenameStaging"]
 
@@ -65,7 +65,7 @@ class RenameStaging(Staging):
         if len(chunks) > 1:
             return self.part(self._join(chunks), final, rows)
         (chunk,) = chunks
-        check_chunk(self.layout, chunk)
+        open_chunk(self.layout, chunk).close()  # raises if it is not the one that was committed
         path = self._new_path()
         self.layout.storage.add_name(self.layout.full(chunk.path), self.layout.full(path))
         return self._witnessed(PendingPart("rename", final, chunk.size, rows, hidden=path))
@@ -142,10 +142,6 @@ class RenameCommitter(FileSystemCommitter):
         """Deletes the files of parts and chunks."""
         parts = [path for part in committables if not part.adopted for path in (part.hidden, part.witness, part.sealed)]
         self._delete([*parts, *(chunk.path for chunk in states)])
-
-    def _hidden_files(self) -> list[str]:
-        paths = self._layout.storage.list_tree(self._layout.full(self._directory))
-        return [path[len(self._layout.root) + 1 :] for path in paths]
 
     def _remove(self, paths: Sequence[str]) -> None:
         self._delete(paths)

@@ -11,7 +11,7 @@ from penstock.sink import WriterContext
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._layout import AttemptNames, Layout
 
-__all__ = ["StagedFile", "Staging", "check_chunk", "chunk_bytes", "joined_pieces", "open_chunk"]
+__all__ = ["StagedFile", "Staging", "chunk_bytes", "joined_pieces", "open_chunk"]
 
 _COPY_BYTES = 4 << 20
 
@@ -99,11 +99,6 @@ class Staging(ABC):
     @abstractmethod
     def abort(self) -> None:
         """Removes everything that this attempt made. Does not raise."""
-
-
-def check_chunk(layout: Layout, chunk: Chunk) -> None:
-    """Raises DataLostError as :func:`open_chunk` does."""
-    open_chunk(layout, chunk).close()
 
 
 def open_chunk(layout: Layout, chunk: Chunk) -> Any:
