@@ -18,7 +18,7 @@ from penstock.spark._coordinator import Coordinator
 from penstock.spark._offsets import StreamOffset
 from penstock.storage import LocalStorage
 from penstock_filesystem.options import SOURCE_OPTIONS, SourceOptions
-from penstock_filesystem.source._discovery import Discovery, FoundFile
+from penstock_filesystem.source._discovery import FileDiscovery, FoundFile
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._split import STATE_SERIALIZER, FileSystemEnumeratorState
 from penstock_filesystem.source.tracking import FileTracker
@@ -122,7 +122,7 @@ def _newest_offset(checkpoint: Path) -> int:
     return (checkpoint / "offsets" / str(max(numbers))).stat().st_size
 
 
-class _MadeUpFiles(Discovery):
+class _MadeUpFiles(FileDiscovery):
     """Finds ``count`` files, a second apart, that need not be there."""
 
     def __init__(self, count: int) -> None:

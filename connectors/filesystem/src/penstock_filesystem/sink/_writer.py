@@ -64,7 +64,7 @@ class FileSystemWriter(SinkWriter[PendingPart, Chunk]):
         self._clock = clock
         self._metrics = metrics
         self._open: OrderedDict[str, _OpenPart] = OrderedDict()  # least recently used first
-        self._prepared: Prepared[PendingPart, Chunk] = Prepared()
+        self._prepared: Prepared[PendingPart, Chunk] = Prepared()  # grows as parts get full, returned at the end
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows to the open parts of their buckets; publishes parts that are full."""

@@ -39,6 +39,7 @@ class FileCleaner:
         self._roots = sorted(roots, key=len, reverse=True)
         self._archive_root = archive_root
         self._metrics = metrics
+        # All that the cleaner's thread and the coordinator's share; None ends the thread.
         self._queue: queue.Queue[FileSplit | None] = queue.Queue()
         self._thread: threading.Thread | None = None
 

@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 from penstock.errors import BadConfigurationError
 from penstock.storage import LocalStorage, Storage
 
-__all__ = ["Discovery", "FoundFile", "glob_to_regex", "is_hidden"]
+__all__ = ["FileDiscovery", "FoundFile", "glob_to_regex", "is_hidden"]
 
 _WILDCARD = re.compile(r"[*?\[{]")
 #: A directory written to within this time before a listing may have changed again without its time moving.
@@ -71,13 +71,14 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_")) or name.endswith("._COPYING_")
 
 
-class Discovery:
+class FileDiscovery:
     """Lists the files below ``roots`` and finds those that are new since the last listing.
 
     Names that begin with ``.`` or ``_`` are skipped, and directories of such names with everything in them; so are
     names that are not UTF-8. A local directory whose time has not moved is not listed again: a file in it that was
     changed in place is noticed when it is read. Memory grows with the files that are there, not with those that were.
-    Thread-safe: one listing runs at a time, and what it found waits in :meth:`take`.
+    Thread-safe: one listing runs at a time, and what it found waits for :meth:`take`. ``_lock`` guards all attributes
+    that change; it is held for the whole listing, so that two of them never report a file twice.
     """
 
     def __init__(self, storage: Storage, roots: list[str], *, recursive: bool, name_glob: str | None) -> None:

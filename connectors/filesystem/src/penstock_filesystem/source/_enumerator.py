@@ -11,7 +11,7 @@ from penstock.errors import PenstockError, RetriableError
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
-from penstock_filesystem.source._discovery import Discovery, FoundFile
+from penstock_filesystem.source._discovery import FileDiscovery, FoundFile
 from penstock_filesystem.source._split import FileSplit, FileSystemEnumeratorState
 from penstock_filesystem.source.tracking import FileTracker, files_below_edge
 
@@ -31,13 +31,13 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
     (``rewritten_files``), and a warning names it.
 
     Every attribute belongs to the coordinator thread, but ``_frozen``, which the listing in the background reads as
-    well. That listing only fills :class:`Discovery`, which has a lock; what it found is taken over in the handler.
+    well. That listing only fills :class:`FileDiscovery`, which has a lock; what it found is taken over in the handler.
     """
 
     def __init__(
         self,
         context: EnumeratorContext,
-        discovery: Discovery,
+        discovery: FileDiscovery,
         options: SourceOptions,
         is_splittable: Callable[[str], bool],
         cleaner: FileCleaner | None,

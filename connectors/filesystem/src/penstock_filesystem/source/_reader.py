@@ -48,6 +48,8 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
     ``changedFiles``, ``ignoreMissingFiles`` and ``ignoreCorruptFiles`` decide about a file that is not as it was
     planned, is gone, or cannot be read. It is counted (``changed_files``, ``missing_files``, ``corrupt_files``) once
     per task. Metric ``bytes_read``: the bytes of the ranges that were finished.
+
+    Every attribute belongs to the fetcher thread, but ``_woken``, which any thread may set.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from penstock.storage import open_storage
 from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
-from penstock_filesystem.source._discovery import Discovery
+from penstock_filesystem.source._discovery import FileDiscovery
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._metadata import METADATA_SCHEMA, data_schema, validate_metadata
@@ -134,8 +134,8 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
         """Creates the emitter of a task."""
         return FileSystemRecordEmitter(self._storage, self._format_reader, context)
 
-    def _discovery(self) -> Discovery:
-        return Discovery(
+    def _discovery(self) -> FileDiscovery:
+        return FileDiscovery(
             self._storage, self._roots, recursive=self._options.recursive, name_glob=self._options.path_glob_filter
         )
 

@@ -48,7 +48,7 @@ class JsonLinesReader(LineReader):
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder of fields by name."""
-        return JsonDecoder(self.lines, self.options, schema, metrics, offsets)
+        return JsonLinesDecoder(self.lines, self.options, schema, metrics, offsets)
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Unites the fields in the first block of the first file that is not empty; sorted by name, as Spark."""
@@ -98,7 +98,7 @@ def _inferred(type_: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(type_) or pa.types.is_timestamp(type_) else type_
 
 
-class JsonDecoder(BlockDecoder):
+class JsonLinesDecoder(BlockDecoder):
     """Decodes lines as blocks. ``multiLine`` documents, maps and binary go row by row: Arrow's parser has none."""
 
     def __init__(self, lines: Lines, options: ReadOptions, schema: pa.Schema, metrics: Metrics, offsets: bool) -> None:

@@ -57,7 +57,7 @@ class ParquetReader(FormatReader):
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder that casts columns."""
-        return ColumnsDecoder(schema)
+        return _ParquetDecoder(schema)
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Returns the first file's schema, or with ``mergeSchema`` that of all."""
@@ -83,7 +83,7 @@ def _match(wanted: str, names: Sequence[str]) -> str | None:
     return next((name for name in names if name.lower() == wanted.lower()), None)
 
 
-class ColumnsDecoder(Decoder):
+class _ParquetDecoder(Decoder):
     """Takes columns by name and casts them safely to the wanted types."""
 
     def __init__(self, schema: pa.Schema) -> None:
