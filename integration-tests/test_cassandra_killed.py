@@ -21,7 +21,10 @@ SENDER, SENT = (
     "penstock_cassandra.sink._writer:CassandraSender",
     "penstock_cassandra.sink._committer:CassandraCheckpointCommitter",
 )
-PAGES, FILES = "penstock_cassandra.source._reader:CassandraSplitReader", "penstock_filesystem.sink._writer:FileWriter"
+PAGES, FILES = (
+    "penstock_cassandra.source._reader:CassandraSplitReader",
+    "penstock_filesystem.sink._writer:FileSystemWriter",
+)
 
 #: Each row has its place, and ``newest`` is of all rows of one ``k``: it tells whether an older batch came through.
 UPSERTS = "k int, id bigint, note text, newest bigint static, primary key (k, id)"

@@ -32,7 +32,7 @@ UNDECIDED = [f"{PROTOCOL}.commit:before:2:_context.query_id", DELIVERING]
 UNPUBLISHED = [f"{PROTOCOL}._decide:after:2:_context.query_id", DELIVERING]
 #: In a task, for each kind of sink.
 WRITING = [
-    "penstock_filesystem.sink._writer:FileWriter.write:after:2",
+    "penstock_filesystem.sink._writer:FileSystemWriter.write:after:2",
     "penstock_kafka.sink._writers:TransactionalWriter.write:after:1",
     "penstock_kafka.sink._writers:DeliveringWriter.write:after:2",
     "penstock_cassandra.sink._writer:CassandraUpserter.upsert:after:2",

@@ -59,7 +59,7 @@ SCOPES = {
         ),
     ),
     "files": Scope(
-        tuple(f"{_FILES}/{name}.py" for name in ("_committer", "_rename_committer", "_multipart_committer")),
+        tuple(f"{_FILES}/{name}.py" for name in ("_committer", "staging/_rename", "staging/_multipart")),
         (
             (
                 "connectors/filesystem/tests/test_sink_committers.py",
