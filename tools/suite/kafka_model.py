@@ -46,7 +46,7 @@ class _Id:
 
 
 class ModelCoordinators:
-    """What :class:`~penstock_kafka.transactions.coordinators.Coordinators` asks, and what producers do.
+    """What :class:`~penstock_kafka.transactions._coordinators.Coordinators` asks, and what producers do.
 
     ``bumps`` is what brokers with transactions version 2 (KIP-890) do: they raise the epoch as a transaction ends.
     ``shown`` are the rows of committed transactions, in order.

@@ -15,7 +15,7 @@ from penstock.testing.simulation import search
 from penstock_kafka.client import open_producer
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import Proof, QueryPrefix, TransactionRef
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.transactions._coordinators import Coordinators
 from suite.kafka_model import FencedError, KafkaTarget, ModelCoordinators
 
 

@@ -23,7 +23,7 @@ from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import QueryPrefix, TransactionRef
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.transactions._coordinators import Coordinators
 
 OPEN, COMMITTED, LOST = Found.OPEN, Found.COMMITTED, Found.LOST
 GENERATION = 5
@@ -102,7 +102,7 @@ def test_what_is_published_stays_so_and_what_is_not_never_will_be(query, end):
 
 
 def test_a_batch_of_more_transactions_than_travel_at_once(query, monkeypatch):
-    monkeypatch.setattr("penstock_kafka.transactions.coordinators._TOGETHER", 4)
+    monkeypatch.setattr("penstock_kafka.transactions._coordinators._TOGETHER", 4)
     batch = [query.prepare(slot, values=[b"x"]) for slot in range(11)]
     assert query.committer.publish(batch) == [COMMITTED] * 11
     assert query.values() == [b"x"] * 11

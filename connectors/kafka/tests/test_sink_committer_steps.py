@@ -19,7 +19,7 @@ from penstock.sink import Found, Kept
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import Ended, OpenTransaction, Proof, QueryPrefix, TransactionRef
-from penstock_kafka.transactions.markers import Unmarked
+from penstock_kafka.transactions._markers import Unmarked
 from suite.scripted_sink import copied, scripted_system
 
 OPEN, COMMITTED, LOST = Found.OPEN, Found.COMMITTED, Found.LOST

@@ -22,8 +22,8 @@ from penstock_kafka.client import DeliveryError
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.sink._writers import TransactionalWriter
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.sink._writer import KafkaTransactionalWriter
+from penstock_kafka.transactions._coordinators import Coordinators
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
 
@@ -45,7 +45,7 @@ class Fuse:
             (KafkaCommitter, "look"),
             (KafkaCommitter, "_await_marks"),
             (KafkaCommitter, "publish"),
-            (TransactionalWriter, "prepare_commit"),
+            (KafkaTransactionalWriter, "prepare_commit"),
         ):
             monkeypatch.setattr(owner, name, self._fused(getattr(owner, name), name))
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-import penstock_kafka.source.kafka_source as asking
+import penstock_kafka.source._source as asking
 from penstock import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.source import ReaderContext, ReadLimits, SourceReader
 from penstock.source.log import LogSplit
 from penstock_kafka.client import open_consumer
 from penstock_kafka.dev import KafkaToolbox
-from penstock_kafka.source.consumers import ConsumerCache
+from penstock_kafka.source._consumer_cache import ConsumerCache
 
 NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
@@ -111,8 +111,8 @@ def test_range_dropped_before_it_was_read(kafka, kafka_source, client):
 
 def test_log_that_was_cut_off_ends(kafka, kafka_source, client, monkeypatch):
     """The topic was made anew, shorter: part of the range, or all of it, is behind its end."""
-    monkeypatch.setattr("penstock_kafka.source.split_reader._LOOK_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr("penstock_kafka.source.split_reader._POLL_MS", 50)
+    monkeypatch.setattr("penstock_kafka.source._reader._LOOK_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("penstock_kafka.source._reader._POLL_MS", 50)
     topic = kafka.create_topic()
     kafka.produce(topic, [str(n).encode() for n in range(5)])
     strict = kafka_source(subscribe=topic, client=client)

@@ -30,7 +30,7 @@ from penstock_kafka.transactions import (
     TransactionRef,
     forget_slots,
 )
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.transactions._coordinators import Coordinators
 
 RECORDS = [{"value": b"1"}, {"value": b"2"}]
 

@@ -19,8 +19,8 @@ from penstock_kafka.sink._committable import KafkaCommittable
 from penstock_kafka.transactions import Ended, OpenTransaction, Partition, QueryPrefix, TransactionRef, forget_slots
 
 if TYPE_CHECKING:
-    from penstock_kafka.transactions.coordinators import Coordinators
-    from penstock_kafka.transactions.markers import Unmarked
+    from penstock_kafka.transactions._coordinators import Coordinators
+    from penstock_kafka.transactions._markers import Unmarked
 
 __all__ = ["KafkaCommitter"]
 

@@ -20,13 +20,13 @@ from penstock_kafka.sink._encoders import create_encoders
 from penstock_kafka.sink._kept_producer import kept_producer
 from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, Partitions, create_partitioner, partition_counts
 from penstock_kafka.sink._rows import RecordColumns, check_schema
-from penstock_kafka.sink._writers import DeliveringWriter, RecordBatches, TransactionalWriter
+from penstock_kafka.sink._writer import KafkaAtLeastOnceWriter, KafkaTransactionalWriter, RecordBatches
 from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, producer_pool
 
 if TYPE_CHECKING:
-    from penstock_kafka.transactions.coordinators import Coordinators
+    from penstock_kafka.transactions._coordinators import Coordinators
 
-__all__ = ["ExactlyOnceKafkaSink", "KafkaSink", "create_sink"]
+__all__ = ["KafkaTransactionalSink", "KafkaAtLeastOnceSink", "create_sink"]
 
 _MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 #: Kafka's own default, for brokers that do not tell.
@@ -57,7 +57,7 @@ class _Delivery:
 
 
 @dataclass(frozen=True)
-class KafkaSink(Sink[Any, Any]):
+class KafkaAtLeastOnceSink(Sink[Any, Any]):
     """Delivery none and at-least-once."""
 
     delivery: _Delivery
@@ -74,7 +74,7 @@ class KafkaSink(Sink[Any, Any]):
         if not waits and "acks" not in config:
             config["acks"] = "1"
         producer = kept_producer(repr(sorted(config.items())), lambda: self.delivery.open(config))
-        return DeliveringWriter(
+        return KafkaAtLeastOnceWriter(
             context,
             self.delivery.batches(context.writer_index),
             producer,
@@ -84,7 +84,7 @@ class KafkaSink(Sink[Any, Any]):
 
 
 @dataclass(frozen=True)
-class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
+class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
     """Delivery exactly-once. ``timeout_ms`` is what transactions may last; known once it was started."""
 
     delivery: _Delivery
@@ -104,7 +104,7 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         """See the contract."""
         check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
 
-    def start(self, context: SinkContext) -> ExactlyOnceKafkaSink:
+    def start(self, context: SinkContext) -> KafkaTransactionalSink:
         """See the contract: asks the brokers how long a transaction may last; once in a process."""
         if self.timeout_ms:
             return self
@@ -137,7 +137,7 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
             repr(sorted(config.items())),
             lambda transactional_id: self.delivery.open({**config, "transactional.id": transactional_id}),
         )
-        return TransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
+        return KafkaTransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
 
     def create_committer(self, context: SinkContext) -> Committer[KafkaCommittable, Any]:
         """See the contract."""
@@ -151,7 +151,7 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
 
 def coordinators_of(settings: ClientSettings) -> Coordinators:
     """This process's connections with ``settings``. Driver: imported when asked for, since it takes a while."""
-    from penstock_kafka.transactions.coordinators import coordinators
+    from penstock_kafka.transactions._coordinators import coordinators
 
     return coordinators(repr(sorted(settings.settings)), settings.kafka_python)
 
@@ -171,10 +171,10 @@ def _prepare_brokers(settings: ClientSettings, prefix: QueryPrefix) -> int:
     return _most_timeouts[brokers]
 
 
-def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaSink | ExactlyOnceKafkaSink:
+def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaAtLeastOnceSink | KafkaTransactionalSink:
     """The sink of ``options`` for rows of ``schema``. Driver.
 
     Raises BadConfigurationError, and RetriableError if a schema registry does not answer.
     """
     delivery = _Delivery(options, create_encoders(options, schema))
-    return ExactlyOnceKafkaSink(delivery) if options.delivery == "exactly-once" else KafkaSink(delivery)
+    return KafkaTransactionalSink(delivery) if options.delivery == "exactly-once" else KafkaAtLeastOnceSink(delivery)

@@ -1,6 +1,6 @@
 """Kafka transactions that one process writes and another one ends.
 
-:mod:`penstock_kafka.transactions.coordinators`, which ends them, is imported by the driver alone.
+:mod:`penstock_kafka.transactions._coordinators`, which ends them, is imported by the driver alone.
 """
 
 from penstock_kafka.transactions._names import DEFAULT_PREFIX, FIRST_EDITION, QueryPrefix

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from penstock.source.log import LogClient, LogPartition
 from penstock_kafka.options import Subscription
-from penstock_kafka.source.admin import KafkaAdmin
+from penstock_kafka.source._admin import KafkaAdmin
 
 __all__ = ["KafkaLogClient"]
 

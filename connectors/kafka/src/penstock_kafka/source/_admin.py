@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PATIENCE_SECONDS", "KafkaAdmin"]
 
-_client_log = logging.getLogger("penstock.kafka.client")
+_log = logging.getLogger("penstock.kafka")
 
 #: For one answer. A broker that restarts is waited for; what still fails is asked again by the caller.
 PATIENCE_SECONDS = 10.0
@@ -66,7 +66,7 @@ class KafkaAdmin:
         self._last_refusal: KafkaError | None = None
         self._isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         try:
-            self._client = AdminClient({**config, "error_cb": self._on_error}, logger=_client_log)
+            self._client = AdminClient({**config, "error_cb": self._on_error}, logger=_log)
         except KafkaException as error:
             raise BadConfigurationError(f"the Kafka client refuses its settings: {error.args[0].str()}") from None
 
@@ -155,7 +155,7 @@ class KafkaAdmin:
             try:
                 self._client.list_topics(timeout=seconds)
             except KafkaException as error:
-                _client_log.debug("no broker answers: %s", error)
+                _log.debug("no broker answers: %s", error)
             seconds = min(2 * seconds, self._patience)
 
     def committed(self, group: str, partitions: Collection[LogPartition]) -> dict[LogPartition, int | None]:

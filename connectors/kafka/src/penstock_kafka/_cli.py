@@ -16,9 +16,9 @@ from penstock.checkpoint import open_stored_query
 from penstock.cli.plugin import human_duration, option_pairs
 from penstock.errors import BadConfigurationError
 from penstock_kafka.config import ClientSettings
-from penstock_kafka.sink import ExactlyOnceKafkaSink
+from penstock_kafka.sink import KafkaTransactionalSink
 from penstock_kafka.transactions import Ended, OpenTransaction, TransactionRef
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.transactions._coordinators import Coordinators
 
 __all__ = ["app"]
 
@@ -67,7 +67,7 @@ class _Scope:
         self._owns = lambda _: True
         if checkpoint is not None:
             query = open_stored_query(checkpoint, given)
-            if not isinstance(query.sink, ExactlyOnceKafkaSink):
+            if not isinstance(query.sink, KafkaTransactionalSink):
                 raise BadConfigurationError(f"{checkpoint}: its query does not write to Kafka exactly once")
             self._owns = query.sink.prefix_of(query.place.names).owns
             pending = query.pending_committables()

@@ -20,8 +20,8 @@ from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock_kafka.client._brokers import IN_FLIGHT, BrokerConnections, find_coordinators
+from penstock_kafka.transactions._markers import Markers
 from penstock_kafka.transactions._refs import Ended, OpenTransaction, Proof, TransactionRef
-from penstock_kafka.transactions.markers import Markers
 
 __all__ = ["Coordinators", "coordinators"]
 

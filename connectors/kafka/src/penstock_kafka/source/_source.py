@@ -7,16 +7,15 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.options import OptionValues
 from penstock.serialization.formats import RecordDecoder
 from penstock.source import EnumeratorContext, ReaderContext, check_columns
 from penstock.source.log import LogOptions, LogSource, LogSplit
 from penstock_kafka.options import SourceOptions
-from penstock_kafka.source.admin import PATIENCE_SECONDS, KafkaAdmin
-from penstock_kafka.source.emitter import KafkaEmitter
-from penstock_kafka.source.log_client import KafkaLogClient
-from penstock_kafka.source.schema import record_schema
-from penstock_kafka.source.split_reader import KafkaSplitReader
+from penstock_kafka.source._admin import PATIENCE_SECONDS, KafkaAdmin
+from penstock_kafka.source._emitter import KafkaRecordEmitter
+from penstock_kafka.source._enumerator import KafkaLogClient
+from penstock_kafka.source._reader import KafkaSplitReader
+from penstock_kafka.source._schema import record_schema
 
 __all__ = ["KafkaSource"]
 
@@ -36,11 +35,6 @@ class KafkaSource(LogSource):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._decoders: dict[str, RecordDecoder] = {}
-
-    @classmethod
-    def from_options(cls, values: OptionValues) -> KafkaSource:
-        """A source of validated options. Raises BadConfigurationError for values that do not go together."""
-        return cls(SourceOptions.from_values(values))
 
     @property
     def log_options(self) -> LogOptions:
@@ -118,9 +112,9 @@ class KafkaSource(LogSource):
             fail_on_data_loss=options.log.fail_on_data_loss,
         )
 
-    def create_emitter(self, context: ReaderContext) -> KafkaEmitter:
+    def create_emitter(self, context: ReaderContext) -> KafkaRecordEmitter:
         """See the base class."""
-        return KafkaEmitter(
+        return KafkaRecordEmitter(
             context,
             self._decoders,
             fail_on_bad=self._options.bad_records == "fail",

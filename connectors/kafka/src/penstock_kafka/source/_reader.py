@@ -19,8 +19,8 @@ from penstock_kafka.client import (
     RangeConsumer,
     TransientClientError,
 )
-from penstock_kafka.source.admin import KafkaAdmin
-from penstock_kafka.source.consumers import ConsumerCache
+from penstock_kafka.source._admin import KafkaAdmin
+from penstock_kafka.source._consumer_cache import ConsumerCache
 
 __all__ = ["KafkaSplitReader"]
 

@@ -21,7 +21,7 @@ from penstock_kafka.sink._partitioners import Partitions
 from penstock_kafka.sink._rows import RecordColumns
 from penstock_kafka.transactions import ProducerPool, ReadyProducer
 
-__all__ = ["DeliveringWriter", "RecordBatches", "TransactionalWriter"]
+__all__ = ["KafkaAtLeastOnceWriter", "RecordBatches", "KafkaTransactionalWriter"]
 
 _log = logging.getLogger("penstock.kafka")
 _REQUEST_TIMEOUT_MS = 60_000
@@ -72,7 +72,7 @@ class _Proof:
             raise self._error
 
 
-class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
+class KafkaTransactionalWriter(SinkWriter[KafkaCommittable, Any]):
     """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
 
     Memory: the producer's queue (``queue.buffering.max.kbytes``) and one Arrow batch.
@@ -138,11 +138,11 @@ class TransactionalWriter(SinkWriter[KafkaCommittable, Any]):
             self._ready = None
 
 
-class DeliveringWriter(SinkWriter[Any, Any]):
+class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
     """At least once: everything is acknowledged when a task ends. Or no guarantee: nobody waits for that.
 
     ``log_failures_only``: a record that is refused is counted (``failed_records``) and logged, and the task goes on.
-    Memory as for :class:`TransactionalWriter`.
+    Memory as for :class:`KafkaTransactionalWriter`.
     """
 
     def __init__(

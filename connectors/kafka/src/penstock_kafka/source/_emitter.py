@@ -12,12 +12,12 @@ from penstock.errors import BadDataError
 from penstock.serialization.formats import Decoded, RecordDecoder
 from penstock.source import ReaderContext, RecordEmitter
 from penstock.source.log import LogSplit
-from penstock_kafka.source.schema import BAD_RECORD_TYPE
+from penstock_kafka.source._schema import BAD_RECORD_TYPE
 
-__all__ = ["KafkaEmitter"]
+__all__ = ["KafkaRecordEmitter"]
 
 
-class KafkaEmitter(RecordEmitter[pa.RecordBatch, LogSplit]):
+class KafkaRecordEmitter(RecordEmitter[pa.RecordBatch, LogSplit]):
     """Decodes ``key`` and ``value`` where a decoder is given for them, and adds columns that are constant in a split.
 
     A record that can't be decoded fails the query if ``fail_on_bad``; else its column is null, the record is in
