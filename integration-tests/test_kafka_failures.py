@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.transactions import QueryPrefix
-from penstock_kafka.transactions._coordinators import Coordinators
 
 LOG = "penstock.sink.chain:Chain"
 WRITER = "penstock_kafka.sink._writer:KafkaTransactionalWriter"

@@ -10,7 +10,7 @@ WRITER = "penstock_kafka.sink._writer:KafkaTransactionalWriter"
 PROOF = "penstock_kafka.sink._writer:_Proof"
 POOL = "penstock_kafka.transactions._producers:ProducerPool"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
-COORDINATORS = "penstock_kafka.transactions._coordinators:Coordinators"
+COORDINATORS = "penstock_kafka.client.broker._coordinators:Coordinators"
 
 #: In the order in which a batch goes through them. The number says at which call of the run. What a kill before a step
 #: leaves is what one after the step before it leaves: such pairs are here once. The kit has both, without Spark.

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from penstock import BadConfigurationError
 from penstock.options import OptionSet
+from penstock_kafka.client.broker import kafka_python_arguments
+from penstock_kafka.client.librdkafka import check_settings
 from penstock_kafka.config import ClientSettings, is_secret_setting
 from penstock_kafka.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
@@ -49,8 +51,8 @@ def everything_shown(declared: OptionSet, build: type, options: dict[str, str]) 
             built = build.from_values(values)
             shown.append(repr(built))
             for client in (built.admin, getattr(built, "consumer", None) or built.producer):
-                client.check()
-                client.kafka_python()
+                check_settings(client)
+                kafka_python_arguments(client.librdkafka())
         except BadConfigurationError as error:
             # The error that it came of is printed with it.
             shown += [str(error), str(error.__cause__)]
@@ -95,10 +97,10 @@ def test_a_library_that_sends_a_secret_back(monkeypatch, role):
     def refuse(settings):
         raise ValueError(f"can't use {settings['sasl.password']} of {settings['sasl.username']}")
 
-    monkeypatch.setattr(f"penstock_kafka.config._settings.{role.title()}", refuse)
+    monkeypatch.setattr(f"penstock_kafka.client.librdkafka._check.{role.title()}", refuse)
     kafka = {"bootstrap.servers": "h:1", "sasl.username": "anna", "sasl.password": "hunter2"}
     with pytest.raises(BadConfigurationError, match=r"can't use \*\*\* of anna") as caught:
-        ClientSettings.from_options(kafka, role).check()
+        check_settings(ClientSettings.from_options(kafka, role))
     assert caught.value.__suppress_context__
 
 

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from penstock import BadConfigurationError
+from penstock_kafka.client.librdkafka import check_settings
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.config._librdkafka import ALIASES, PROPERTIES
 
@@ -287,14 +288,14 @@ def test_brokers_are_needed():
 
 def test_values_are_checked_by_the_library():
     good = ClientSettings.from_options({**BROKERS, "fetch.min.bytes": "5"}, "consumer")
-    good.check()
+    check_settings(good)
     assert pickle.loads(pickle.dumps(good)) == good
     bad = ClientSettings.from_options({**BROKERS, "fetch.min.bytes": "many", "sasl.password": "hunter2"}, "consumer")
     with pytest.raises(BadConfigurationError, match=r"librdkafka says: .*fetch\.min\.bytes"):
-        bad.check()
+        check_settings(bad)
     kerberos = {**BROKERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
     try:
         real_client("producer", {**kerberos, "sasl.kerberos.kinit.cmd": ""})
     except KafkaException:
         with pytest.raises(BadConfigurationError, match="no-binary confluent-kafka"):
-            ClientSettings.from_options(kerberos, "producer").check()
+            check_settings(ClientSettings.from_options(kerberos, "producer"))

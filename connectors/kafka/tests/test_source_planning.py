@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.source import ReadLimits
 from penstock.source.log import LogPartition
-from penstock_kafka.source._admin import KafkaAdmin
+from penstock_kafka.client.librdkafka import KafkaAdmin
 
 ALL = ReadLimits()
 OR_LATEST = {"startingOffsetsByTimestampStrategy": "latest"}

@@ -23,7 +23,7 @@ NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp
 OTHER_CLIENT = pytest.mark.exhaustive("the other client, which test_client_consumer and its like show to do the same")
 
 
-@pytest.fixture(params=["native", pytest.param("python", marks=OTHER_CLIENT)])
+@pytest.fixture(params=["protocol", pytest.param("librdkafka", marks=OTHER_CLIENT)])
 def client(request):
     return request.param
 
@@ -193,20 +193,20 @@ def test_broker_that_restarts_is_waited_for(kafka_source, breakable, monkeypatch
 def test_consumers_are_kept_for_the_next_task(kafka, monkeypatch):
     cache = ConsumerCache(most=2)
     config = {"bootstrap.servers": kafka.address, "group.id": "g"}
-    first = cache.take(config, "auto")
-    second = cache.take(config, "auto")
+    first = cache.acquire(config, "auto")
+    second = cache.acquire(config, "auto")
     assert first is not second
-    cache.give_back(config, "auto", first)
-    assert cache.take({**config, "client.id": "other"}, "auto") is not first
-    assert cache.take(config, "python") is not first
-    assert cache.take(config, "auto") is first
+    cache.release(config, "auto", first)
+    assert cache.acquire({**config, "client.id": "other"}, "auto") is not first
+    assert cache.acquire(config, "librdkafka") is not first
+    assert cache.acquire(config, "auto") is first
     third = open_consumer(config)
     for consumer in (first, second, third):
-        cache.give_back(config, "auto", consumer)
-    assert {cache.take(config, "auto"), cache.take(config, "auto")} == {second, third}
-    cache.give_back(config, "auto", second)
+        cache.release(config, "auto", consumer)
+    assert {cache.acquire(config, "auto"), cache.acquire(config, "auto")} == {second, third}
+    cache.release(config, "auto", second)
     monkeypatch.setattr("os.getpid", lambda: -1)  # as in a forked process
-    assert cache.take(config, "auto") is not second
+    assert cache.acquire(config, "auto") is not second
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------

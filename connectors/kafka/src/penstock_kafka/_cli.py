@@ -15,10 +15,10 @@ from rich.markup import escape
 from penstock.checkpoint import open_stored_query
 from penstock.cli.plugin import human_duration, option_pairs
 from penstock.errors import BadConfigurationError
+from penstock_kafka.client import Ended, OpenTransaction, TransactionRef
+from penstock_kafka.client.broker import Coordinators, kafka_python_arguments
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.sink import KafkaTransactionalSink
-from penstock_kafka.transactions import Ended, OpenTransaction, TransactionRef
-from penstock_kafka.transactions._coordinators import Coordinators
 
 __all__ = ["app"]
 
@@ -78,7 +78,7 @@ class _Scope:
             settings = ClientSettings.from_options({**kafka, "bootstrap.servers": brokers}, "admin")
         else:
             raise BadConfigurationError("name the brokers (--bootstrap-servers) or a query's checkpoint (--checkpoint)")
-        self.coordinators = Coordinators(settings.kafka_python())
+        self.coordinators = Coordinators(kafka_python_arguments(settings.librdkafka()))
 
     def listed(self) -> list[ListedTransaction]:
         """Everything open, the oldest first."""

@@ -89,7 +89,7 @@ class KafkaTransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         self._opened_ms = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See the contract."""
+        """Sends a batch within the transaction, which the first row begins."""
         if not batch.num_rows:
             return
         records = self._batches.convert(batch)
@@ -105,7 +105,7 @@ class KafkaTransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         self._context.metrics.add("bytes_written", records.nbytes)
 
     def prepare_commit(self) -> Prepared[KafkaCommittable, Any]:
-        """See the contract: every record is acknowledged by the brokers, and visible to nobody who reads committed."""
+        """Waits until the brokers have every record. Nobody who reads committed records sees them yet."""
         ready, proof = self._ready, self._proof
         if ready is None or proof is None:
             return Prepared()
@@ -124,7 +124,7 @@ class KafkaTransactionalWriter(SinkWriter[KafkaCommittable, Any]):
         return Prepared([committable])
 
     def abort(self) -> None:
-        """See the contract. What can't be aborted here is found open, and aborted, before the next batch."""
+        """Aborts the transaction. One that can't be aborted here is found open, and aborted, before the next batch."""
         if self._ready is not None:
             if self._proof is not None:
                 self._proof.wait()  # a part that is added after the end would begin the next transaction
@@ -164,7 +164,7 @@ class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
         self._logged = False
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See the contract."""
+        """Sends a batch."""
         if not batch.num_rows:
             return
         records = self._batches.convert(batch)
@@ -174,7 +174,7 @@ class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
         self._context.metrics.add("bytes_written", records.nbytes)
 
     def prepare_commit(self) -> Prepared[Any, Any]:
-        """See the contract."""
+        """Waits until the brokers have every record, unless nobody is to wait for that."""
         if self._wait:
             with self._failures():
                 self._producer.flush()
@@ -197,7 +197,7 @@ class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
             self._logged = True
 
     def abort(self) -> None:
-        """See the contract. Records under way can't be called back; the producer is not used again."""
+        """Closes the producer: records under way can't be called back, and no other task is to get it."""
         forget_producer(self._producer)
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ class ConsumerCache:
         self._pid = os.getpid()
         self._idle: list[tuple[_Kind, RangeConsumer]] = []
 
-    def take(self, config: ClientConfig, implementation: str) -> RangeConsumer:
+    def acquire(self, config: ClientConfig, implementation: str) -> RangeConsumer:
         """An idle consumer of this kind, or a new one. The caller gives it back or closes it."""
         wanted = (dict(config), implementation)
         with self._lock:
@@ -38,7 +38,7 @@ class ConsumerCache:
                     return consumer
         return open_consumer(config, implementation)
 
-    def give_back(self, config: ClientConfig, implementation: str, consumer: RangeConsumer) -> None:
+    def release(self, config: ClientConfig, implementation: str, consumer: RangeConsumer) -> None:
         """Keeps ``consumer``, which has not failed, for the next task. The one that was idle longest makes room."""
         consumer.assign([], headers=False)
         with self._lock:

@@ -39,7 +39,7 @@ class KafkaRecordEmitter(RecordEmitter[pa.RecordBatch, LogSplit]):
         self._constants: dict[str, tuple[Any, pa.Array]] = {}
 
     def emit_record(self, element: pa.RecordBatch, split_state: LogSplit) -> Iterator[pa.RecordBatch]:
-        """See the base class."""
+        """Decodes a batch of records, and chooses the columns that were asked for."""
         decoded = {name: decoder.decode(element[name]) for name, decoder in self._decoders.items()}
         reasons = _reasons(decoded)
         if reasons is not None:

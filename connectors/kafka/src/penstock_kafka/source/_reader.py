@@ -19,7 +19,7 @@ from penstock_kafka.client import (
     RangeConsumer,
     TransientClientError,
 )
-from penstock_kafka.source._admin import KafkaAdmin
+from penstock_kafka.client.librdkafka import KafkaAdmin
 from penstock_kafka.source._consumer_cache import ConsumerCache
 
 __all__ = ["KafkaSplitReader"]
@@ -45,7 +45,7 @@ class _Reading:
 
 
 class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
-    """See :class:`penstock.source.SplitReader`. An element is a batch of records as the client returns them.
+    """Reads the splits of a task. An element is a batch of records as the client returns them.
 
     Brokers may be away for up to ``poll_timeout_ms``: without a record or the end of a range for that long, the task
     fails with a :class:`RetriableError`. Offsets that a partition does not hold (any more, or not yet) are lost:
@@ -81,14 +81,14 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         self._trouble = ""
 
     def handle_splits_changes(self, splits: Sequence[LogSplit]) -> None:
-        """See the base class."""
+        """Adds splits. All that are unfinished are assigned anew with the next fetch."""
         self._reading.update({split.split_id: _Reading(split, split.start, split.end) for split in splits})
         self._assigned = []
 
     def fetch(self) -> RecordsBySplits[pa.RecordBatch]:
-        """See the base class."""
+        """Polls the client, and handles what it reports."""
         if self._consumer is None:
-            self._consumer = _consumers.take(self._config, self._implementation)
+            self._consumer = _consumers.acquire(self._config, self._implementation)
         if not self._assigned:
             self._assign()
         started = time.monotonic()
@@ -210,17 +210,17 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def wake_up(self) -> None:
-        """See the base class."""
+        """Makes a blocked fetch return. Any thread."""
         consumer = self._consumer
         if consumer is not None:
             consumer.wake_up()
 
     def close(self) -> None:
-        """See the base class. A consumer that came to the end of its ranges is kept for the next task."""
+        """Keeps a consumer that came to the end of its ranges for the next task; closes any other."""
         consumer, self._consumer = self._consumer, None
         if consumer is None:
             return
         if self._reading:
             consumer.close()
         else:
-            _consumers.give_back(self._config, self._implementation, consumer)
+            _consumers.release(self._config, self._implementation, consumer)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from penstock.serialization.formats import RecordDecoder
 from penstock.source import EnumeratorContext, ReaderContext, check_columns
 from penstock.source.log import LogOptions, LogSource, LogSplit
+from penstock_kafka.client.librdkafka import PATIENCE_SECONDS, KafkaAdmin
 from penstock_kafka.options import SourceOptions
-from penstock_kafka.source._admin import PATIENCE_SECONDS, KafkaAdmin
 from penstock_kafka.source._emitter import KafkaRecordEmitter
 from penstock_kafka.source._enumerator import KafkaLogClient
 from penstock_kafka.source._reader import KafkaSplitReader
@@ -38,11 +38,11 @@ class KafkaSource(LogSource):
 
     @property
     def log_options(self) -> LogOptions:
-        """See the base class."""
+        """Returns where reading starts and stops, and the limits of a micro-batch."""
         return self._options.log
 
     def create_client(self) -> KafkaLogClient:
-        """See the base class."""
+        """Connects to the brokers to ask for partitions and offsets."""
         return KafkaLogClient(self._open_admin(), self._options.subscription)
 
     def _open_admin(self, patience_s: float = PATIENCE_SECONDS) -> KafkaAdmin:
@@ -52,11 +52,11 @@ class KafkaSource(LogSource):
     # --- columns ------------------------------------------------------------------------------------------------------
 
     def fixed_schema(self) -> pa.Schema:
-        """See the base class: Spark's columns, with the formats' types for keys and values."""
+        """Returns Spark's columns, with the formats' types for keys and values."""
         return self._schema({part: self._decoder(part, None) for part in _PARTS})
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the base class. The user's types of ``key`` and ``value`` say what they are decoded to."""
+        """Checks the user's columns. Their types of ``key`` and ``value`` say what these are decoded to."""
         decoders = {part: self._decoder(part, schema.field(part).type) for part in _PARTS if part in schema.names}
         check_columns(schema, self._schema(decoders), {"headers": "includeHeaders"})
         self._decoders = {part: decoder for part, decoder in decoders.items() if decoder is not None}
@@ -64,7 +64,7 @@ class KafkaSource(LogSource):
             self._options.log.event_time.check(self.for_sampling()[1])
 
     def for_sampling(self) -> tuple[KafkaSource, pa.Schema]:
-        """See the base class: every column, whichever the user has chosen."""
+        """Returns the source with every column, whichever the user has chosen."""
         source = KafkaSource(self._options.for_sampling())
         missing = {part: self._decoder(part, None) for part in _PARTS if part not in self._decoders}
         source._decoders = {**{part: made for part, made in missing.items() if made is not None}, **self._decoders}
@@ -92,12 +92,12 @@ class KafkaSource(LogSource):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[LogSplit]:
-        """See the base class. Raises BadConfigurationError for a start that makes no sense in a batch."""
+        """Yields the ranges of a batch. Raises BadConfigurationError for a start that makes no sense in one."""
         self._options.check_batch()
         yield from super().list_splits(context)
 
     def create_reader(self, context: ReaderContext) -> KafkaSplitReader:
-        """See the base class."""
+        """Makes the reader of a task."""
         options = self._options
         config = options.consumer.librdkafka()
         # Shown to the brokers, where rules for groups may ask for it; nothing joins the group.
@@ -113,7 +113,7 @@ class KafkaSource(LogSource):
         )
 
     def create_emitter(self, context: ReaderContext) -> KafkaRecordEmitter:
-        """See the base class."""
+        """Makes what decodes the records of a task."""
         return KafkaRecordEmitter(
             context,
             self._decoders,
