@@ -54,6 +54,10 @@ class _Delivery:
         counts = partition_counts(self.options.admin.librdkafka())
         return RecordBatches(columns, Partitions(partitioner, counts))
 
+    def producer_key(self, config: dict[str, str]) -> str:
+        """What a producer that is kept for the next task must have in common with the one that it would open."""
+        return repr((self.options.client, sorted(config.items())))
+
     def open(self, config: dict[str, str]) -> BatchProducer:
         return open_producer(config, self.options.client)
 
@@ -75,7 +79,7 @@ class KafkaAtLeastOnceSink(Sink[Any, Any]):
         waits = options.delivery != "none"
         if not waits and "acks" not in config:
             config["acks"] = "1"
-        producer = kept_producer(repr(sorted(config.items())), lambda: self.delivery.open(config))
+        producer = kept_producer(self.delivery.producer_key(config), lambda: self.delivery.open(config))
         return KafkaAtLeastOnceWriter(
             context,
             self.delivery.batches(context.writer_index),
@@ -136,7 +140,7 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         pool = producer_pool(
             self.prefix_of(context.query_id),
             context.generation,
-            repr(sorted(config.items())),
+            self.delivery.producer_key(config),
             lambda transactional_id: self.delivery.open({**config, "transactional.id": transactional_id}),
         )
         return KafkaTransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
