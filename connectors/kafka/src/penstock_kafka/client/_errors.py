@@ -131,6 +131,10 @@ _ACL_NEEDED = {
     "CLUSTER_AUTHORIZATION_FAILED": "IdempotentWrite on the cluster, or Write on the topic",
     "GROUP_AUTHORIZATION_FAILED": "Read on the consumer group",
 }
+_NO_KERBEROS = (
+    "The wheels of confluent-kafka have no Kerberos: install it from source with librdkafka and libsasl2 "
+    "(pip install --no-binary confluent-kafka confluent-kafka), or use another sasl.mechanism"
+)
 
 
 def bad_setting(problem: Problem, settings: ClientConfig) -> BadConfigurationError:
@@ -140,7 +144,8 @@ def bad_setting(problem: Problem, settings: ClientConfig) -> BadConfigurationErr
             f"the Kafka client does not know the setting '{problem.topic}', or does not accept its value"
         )
     secrets = [value for name, value in settings.items() if is_secret_setting(name)]
-    return BadConfigurationError(f"the Kafka client refuses its settings: {hide(problem.text, secrets)}")
+    text = f"the Kafka client refuses its settings: {hide(problem.text, secrets)}"
+    return BadConfigurationError(f"{text}. {_NO_KERBEROS}" if "GSSAPI" in text else text)
 
 
 def _where(problem: Problem) -> str:

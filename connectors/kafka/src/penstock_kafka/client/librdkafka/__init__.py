@@ -4,7 +4,6 @@ Importing it takes a while: it brings confluent-kafka.
 """
 
 from penstock_kafka.client.librdkafka._admin import PATIENCE_SECONDS, KafkaAdmin
-from penstock_kafka.client.librdkafka._check import check_settings
 from penstock_kafka.client.librdkafka._consumer import LibrdkafkaConsumer
 from penstock_kafka.client.librdkafka._partition_counts import PartitionCounts, partition_counts
 from penstock_kafka.client.librdkafka._producer import LibrdkafkaProducer
@@ -15,6 +14,5 @@ __all__ = [
     "LibrdkafkaConsumer",
     "LibrdkafkaProducer",
     "PartitionCounts",
-    "check_settings",
     "partition_counts",
 ]
