@@ -50,7 +50,7 @@ ROOMS = ("source", "sink", "client", "options", "dev")
 EXTRA_ROOMS = {
     "penstock_kafka": {
         "config": "settings in the Java client's names, translated for each client",
-        "transactions": "names, coordinators and markers of Kafka's transactions",
+        "transactions": "names, slots and producers of Kafka's transactions",
     },
     "penstock_cassandra": {
         "types": "CQL types as Arrow's",

@@ -74,7 +74,7 @@ SCOPES = {
     "kafka": Scope(
         tuple(
             f"{_KAFKA}/{name}.py"
-            for name in ("sink/_committer", "sink/_committable", "transactions/_names", "transactions/_refs")
+            for name in ("sink/_committer", "sink/_committable", "transactions/_names", "client/_transactions")
         ),
         (
             ("connectors/kafka/tests/test_sink_committer_steps.py",),

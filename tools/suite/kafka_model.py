@@ -19,9 +19,10 @@ from penstock.serialization import JsonSerializer
 from penstock.sink import CommittingSinkWriter, Prepared, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.system import system
 from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarget, target
+from penstock_kafka.client import Ended, OpenTransaction, Proof, TransactionRef
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.transactions import DEFAULT_PREFIX, Ended, OpenTransaction, Proof, QueryPrefix, TransactionRef
+from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix
 
 __all__ = ["FencedError", "KafkaTarget", "ModelCoordinators"]
 
@@ -46,7 +47,7 @@ class _Id:
 
 
 class ModelCoordinators:
-    """What :class:`~penstock_kafka.transactions.coordinators.Coordinators` asks, and what producers do.
+    """What :class:`~penstock_kafka.client.broker.Coordinators` asks, and what producers do.
 
     ``bumps`` is what brokers with transactions version 2 (KIP-890) do: they raise the epoch as a transaction ends.
     ``shown`` are the rows of committed transactions, in order.

@@ -171,7 +171,7 @@ CHANGES = [
         "core/tests/test_storage.py",
     ),
     (
-        "connectors/kafka/src/penstock_kafka/client/native/decoder.c",
+        "connectors/kafka/src/penstock_kafka/client/codec/native/decoder.c",
         f"{KAFKA}/test_client_fetching.py",
         f"{CASSANDRA}/test_keys.py",
     ),

@@ -197,3 +197,12 @@ def test_an_idle_producer_leaves_and_brings_no_deleted_topic_back(kafka, write, 
     time.sleep(0.5)
     assert topic not in kafka._admin().list_topics(timeout=10).topics
     write(VALUE, batch, topic=kafka.create_topic())
+
+
+def test_another_client_is_another_producer(kafka, write):
+    topic, batch, kinds = kafka.create_topic(), pa.record_batch([["a"]], schema=VALUE), []
+    for client in ("librdkafka", "protocol", "librdkafka"):
+        write(VALUE, batch, topic=topic, client=client)
+        kinds += [type(kept.producer).__name__ for kept in keeping._kept.values()]
+    assert kinds == ["LibrdkafkaProducer", "ProtocolProducer", "LibrdkafkaProducer"]
+    assert len(kafka.read(topic)) == 3
