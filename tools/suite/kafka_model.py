@@ -16,7 +16,7 @@ from penstock._commit import AnySink
 from penstock.errors import RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import JsonSerializer
-from penstock.sink import CommittingSinkWriter, Prepared, SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.system import system
 from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarget, target
 from penstock_kafka.client import Ended, OpenTransaction, Proof, TransactionRef
@@ -291,8 +291,8 @@ class _SimulatedWriter(CommittingSinkWriter[KafkaCommittable, None]):
         there.ask(f"send {rows} in {_name(made.ref)}", lambda: there.model.write(made.ref, rows, made.proof, now_ms))
         self._committable = replace(made, records=made.records + len(rows))
 
-    def prepare_commit(self) -> Prepared[KafkaCommittable, None]:
-        return Prepared([] if self._committable is None else [self._committable])
+    def prepare_commit(self) -> PreparedCommit[KafkaCommittable, None]:
+        return PreparedCommit([] if self._committable is None else [self._committable])
 
     def abort(self) -> None:
         there, made = target(), self._committable

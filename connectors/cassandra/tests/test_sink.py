@@ -239,7 +239,7 @@ def test_rows_are_grouped_by_who_holds_them():
 
 def test_an_upserter_screens_nothing_by_default():
     batch = pa.record_batch([[1]], ["a"])
-    assert Upserter.screen(object(), batch) is batch
+    assert Upserter.drop_invalid(object(), batch) is batch
 
 
 @pytest.mark.parametrize(

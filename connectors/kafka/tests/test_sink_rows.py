@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock_kafka.sink._kept_producer as keeping
+from penstock._commit import write_all
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
 from penstock.sink import WriterContext
@@ -133,12 +134,7 @@ def write(kafka):
         context = WriterContext("q", schema, Metrics(), attempt_id=uuid.uuid4().hex)
         writer = sink.create_writer(context)
         try:
-            for batch in batches:
-                writer.write(batch)
-            writer.prepare_commit()
-        except BaseException:
-            writer.abort()
-            raise
+            write_all(writer, batches)
         finally:
             writer.close()
         return context.metrics.snapshot()

@@ -21,7 +21,15 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, CommittingSinkWriter, Found, Kept, Prepared, SinkContext, WriterContext
+from penstock.sink import (
+    CheckpointLocation,
+    CommittingSinkWriter,
+    Found,
+    Kept,
+    PreparedCommit,
+    SinkContext,
+    WriterContext,
+)
 from penstock.storage import LocalStorage
 from penstock_pravega.client import Controller, PingAnswer, SegmentStores, TransactionState
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
@@ -70,7 +78,7 @@ class Query:
         for batch in batches:
             writer.write(batch)
         writer.flush()
-        prepared = writer.prepare_commit() if isinstance(writer, CommittingSinkWriter) else Prepared()
+        prepared = writer.prepare_commit() if isinstance(writer, CommittingSinkWriter) else PreparedCommit()
         writer.close()
         return prepared.committables
 
@@ -469,7 +477,9 @@ def test_a_writer_whose_transaction_was_aborted_fails(pravega, new_query):
 def write_on(writer):
     for number in range(1, 50):
         writer.write(rows(number * 10, 10))
-    writer.prepare_commit()
+    writer.flush()
+    if isinstance(writer, CommittingSinkWriter):
+        writer.prepare_commit()
 
 
 def test_a_scaling_while_a_transaction_is_open(pravega, new_query):

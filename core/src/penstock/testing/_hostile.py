@@ -19,7 +19,7 @@ from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization import JsonSerializer
-from penstock.sink import Committer, CommittingSinkWriter, Found, Kept, Prepared, SinkContext, WriterContext
+from penstock.sink import Committer, CommittingSinkWriter, Found, Kept, PreparedCommit, SinkContext, WriterContext
 from penstock.testing._samples.sink import FilesConnector
 from penstock.testing._samples.sink._options import SinkOptions
 from penstock.testing._samples.sink.sink._committer import FilesCommitter
@@ -118,7 +118,7 @@ class ForgetsLaterBatches(FilesTransactionalSink):
 
 
 class _CountsNothing(FilesWriter):
-    def prepare_commit(self) -> Prepared[str, None]:
+    def prepare_commit(self) -> PreparedCommit[str, None]:
         prepared = super().prepare_commit()
         self._context.metrics.take()
         return prepared
@@ -132,8 +132,8 @@ class CountsNothing(FilesTransactionalSink):
 
 
 class _NeedsRows(FilesWriter):
-    def prepare_commit(self) -> Prepared[str, None]:
-        return Prepared([super().prepare_commit().committables[0]])
+    def prepare_commit(self) -> PreparedCommit[str, None]:
+        return PreparedCommit([super().prepare_commit().committables[0]])
 
 
 class StumblesOverEmptyTasks(FilesTransactionalSink):
@@ -198,7 +198,7 @@ class _StateInTheClass(FilesWriter):
         self.shared.extend(json.dumps(row) for row in batch.to_pylist())
         super().write(batch)
 
-    def prepare_commit(self) -> Prepared[str, None]:
+    def prepare_commit(self) -> PreparedCommit[str, None]:
         if self._file is not None:
             self._file.seek(0)
             self._file.write("".join(f"{line}\n" for line in self.shared))
@@ -221,7 +221,7 @@ class _KeepsRows(FilesWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         self._kept += batch.to_pylist()
 
-    def prepare_commit(self) -> Prepared[str, None]:
+    def prepare_commit(self) -> PreparedCommit[str, None]:
         if self._kept:
             super().write(pa.RecordBatch.from_pylist(self._kept, self._context.schema))
         return super().prepare_commit()

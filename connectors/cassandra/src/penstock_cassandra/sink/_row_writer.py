@@ -59,7 +59,7 @@ class RowWriter:
             repeatable=options.delivery == "exactly-once",
         )
 
-    def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def drop_invalid(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """``batch`` without rows that can't be written: they are among the dead letters. All of it without those."""
         if self._letters is None or not batch.num_rows:
             return batch

@@ -89,7 +89,7 @@ class CassandraWriteAheadSink(WriteAheadSink):
         client, options = shared_client(self.options.connection), self.options
         return CassandraCheckpointCommitter(client, options.checkpoint_keyspace, context.query_id, options.retry_for_s)
 
-    def screen(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
+    def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
         """See the contract: null keys, values that do not fit, rows that are too large."""
         plan = write_plan(shared_client(self.options.connection), self.options, self.schema)
         reasons = bad_rows(batch, plan, self.options)

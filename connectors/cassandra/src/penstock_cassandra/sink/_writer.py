@@ -23,8 +23,8 @@ class CassandraUpserter(Upserter):
         name = f"{context.batch_id}-{context.writer_index}-{context.attempt_id}"
         self._writer = RowWriter(options, context.schema, context.metrics, name)
 
-    def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self._writer.screen(batch)
+    def drop_invalid(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._writer.drop_invalid(batch)
 
     def comparable_keys(self, batch: pa.RecordBatch, keys: Sequence[str]) -> Sequence[pa.Array]:
         return self._writer.comparable_keys(batch)
@@ -78,7 +78,7 @@ class _OrderedRows:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Memory: the batch, encoded."""
-        batch = self._writer.screen(batch)
+        batch = self._writer.drop_invalid(batch)
         if not batch.num_rows:
             return
         for number, part in enumerate(_rounds(batch, self._writer.comparable_keys(batch))):

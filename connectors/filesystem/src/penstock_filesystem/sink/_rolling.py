@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.metrics import Metrics
-from penstock.sink import Rolled, StateRoller
+from penstock.sink import StateReplacement, StateRoller
 from penstock_filesystem.formats import FormatWriter, can_join_bytes, merge_files
 from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._committable import Chunk, PendingPart
@@ -133,9 +133,9 @@ class FileSystemRoller(StateRoller[PendingPart, Chunk]):
         self._clock = clock
         self._metrics = metrics
 
-    def roll(self, states: Sequence[Chunk], *, finish: bool) -> list[Rolled[PendingPart, Chunk]]:
+    def roll(self, states: Sequence[Chunk], *, finish: bool) -> list[StateReplacement[PendingPart, Chunk]]:
         """Returns what becomes of the chunks: parts to publish, and merged chunks."""
-        rolled: list[Rolled[PendingPart, Chunk]] = []
+        rolled: list[StateReplacement[PendingPart, Chunk]] = []
         for chunks in _mergeable(states):
             if finish:
                 large = [numbered for numbered in chunks if numbered[1].size >= LARGE_CHUNK_BYTES]
@@ -167,7 +167,7 @@ class FileSystemRoller(StateRoller[PendingPart, Chunk]):
                 current = []
         return [*parts, current] if with_rest and current else parts
 
-    def _publish(self, numbered: list[Numbered]) -> Rolled[PendingPart, Chunk]:
+    def _publish(self, numbered: list[Numbered]) -> StateReplacement[PendingPart, Chunk]:
         chunks = [chunk for _, chunk in numbered]
         names = self._staging.names
         used = names.used
@@ -178,9 +178,9 @@ class FileSystemRoller(StateRoller[PendingPart, Chunk]):
             part = self._staging.join_to_part(chunks, final)
         self._count(chunks)
         part = part.consuming(chunk.path for chunk in chunks)
-        return Rolled([number for number, _ in numbered], [part], sequences_used=names.used - used)
+        return StateReplacement([number for number, _ in numbered], [part], sequences_used=names.used - used)
 
-    def _compact(self, numbered: list[Numbered]) -> Rolled[PendingPart, Chunk]:
+    def _compact(self, numbered: list[Numbered]) -> StateReplacement[PendingPart, Chunk]:
         chunks = [chunk for _, chunk in numbered]
         if not can_join_bytes(chunks[0].format):
             file = self._merged(chunks)
@@ -188,7 +188,7 @@ class FileSystemRoller(StateRoller[PendingPart, Chunk]):
         else:
             path, size = self._staging.join_to_chunk(chunks)
         self._count(chunks)
-        return Rolled([number for number, _ in numbered], states=[Chunk.merged(chunks, path, size)])
+        return StateReplacement([number for number, _ in numbered], states=[Chunk.merged(chunks, path, size)])
 
     def _count(self, chunks: list[Chunk]) -> None:
         if len(chunks) > 1:

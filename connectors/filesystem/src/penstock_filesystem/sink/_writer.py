@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.metrics import Metrics
-from penstock.sink import CommittingSinkWriter, Prepared
+from penstock.sink import CommittingSinkWriter, PreparedCommit
 from penstock_filesystem.formats import Encoder, FormatWriter
 from penstock_filesystem.sink._buckets import BucketAssigner, split_by_bucket
 from penstock_filesystem.sink._committable import Chunk, PendingPart
@@ -64,7 +64,9 @@ class FileSystemWriter(CommittingSinkWriter[PendingPart, Chunk]):
         self._clock = clock
         self._metrics = metrics
         self._open: OrderedDict[str, _OpenPart] = OrderedDict()  # least recently used first
-        self._prepared: Prepared[PendingPart, Chunk] = Prepared()  # grows as parts get full, returned at the end
+        self._prepared: PreparedCommit[PendingPart, Chunk] = (
+            PreparedCommit()
+        )  # grows as parts get full, returned at the end
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Adds rows to the open parts of their buckets; publishes parts that are full."""
@@ -133,7 +135,7 @@ class FileSystemWriter(CommittingSinkWriter[PendingPart, Chunk]):
         self._prepared.states.append(chunk)
         self._metrics.add("bytes_written", part.file.size)
 
-    def prepare_commit(self) -> Prepared[PendingPart, Chunk]:
+    def prepare_commit(self) -> PreparedCommit[PendingPart, Chunk]:
         """Closes every open part: each is published or becomes a chunk. Everything is durable on return."""
         while self._open:
             part = self._open.popitem(last=False)[1]

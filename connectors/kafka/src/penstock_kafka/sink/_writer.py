@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
-from penstock.sink import CommittingSinkWriter, Prepared, SinkWriter, WriterContext
+from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, WriterContext
 from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
@@ -104,11 +104,11 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
         self._topics.update(pc.unique(records.column("topic")).to_pylist())
         self._context.metrics.add("bytes_written", records.nbytes)
 
-    def prepare_commit(self) -> Prepared[KafkaCommittable, Any]:
+    def prepare_commit(self) -> PreparedCommit[KafkaCommittable, Any]:
         """Waits until the brokers have every record. Nobody who reads committed records sees them yet."""
         ready, proof = self._ready, self._proof
         if ready is None or proof is None:
-            return Prepared()
+            return PreparedCommit()
         ready.producer.flush()
         proof.check()
         self._context.metrics.add("rows_written", self._records)
@@ -121,7 +121,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
             topics=tuple(sorted(self._topics)),
             opened_ms=self._opened_ms,
         )
-        return Prepared([committable])
+        return PreparedCommit([committable])
 
     def abort(self) -> None:
         """Aborts the transaction. One that can't be aborted here is found open, and aborted, before the next batch."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.sink import CommittingSinkWriter, Prepared, WriterContext
+from penstock.sink import CommittingSinkWriter, PreparedCommit, WriterContext
 
 __all__ = ["FilesWriter"]
 
@@ -31,15 +31,15 @@ class FilesWriter(CommittingSinkWriter[str, None]):
             self._file.write(json.dumps(row, default=str) + "\n")
         self._rows += batch.num_rows
 
-    def prepare_commit(self) -> Prepared[str, None]:
+    def prepare_commit(self) -> PreparedCommit[str, None]:
         """The file is on the disk, and hidden. The empty file beside it, its witness, tells later that it was there."""
         if self._file is None:
-            return Prepared()
+            return PreparedCommit()
         self._file.flush()
         os.fsync(self._file.fileno())
         open(f"{self._path}/{self._name}.witness", "x").close()
         self._context.metrics.add("rows_written", self._rows)
-        return Prepared([self._name])
+        return PreparedCommit([self._name])
 
     def abort(self) -> None:
         if self._file is not None:

@@ -16,13 +16,13 @@ from penstock.errors import BadConfigurationError, FatalError
 from penstock.storage import LocalStorage, Storage
 from penstock.system import system
 
-__all__ = ["Place", "adopt", "open_place"]
+__all__ = ["CheckpointIdentity", "adopt", "open_identity"]
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckpointIdentity:
     """``names``: what names at the target begin with, Spark's id of the query at first. ``url``: where it is."""
 
     id: str
@@ -30,7 +30,7 @@ class Place:
     names: str
 
 
-def open_place(storage: Storage, checkpoint: str, query_id: str) -> Place:
+def open_identity(storage: Storage, checkpoint: str, query_id: str) -> CheckpointIdentity:
     """The place of a checkpoint; made, and its store tried out, if there is none yet.
 
     Raises BadConfigurationError for a copy, for one that was moved, and for a store without an atomic create.
@@ -41,13 +41,13 @@ def open_place(storage: Storage, checkpoint: str, query_id: str) -> Place:
         stored = json.loads(storage.read(path))
     except FileNotFoundError:
         _try_out(storage, checkpoint)
-        made = Place(system().new_id(), here, query_id)
+        made = CheckpointIdentity(system().new_id(), here, query_id)
         if storage.create(path, _stored_form(made)):
             return made
         stored = json.loads(storage.read(path))
     if stored.pop("format") > FORMAT:
         raise FatalError(f"{storage.url(path)}: written by a newer penstock: upgrade this one")
-    place = Place(**stored)
+    place = CheckpointIdentity(**stored)
     if place.url != here:
         raise BadConfigurationError(
             f"{here} was copied or moved from {place.url}. If the old one is gone, run: penstock adopt {here} --moved; "
@@ -56,12 +56,12 @@ def open_place(storage: Storage, checkpoint: str, query_id: str) -> Place:
     return place
 
 
-def adopt(storage: Storage, checkpoint: str, *, is_copy: bool) -> Place:
+def adopt(storage: Storage, checkpoint: str, *, is_copy: bool) -> CheckpointIdentity:
     """Makes a checkpoint that was moved, or is a copy, at home where it is. The caller knows that nothing is open."""
     path = f"{checkpoint}/penstock/place.json"
     stored: dict[str, Any] = json.loads(storage.read(path))
     new_id = system().new_id()
-    place = Place(
+    place = CheckpointIdentity(
         new_id if is_copy else stored["id"],
         _canonical(storage, checkpoint),
         f"{stored['names'].partition('~')[0]}~{new_id[:8]}" if is_copy else stored["names"],
@@ -70,7 +70,7 @@ def adopt(storage: Storage, checkpoint: str, *, is_copy: bool) -> Place:
     return place
 
 
-def _stored_form(place: Place) -> bytes:
+def _stored_form(place: CheckpointIdentity) -> bytes:
     return json.dumps({"format": FORMAT, **asdict(place)}, indent=1).encode()
 
 

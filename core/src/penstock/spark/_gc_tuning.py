@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-__all__ = ["begin_use"]
+__all__ = ["freeze_modules"]
 
 #: What is loaded late, the first write after the first read, is there by then.
 _LAST_USE_TO_FREEZE = 5
@@ -13,7 +13,7 @@ _LAST_USE_TO_FREEZE = 5
 _uses = 0
 
 
-def begin_use() -> None:
+def freeze_modules() -> None:
     """To be called first by whatever Spark calls in its Python workers: tasks, and the planning of batches.
 
     PySpark's daemon has each worker collect its garbage after each use, and again after the next: a look at some
