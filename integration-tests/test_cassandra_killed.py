@@ -15,7 +15,7 @@ pytestmark = [
     ),
 ]
 
-LOG, PROTOCOL = "penstock.sink.chain:Chain", "penstock.sink.two_phase:TwoPhaseCommit"
+LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
 ROWS = "penstock_cassandra.sink._writing:RowWriter"
 SENDER, SENT = "penstock_cassandra.sink._ahead:_CassandraSender", "penstock_cassandra.sink._ahead:SentTable"
 PAGES, FILES = "penstock_cassandra.source._reader:PageReader", "penstock_filesystem.sink._writer:FileWriter"

@@ -13,7 +13,7 @@ from penstock.checkpoint import take_over
 
 pytestmark = pytest.mark.spark
 
-CHAIN = "penstock.sink.chain:Chain"
+CHAIN = "penstock._commit._chain:Chain"
 RENAME = "penstock_filesystem.sink._rename_committer:RenameCommitter"
 WRITER = "penstock_filesystem.sink._writer:FileWriter"
 ROLLER = "penstock_filesystem.sink._roller:FileRoller"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-LOG, PROTOCOL = "penstock.sink.chain:Chain", "penstock.sink.two_phase:TwoPhaseCommit"
+LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
 WRITER = "penstock_filesystem.sink._writer:FileWriter"
 ROLLER = "penstock_filesystem.sink._roller:FileRoller"

@@ -24,8 +24,8 @@ from systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 ROWS = 500
-PROTOCOL = "penstock.sink.two_phase:TwoPhaseCommit"
-DELIVERING = "penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.prepare_commit:after:3"
+PROTOCOL = "penstock._commit._two_phase:TwoPhaseCommit"
+DELIVERING = "penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.flush:after:3"
 #: Of the second batch of each query: what its tasks did is there, and nothing is decided.
 UNDECIDED = [f"{PROTOCOL}.commit:before:2:_context.query_id", DELIVERING]
 #: And here it is decided, and nothing of it is published.
@@ -37,7 +37,7 @@ WRITING = [
     "penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.write:after:2",
     "penstock_cassandra.sink._upsert:_Upserter.upsert:after:2",
     "penstock_pravega.sink._writers:TransactionalWriter.write:after:2",
-    "penstock.sink.write_ahead:_StagingWriter.write:after:2",
+    "penstock.sink._write_ahead:_StagingWriter.write:after:2",
 ]
 #: So that a task that sleeps soon has company on another executor.
 SPECULATION = {

@@ -17,7 +17,7 @@ from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.transactions import QueryPrefix
 
-LOG = "penstock.sink.chain:Chain"
+LOG = "penstock._commit._chain:Chain"
 WRITER = "penstock_kafka.sink._writer:KafkaTransactionalWriter"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
 
@@ -226,7 +226,7 @@ def test_at_least_once_loses_nothing_and_batch_writes_work(driver, kafka, feed):
     records = feed(source)
     records.add(500)
     job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100, "delivery": "at-least-once"}
-    run = driver("copy_kafka", fault="penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.prepare_commit:after:3", **job)
+    run = driver("copy_kafka", fault="penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.flush:after:3", **job)
     run.wait()
     assert run.was_hit(), run.tail()
     run = driver("copy_kafka", **job)

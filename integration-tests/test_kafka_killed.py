@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-LOG, PROTOCOL = "penstock.sink.chain:Chain", "penstock.sink.two_phase:TwoPhaseCommit"
+LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
 WRITER = "penstock_kafka.sink._writer:KafkaTransactionalWriter"
 PROOF = "penstock_kafka.sink._writer:_Proof"

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.exhaustive(
     "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
 )
 
-LOG, PROTOCOL = "penstock.sink.chain:Chain", "penstock.sink.two_phase:TwoPhaseCommit"
+LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
 WRITER = "penstock_pravega.sink._writers:TransactionalWriter"
 NOTES = "penstock_pravega.sink._notes:TransactionNotes"

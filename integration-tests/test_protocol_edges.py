@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock._commit import BatchPendingError, GaveWayError
 from penstock.checkpoint import finish, restore_offsets
-from penstock.sink.two_phase import BatchPendingError, GaveWayError
 
 pytestmark = pytest.mark.spark
 
@@ -142,7 +142,7 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_commit_comes_to_its_end(driv
     """The commit goes on while ``query.stop()`` waits for it, and nothing is hidden when that returns."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.txt").write_text("0\n1\n")
-    decided = "penstock.sink.chain:Chain.create:after:2"
+    decided = "penstock._commit._chain:Chain.create:after:2"
     run = driver("stop_query", until="stop", fault=decided, scope="worker", action="stop")
     run.wait_for_hits()
     (tmp_path / "stop").touch()

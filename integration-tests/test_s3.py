@@ -10,11 +10,11 @@ POINTS = [
     f"{STAGING}.chunk:after:1",
     f"{STAGING}.part:after:1",
     "penstock_filesystem.sink._uploads:Upload.flush:before:1",
-    "penstock.sink.chain:Chain.create:after:3",
+    "penstock._commit._chain:Chain.create:after:3",
     f"{COMMITTER}._publish:before:2",
     f"{COMMITTER}._publish:after:1",
     f"{COMMITTER}._publish:after:2",
-    "penstock.sink.chain:Chain.mark_done:before:2",
+    "penstock._commit._chain:Chain.mark_done:before:2",
 ]
 
 

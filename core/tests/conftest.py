@@ -13,26 +13,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock._commit import Batch, BatchPlan, Chain, RunMemory, TaskResult, TwoPhaseCommit, run_task
 from penstock.errors import RetriableError
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     Prepared,
     Rolled,
     SinkContext,
-    SinkWriter,
     StateRoller,
+    SupportsStateRolling,
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock.sink.chain import Chain
-from penstock.sink.tasks import BatchPlan, TaskResult, run_task
-from penstock.sink.two_phase import Batch, RunMemory, TwoPhaseCommit
 from penstock.source.log import LogClient, LogOptions, LogPartition, LogSource, LogSplit, LogState
-from penstock.source.log.discovery import Discovery, discover
-from penstock.source.log.enumerator import LogEnumerator
+from penstock.source.log._discovery import Discovery, discover
+from penstock.source.log._enumerator import LogEnumerator
 from penstock.spark._coordinator import Coordinator
 from penstock.storage import LocalStorage, Storage
 from penstock.testing._disks import without_waiting_for_disks
@@ -58,7 +57,7 @@ class Fuse:
 
 
 @dataclass(frozen=True)
-class LedgerSink(TwoPhaseCommitSink):
+class LedgerSink(TwoPhaseCommitSink, SupportsStateRolling):
     """Rows with an even writer index are published batch by batch; the others are carried until five are together."""
 
     root: str
@@ -70,7 +69,7 @@ class LedgerSink(TwoPhaseCommitSink):
 
     state_serializer = committable_serializer
 
-    def create_writer(self, context: WriterContext) -> SinkWriter:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter:
         return LedgerWriter(self, context)
 
     def create_committer(self, context: SinkContext) -> Committer:
@@ -80,7 +79,7 @@ class LedgerSink(TwoPhaseCommitSink):
         return LedgerRoller(self, context)
 
 
-class LedgerWriter(SinkWriter):
+class LedgerWriter(CommittingSinkWriter):
     def __init__(self, sink: LedgerSink, context: WriterContext) -> None:
         self.sink, self.context, self.ids = sink, context, []
         self.name = f"{context.base}-{context.attempt_id}"
@@ -405,5 +404,5 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The enumerator's clock, standing still until a test moves it."""
     clock = SimpleNamespace(now=1000.0)
     fake = SimpleNamespace(monotonic=lambda: clock.now, sleep=lambda seconds: None)
-    monkeypatch.setattr("penstock.source.log.enumerator.time", fake)
+    monkeypatch.setattr("penstock.source.log._enumerator.time", fake)
     return clock

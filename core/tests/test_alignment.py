@@ -9,8 +9,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from penstock.source.log import LogPartition
-from penstock.source.log.alignment import Alignment
-from penstock.source.log.sampling import Sample
+from penstock.source.log._alignment import Alignment
+from penstock.source.log._sampling import Sample
 
 IDLE_MS = 60_000
 

@@ -11,9 +11,8 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
-from penstock.enrichment import AsyncFunction, _worker
-from penstock.enrichment._enricher import PENDING_BATCHES, AsyncSpec, Enricher
-from penstock.enrichment._function import CallSettings, as_function
+from penstock.enrichment import AsyncFunction, AsyncSpec, CallSettings, Enricher, _worker, as_function
+from penstock.enrichment._enricher import PENDING_BATCHES
 from penstock.errors import BadConfigurationError, BadDataError, FatalError
 
 RETURNS = pa.schema([("square", pa.int64())])

@@ -16,13 +16,12 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock import __version__
+from penstock._commit import Batch, Link, LinkKind, Output, StateItem, TwoPhaseCommit
 from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
 from penstock.cli._check import check_pipeline
 from penstock.errors import DataLostError
-from penstock.sink.chain import Link, LinkKind, Output, StateItem
-from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.storage import LocalStorage
 
 CONNECTOR = '''
@@ -33,7 +32,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet
 from penstock.connector import Connector
 from penstock.serialization import JsonSerializer
-from penstock.sink import Committer, Found, Rolled, StateRoller, TwoPhaseCommitSink
+from penstock.sink import Committer, Found, Rolled, StateRoller, SupportsStateRolling, TwoPhaseCommitSink
 
 
 class NotesSource:
@@ -45,7 +44,7 @@ class NotesSource:
 
 
 @dataclass(frozen=True)
-class NotesSink(TwoPhaseCommitSink):
+class NotesSink(TwoPhaseCommitSink, SupportsStateRolling):
     """States and committables are file names; publishing takes a file out of hiding."""
 
     path: str

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from penstock import FatalError
-from penstock.sink.chain import BEFORE_ALL, Chain, Head, Link, LinkKind, Output, committables_of, now_ms
+from penstock._commit import BEFORE_ALL, Chain, Head, Link, LinkKind, Output, committables_of, now_ms
 from suite.scripted_sink import TEXT, ScriptedStorage, copied, item, output, scripted_system
 
 DIRECTORY = "/ck/penstock/decisions"

@@ -82,8 +82,8 @@ def test_pages_have_a_title(page):
         ("docs/kafka.md", "[a](../README.md)", "[a](index.md)"),
         (
             "docs/guarantees.md",
-            "[`two_phase.py`](../core/src/penstock/sink/two_phase.py)",
-            "[`two_phase.py`](source/core/src/penstock/sink/two_phase.py.md)",
+            "[`two_phase.py`](../core/src/penstock/_commit/_two_phase.py)",
+            "[`two_phase.py`](source/core/src/penstock/_commit/_two_phase.py.md)",
         ),
         ("docs/authors/README.md", "[a](../api/README.md)", "[a](../api/README.md)"),
         ("docs/api/README.md", "[a](penstock.txt)", "[a](penstock.txt.md)"),

@@ -13,11 +13,9 @@ import pyarrow as pa
 import pytest
 
 from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError, system
+from penstock._commit import Batch, Chain, RunMemory, TwoPhaseCommit, run_task
 from penstock.metrics import Metrics
 from penstock.sink import TIMESTAMPS_PER_RUN, CheckpointLocation, IdempotentSink, SinkContext, Upserter, WriterContext
-from penstock.sink.chain import Chain
-from penstock.sink.tasks import run_task
-from penstock.sink.two_phase import Batch, RunMemory, TwoPhaseCommit
 from penstock.storage import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
@@ -189,7 +187,7 @@ def test_timestamps_grow_from_batch_to_batch_without_a_link_of_their_own(tmp_pat
 
 
 def test_a_task_with_very_many_batches_stays_below_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.sink.idempotent.TIMESTAMPS_PER_RUN", 3)
+    monkeypatch.setattr("penstock.sink._idempotent.TIMESTAMPS_PER_RUN", 3)
     query = Query(tmp_path)
     query.run(0, *[[(i, "a")] for i in range(5)])
     stamps = [stamp for _, stamp in query.sink.calls]

@@ -25,11 +25,12 @@ ALLOWED = {
     "storage": {"system", "errors", "options"},
     "source": {"errors", "metrics", "options", "serialization"},
     "sink": {"system", "errors", "metrics", "retry", "serialization", "storage"},
+    "_commit": {"system", "errors", "serialization", "sink", "storage"},
     "enrichment": {"errors"},
     "dev": {"errors"},
     "connector": {"dev", "errors", "options", "sink", "source"},
     "_plugins": {"_version", "connector", "errors", "options"},
-    "checkpoint": {"system", "errors", "options", "_plugins", "connector", "sink", "storage"},
+    "checkpoint": {"system", "errors", "options", "_commit", "_plugins", "connector", "sink", "storage"},
 }
 
 

@@ -20,7 +20,6 @@ from penstock.options import Option, OptionSet
 from penstock.sink import (
     CheckpointCommitter,
     IdempotentSink,
-    Prepared,
     Sender,
     Sink,
     SinkWriter,
@@ -36,11 +35,11 @@ from penstock.testing import (
     SourceSuite,
     SparkSourceSuite,
 )
-from penstock.testing.file_sink import FileSinkConnector
-from penstock.testing.hostile import FLAWS, hostile_connector
-from penstock.testing.hostile_source import _RELEASED, SOURCE_FLAWS, hostile_source_connector
-from penstock.testing.lines_source import LinesConnector
-from penstock.testing.minimal import MinimalConnector, MinimalSink
+from penstock.testing._file_sink import FileSinkConnector
+from penstock.testing._hostile import FLAWS, hostile_connector
+from penstock.testing._hostile_source import _RELEASED, SOURCE_FLAWS, hostile_source_connector
+from penstock.testing._lines_source import LinesConnector
+from penstock.testing._minimal import MinimalConnector, MinimalSink
 from suite.kit import TieredSparkSinkSuite, by_default
 
 pytest_plugins = ["pytester"]
@@ -310,10 +309,7 @@ class PlainWriter(SinkWriter):
         with self.database:
             self.database.executemany("insert into rows values (?, ?, 0)", rows_of(batch))
 
-    def prepare_commit(self):
-        return Prepared()
-
-    def abort(self):
+    def flush(self):
         pass
 
     def close(self):
@@ -425,7 +421,7 @@ def test_every_flaw_is_caught_by_name(pytester):
 
 def test_every_flaw_of_a_source_is_caught_by_name(pytester, monkeypatch):
     clock = itertools.count()  # each look at it takes a second
-    monkeypatch.setattr("penstock.testing.source_suite.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("penstock.testing._source_suite.time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(SourceQuery, "wait", lambda query, seconds: None)
     monkeypatch.setattr("penstock.source._reader._JOIN_SECONDS", 0.05)
     assert let_pass(pytester, "hostile_sources", SOURCE_FLAWS) == {}
@@ -440,7 +436,7 @@ def test_rows_of_the_kit_fit_its_schema():
 SKIPPING = """
 import pytest
 from penstock.testing import SinkSuite, SinkTarget
-from penstock.testing.file_sink import FileSinkConnector
+from penstock.testing._file_sink import FileSinkConnector
 
 class Plain(FileSinkConnector):
     capabilities = FileSinkConnector.capabilities - {{"exactly-once"}}

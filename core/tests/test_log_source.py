@@ -23,7 +23,7 @@ from penstock.source.log import (
     Timestamp,
     TimestampsByPartition,
 )
-from penstock.source.log.group_commits import GroupCommits
+from penstock.source.log._group_commits import GroupCommits
 
 A0, A1, A2, B0 = (LogPartition(*p) for p in (("a", 0), ("a", 1), ("a", 2), ("b", 0)))
 ALL = ReadLimits()
@@ -426,7 +426,7 @@ def test_a_stream_that_came_back_without_some_records_has_lost_them(log):
 
 
 def test_streams_that_are_gone_for_good_are_forgotten_in_the_end(log, monkeypatch):
-    monkeypatch.setattr("penstock.source.log.tracking._MOST_GONE", 1)
+    monkeypatch.setattr("penstock.source.log._tracking._MOST_GONE", 1)
     enumerator = lossy(log, fail_on_data_loss=False)
     for name in ("a", "b"):
         log.delete(name)

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from penstock.source import ReadLimits
 from penstock.source.log import STATE_SERIALIZER, Earliest, LogPartition, LogSplit
-from penstock.source.log.limits import cut, take_share
+from penstock.source.log._limits import cut, take_share
 
 SMALL = st.integers(0, 30)
 

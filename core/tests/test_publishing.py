@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from penstock import DataLostError, FatalError, RetriableError
+from penstock._commit import Chain, DisplacedError, Link, LinkKind, Publishing
 from penstock.sink import Found, SinkContext
-from penstock.sink.chain import Chain, Link, LinkKind
-from penstock.sink.publishing import DisplacedError, Publishing
 from suite.scripted_sink import ScriptedSink, ScriptedStorage, copied, output
 
 NAMES = list("abcdefgh")

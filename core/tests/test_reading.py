@@ -22,9 +22,9 @@ from penstock.source import (
     SplitEnumerator,
     SplitReader,
 )
+from penstock.spark import StreamReader
 from penstock.spark._coordinator import Coordinator
 from penstock.spark._partitions import SplitPartition, pack, read_partition
-from penstock.spark._read import StreamReader
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

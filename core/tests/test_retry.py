@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 from penstock.errors import BadConfigurationError, RetriableError
@@ -21,8 +24,13 @@ class Call:
 
 @pytest.fixture
 def pauses(monkeypatch):
-    made = []
-    monkeypatch.setattr("tenacity.nap.time.sleep", made.append)
+    """Those of this thread; the others of the process sleep."""
+    made, here, sleep = [], threading.current_thread(), time.sleep
+
+    def pause(seconds):
+        made.append(seconds) if threading.current_thread() is here else sleep(seconds)
+
+    monkeypatch.setattr("tenacity.nap.time.sleep", pause)
     return made
 
 

@@ -9,10 +9,8 @@ from functools import partial
 
 import pytest
 
+from penstock._commit import Chain, Publishing, TwoPhaseCommit
 from penstock.sink import Found
-from penstock.sink.chain import Chain
-from penstock.sink.publishing import Publishing
-from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.testing.simulation import (
     CellTarget,
     Faults,

@@ -7,9 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from penstock import DataLostError, FatalError, RetriableError
-from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, Prepared, Rolled, SinkContext, TwoPhaseCommitSink, WriterContext
-from penstock.sink.tasks import (
+from penstock._commit import (
     BatchPlan,
     PlannedBatch,
     TaskResult,
@@ -18,8 +16,18 @@ from penstock.sink.tasks import (
     roll_states,
     run_task,
 )
+from penstock.metrics import Metrics
+from penstock.sink import (
+    CheckpointLocation,
+    Prepared,
+    Rolled,
+    SinkContext,
+    WriterContext,
+    describe_state,
+    state_serializer_of,
+)
 from penstock.storage import MemoryStorage
-from suite.scripted_sink import ScriptedSink, copied, item, output, scripted_system
+from suite.scripted_sink import TEXT, PlainScriptedSink, ScriptedSink, copied, item, output, scripted_system
 
 PLANNED = PlannedBatch("q", "run", "plan", 1000, 1001, 900, 501, "fingerprint", is_decided=False, write_timestamp_us=77)
 ITEMS = tuple(item(name) for name in ("one", "other", "two", "three"))
@@ -130,9 +138,11 @@ def test_a_roll_that_consumes_and_leaves_nothing_counts(sink):
     assert found == output(0, consumed=["one"])
 
 
-def test_a_sink_may_have_no_roller(sink):
-    assert len(run_task(sink, plan(sink), context(), []).outputs) == 1
-    assert roll_states(sink, context(), ITEMS, finish=True) == []
+def test_a_sink_may_carry_nothing(sink):
+    plain = PlainScriptedSink(prepared=Prepared(["made"], [], 1))
+    assert len(run_task(plain, plan(sink), context(), []).outputs) == 1
+    assert roll_states(plain, context(), ITEMS, finish=True) == []
+    assert grouped_by_owner(plain, ITEMS, 3) == {}
 
 
 def test_a_roller_is_not_asked_for_nothing(sink):
@@ -217,10 +227,11 @@ def test_results_are_values():
     assert (plan.sequence, plan.writers, plan.states, plan.offsets, plan.checkpoint) == (0, 1, {}, b"", None)
 
 
-def test_a_sink_that_carries_state_says_how_it_is_stored(sink, monkeypatch):
-    """The default is for those that carry none: it must not lose what it is given."""
-    monkeypatch.setattr(ScriptedSink, "state_serializer", TwoPhaseCommitSink.state_serializer)
-    assert sink.state_serializer.unpack(sink.state_serializer.pack(None)) is None
-    sink.prepared = Prepared([], ["carried"], 1)
-    with pytest.raises(FatalError, match="needs a state_serializer"):
-        run_task(sink, plan(sink, ()), context(), iter("x"))
+def test_only_a_sink_that_can_roll_state_carries_any(sink):
+    """It must not be lost in silence."""
+    plain = PlainScriptedSink(prepared=Prepared([], ["carried"], 1))
+    nothing = state_serializer_of(plain)
+    assert nothing.unpack(nothing.pack(None)) is None and state_serializer_of(sink) is TEXT
+    assert (describe_state(sink, "a"), describe_state(plain, "a")) == ("state a", "'a'")
+    with pytest.raises(FatalError, match="SupportsStateRolling"):
+        run_task(plain, plan(sink, ()), context(), iter("x"))

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock import RetriableError
-from penstock.sink.chain import Chain, Link, LinkKind
-from penstock.sink.two_phase import RunMemory
+from penstock._commit import Chain, Link, LinkKind, RunMemory
 from penstock.storage import S3Storage, open_storage
 from suite.busy_s3 import busy_s3
 
@@ -113,6 +112,23 @@ def busy_query(new_query, monkeypatch):
         # The server is in this process, and its buckets with it.
         storage.delete(storage.list_tree("log"))
         storage.client.delete_bucket(Bucket="log")
+
+
+@pytest.mark.budget(10)  # both libraries wait longer from try to try
+@pytest.mark.parametrize("method", ["HEAD", "GET", "PUT"])
+def test_a_request_is_repeated_by_either_library(method):
+    """One reads files and the other writes them; a busy store refuses three times in a row."""
+    with busy_s3() as server:
+        storage, _ = open_storage("s3a://busy", {**SETTINGS, "endpoint": server.endpoint})
+        storage.client.create_bucket(Bucket="busy")
+        content = b"1" * 1000  # pyarrow fails at once if the answer "busy" is longer than what it reads
+        storage.put("busy/a", content)
+        calls = [lambda: storage.fs.open_input_file("busy/a").read(), lambda: storage.read("busy/a")]
+        calls = [lambda: storage.put("busy/a", content)] if method == "PUT" else calls
+        for call in calls:
+            server.refuse(f"{method} /busy/a", times=3)
+            assert call() in (content, None)
+            server.accept()
 
 
 @pytest.mark.parametrize("late", [False, True])

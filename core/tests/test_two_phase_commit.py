@@ -13,11 +13,9 @@ import pyarrow as pa
 import pytest
 
 from penstock import DataLostError, FatalError, RetriableError
+from penstock._commit import Chain, DisplacedError, GaveWayError, LinkKind, RunMemory, TwoPhaseCommit
 from penstock.checkpoint import SparkLog
 from penstock.sink import SinkContext
-from penstock.sink.chain import Chain, LinkKind
-from penstock.sink.publishing import DisplacedError
-from penstock.sink.two_phase import GaveWayError, RunMemory, TwoPhaseCommit
 from penstock.storage import MemoryStorage
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -164,8 +162,8 @@ def test_replayed_batch_writes_nothing_but_reads_its_input(new_query):
 
 
 def test_a_skipped_task_consumes_its_input(new_query):
+    from penstock._commit import run_task
     from penstock.sink import WriterContext
-    from penstock.sink.tasks import run_task
 
     query = new_query()
     query.run(0, [[1]])
@@ -346,7 +344,9 @@ def test_a_driver_that_slept_for_long_is_refused(new_query, tmp_path, monkeypatc
     planned = slept[0].planned
     known = Chain(sleeper.storage, sleeper.chain.directory)
     known._last = type(other.chain.head().link)(number=planned.head, kind=LinkKind.BATCH, base=planned.base, batch=0)
-    monkeypatch.setattr("penstock.sink.two_phase.Publishing.carry_out", lambda *_, **__: pytest.fail("it published"))
+    monkeypatch.setattr(
+        "penstock._commit._two_phase.Publishing.carry_out", lambda *_, **__: pytest.fail("it published")
+    )
     protocol = sleeper.protocol
     protocol._chain = known
     with pytest.raises(DisplacedError):

@@ -11,11 +11,10 @@ from functools import partial
 import pytest
 
 from penstock import FatalError, RetriableError
+from penstock._commit import DisplacedError, LinkKind
 from penstock.sink import Found, Kept
-from penstock.sink.chain import LinkKind
-from penstock.sink.publishing import DisplacedError
 from suite.scripted_log import DIRECTORY, HEAD, PLANNED, ROLL, ScriptedLog, fail, followed, result
-from suite.scripted_sink import item, output, scripted_system
+from suite.scripted_sink import StampedScriptedSink, item, output, scripted_system
 
 
 @pytest.fixture(autouse=True)
@@ -411,7 +410,7 @@ def test_an_abort_at_a_number_that_had_been_used_throws_nothing_away(log):
 
 @pytest.mark.parametrize("ceiling", [1_800_000_009_000_000, 1_900_000_000_000_000])
 def test_a_batch_leaves_its_stamps_below_the_floor(log, ceiling):
-    log.sink.wants_write_timestamps = True
+    log.sink = StampedScriptedSink()
     log.have(replace(HEAD, ceiling_us=ceiling))
     stamp = 1_800_000_008_000_000
     link = log.protocol.commit(501, [result(planned=replace(PLANNED, write_timestamp_us=stamp))])

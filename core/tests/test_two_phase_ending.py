@@ -11,10 +11,8 @@ from functools import partial
 import pytest
 
 from penstock import BadConfigurationError, DataLostError, RetriableError
+from penstock._commit import BatchPendingError, DisplacedError, GaveWayError, Link, LinkKind
 from penstock.sink import Found, Kept, WriterContext
-from penstock.sink.chain import Link, LinkKind
-from penstock.sink.publishing import DisplacedError
-from penstock.sink.two_phase import BatchPendingError, GaveWayError
 from suite.scripted_log import HEAD, PLANNED, ROLL, SCHEMA, ScriptedLog, fail, followed, result
 from suite.scripted_sink import copied, item, output, scripted_system
 

@@ -10,13 +10,10 @@ from dataclasses import replace
 import pytest
 
 from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
+from penstock._commit import Batch, BatchPlan, DisplacedError, Head, LinkKind, RunMemory
 from penstock.sink import Kept
-from penstock.sink.chain import Head, LinkKind
-from penstock.sink.publishing import DisplacedError
-from penstock.sink.tasks import BatchPlan
-from penstock.sink.two_phase import Batch, RunMemory
 from suite.scripted_log import HEAD, OTHERS, PLANNED, ScriptedLog, followed
-from suite.scripted_sink import copied, item, scripted_system
+from suite.scripted_sink import StampedScriptedSink, copied, item, scripted_system
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +211,7 @@ def test_the_target_may_not_change_while_rows_are_open(log, before, now, states,
 def test_carried_state_that_is_gone_is_told_by_name_and_number(log):
     log.have(replace(HEAD, states=tuple(item(name) for name in ("one", "two", "three", "four", "five"))))
     log.sink.gone = {"two", "three", "four", "five"}
-    with pytest.raises(DataLostError, match=r"^'two' is gone, and 3 more"):
+    with pytest.raises(DataLostError, match=r"^state two is gone, and 3 more"):
         log.plan()
     assert log.sink.asked[-1] == ("close",)
 
@@ -363,7 +360,7 @@ def test_giving_up_too_late_is_being_displaced(lost):
 
 @pytest.fixture
 def stamped(log, system):
-    log.sink.wants_write_timestamps = True
+    log.sink = StampedScriptedSink()
     log.remember()
     return log
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import BadConfigurationError, RetriableError
+from penstock._commit import Batch, BatchPendingError, Chain, DisplacedError, RunMemory, TwoPhaseCommit, run_task
 from penstock.sink import (
     CheckpointCommitter,
     CheckpointLocation,
@@ -22,11 +23,7 @@ from penstock.sink import (
     WriteAheadSink,
     WriterContext,
 )
-from penstock.sink.chain import Chain
-from penstock.sink.publishing import DisplacedError
-from penstock.sink.tasks import run_task
-from penstock.sink.two_phase import Batch, BatchPendingError, RunMemory, TwoPhaseCommit
-from penstock.sink.write_ahead import Staged
+from penstock.sink._write_ahead import Staged
 from penstock.storage import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 import penstock
-from penstock.testing.minimal import MinimalConnector
-from penstock.testing.spark_source import data_source
+from penstock.testing._minimal import MinimalConnector
+from penstock.testing._spark_source import data_source
 
 arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
 master = arguments.pop("master", "local[2]")

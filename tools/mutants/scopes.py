@@ -18,6 +18,7 @@ class Scope:
     stages: tuple[tuple[str, ...], ...]
 
 
+_COMMIT = "core/src/penstock/_commit"
 _SINK = "core/src/penstock/sink"
 _FILES = "connectors/filesystem/src/penstock_filesystem/sink"
 _KAFKA = "connectors/kafka/src/penstock_kafka"
@@ -26,7 +27,7 @@ _PRAVEGA = "connectors/pravega/src/penstock_pravega/sink"
 #: By name.
 SCOPES = {
     "two-phase": Scope(
-        tuple(f"{_SINK}/{name}.py" for name in ("two_phase", "publishing", "chain", "tasks")),
+        tuple(f"{_COMMIT}/{name}.py" for name in ("_two_phase", "_publishing", "_chain", "_tasks")),
         (
             (
                 "core/tests/test_two_phase_planning.py",
@@ -47,7 +48,7 @@ SCOPES = {
         ),
     ),
     "write-ahead": Scope(
-        (f"{_SINK}/write_ahead.py",),
+        (f"{_SINK}/_write_ahead.py",),
         (
             (
                 "core/tests/test_write_ahead_steps.py",

@@ -97,19 +97,31 @@ def _lines(path: str, member: griffe.Object | griffe.Alias, offered: Set[str]) -
 
 
 def _class_members(owner: griffe.Class, offered: Set[str]) -> dict[str, griffe.Object | griffe.Alias]:
-    """Its own, and those of bases that no user can name: for them they are the class's own."""
+    """What the class adds to the bases that users can name; of other bases, what they have is the class's own.
+
+    An override is listed with the base. Cases of a suite are listed by pytest.
+    """
     found: dict[str, griffe.Object | griffe.Alias] = {}
+    inherited: set[str] = set()
     for base in reversed(owner.resolved_bases):
-        if isinstance(base, griffe.Class) and base.canonical_path not in offered:
-            found |= _class_members(base, offered)
+        if isinstance(base, griffe.Class):
+            if base.canonical_path in offered:
+                inherited |= _all_names(base)
+            else:
+                found |= _class_members(base, offered)
     found |= {name: member for name, member in owner.members.items() if _is_offered(name, member)}
-    return found
+    return {name: member for name, member in found.items() if name == "__init__" or name not in inherited}
+
+
+def _all_names(owner: griffe.Class) -> set[str]:
+    names = {name for name, member in owner.members.items() if _is_offered(name, member)}
+    return names.union(*(_all_names(base) for base in owner.resolved_bases if isinstance(base, griffe.Class)))
 
 
 def _is_offered(name: str, member: griffe.Object | griffe.Alias) -> bool:
     if name.startswith("__") and name.endswith("__"):
         return isinstance(member, griffe.Function) and name not in _NOT_CALLED
-    return not name.startswith("_") and not isinstance(member, griffe.Alias)
+    return not name.startswith(("_", "test_")) and not isinstance(member, griffe.Alias)
 
 
 def _decorators(member: griffe.Function | griffe.Attribute) -> set[str]:

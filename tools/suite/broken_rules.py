@@ -34,10 +34,10 @@ class Rule:
     seed: int | None = None
 
 
-_TWO_PHASE = "penstock.sink.two_phase"
-_PUBLISHING = "penstock.sink.publishing"
-_CHAIN = "penstock.sink.chain"
-_AHEAD = "penstock.sink.write_ahead"
+_TWO_PHASE = "penstock._commit._two_phase"
+_PUBLISHING = "penstock._commit._publishing"
+_CHAIN = "penstock._commit._chain"
+_AHEAD = "penstock.sink._write_ahead"
 _KAFKA = "penstock_kafka.sink._committer"
 _PRAVEGA = "penstock_pravega.sink._committer"
 

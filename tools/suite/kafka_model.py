@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock._commit import AnySink
 from penstock.errors import RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import JsonSerializer
-from penstock.sink import Prepared, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
-from penstock.sink.tasks import AnySink
+from penstock.sink import CommittingSinkWriter, Prepared, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.system import system
 from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarget, target
 from penstock_kafka.client import Ended, OpenTransaction, Proof, TransactionRef
@@ -262,7 +262,7 @@ class _SimulatedKafkaSink(TwoPhaseCommitSink[KafkaCommittable, None]):
     def holds_back_readers(self) -> bool:
         return True
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[KafkaCommittable, None]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[KafkaCommittable, None]:
         return _SimulatedWriter(context)
 
     def create_committer(self, context: SinkContext) -> KafkaCommitter:
@@ -270,7 +270,7 @@ class _SimulatedKafkaSink(TwoPhaseCommitSink[KafkaCommittable, None]):
         return KafkaCommitter(coordinators, QueryPrefix(DEFAULT_PREFIX, context.query_id), Metrics())
 
 
-class _SimulatedWriter(SinkWriter[KafkaCommittable, None]):
+class _SimulatedWriter(CommittingSinkWriter[KafkaCommittable, None]):
     """One transaction, begun with the first row and left open."""
 
     def __init__(self, context: WriterContext) -> None:

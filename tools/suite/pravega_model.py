@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock._commit import AnySink
 from penstock.errors import RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import JsonSerializer
-from penstock.sink import Prepared, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
-from penstock.sink.tasks import AnySink
+from penstock.sink import CommittingSinkWriter, Prepared, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.system import system
 from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarget, target
 from penstock_pravega.protocol import NoSuchSegment, PingAnswer, TransactionState
@@ -246,7 +246,7 @@ class _SimulatedPravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
     def committable_serializer(self) -> JsonSerializer[PravegaCommittable]:
         return COMMITTABLE_SERIALIZER
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[PravegaCommittable, Any]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[PravegaCommittable, Any]:
         return _SimulatedWriter(context)
 
     def create_committer(self, context: SinkContext) -> PravegaCommitter:
@@ -256,7 +256,7 @@ class _SimulatedPravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         return PravegaCommitter(stores, notes, Metrics(), writer="")
 
 
-class _SimulatedWriter(SinkWriter[PravegaCommittable, Any]):
+class _SimulatedWriter(CommittingSinkWriter[PravegaCommittable, Any]):
     """One transaction, begun with the first row, noted before it, and left open."""
 
     def __init__(self, context: WriterContext) -> None:

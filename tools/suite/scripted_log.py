@@ -8,10 +8,19 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from penstock._commit import (
+    Batch,
+    BatchPlan,
+    Chain,
+    Link,
+    LinkKind,
+    Output,
+    PlannedBatch,
+    RunMemory,
+    TaskResult,
+    TwoPhaseCommit,
+)
 from penstock.sink import Found, Rolled, SinkContext
-from penstock.sink.chain import Chain, Link, LinkKind, Output
-from penstock.sink.tasks import BatchPlan, PlannedBatch, TaskResult
-from penstock.sink.two_phase import Batch, RunMemory, TwoPhaseCommit
 from suite.scripted_sink import ScriptedSink, ScriptedStorage, ScriptedSystem, copied, item, output
 
 __all__ = ["DIRECTORY", "HEAD", "OTHERS", "PLANNED", "ROLL", "SCHEMA", "ScriptedLog", "fail", "followed", "result"]
@@ -152,12 +161,12 @@ class ScriptedLog:
     # Spark's own log.
 
     def planned(self, expected: int | None) -> Batch:
-        """See :class:`penstock.sink.two_phase.EngineLog`."""
+        """See :class:`penstock._commit._two_phase.EngineLog`."""
         self.expected.append(expected)
         return Batch(max(self.engine), self.engine[max(self.engine)])
 
     def find(self, number: int) -> Batch | None:
-        """See :class:`penstock.sink.two_phase.EngineLog`."""
+        """See :class:`penstock._commit._two_phase.EngineLog`."""
         return Batch(number, self.engine[number]) if number in self.engine else None
 
 

@@ -10,24 +10,37 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from penstock._commit import Output, StateItem
 from penstock.serialization import JsonSerializer, Versioned
 from penstock.sink import (
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     Prepared,
     Rolled,
     SinkContext,
-    SinkWriter,
     StateRoller,
+    SupportsStateRolling,
+    SupportsWriteTimestamps,
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock.sink.chain import Output, StateItem
 from penstock.storage import MemoryStorage
 from penstock.system import System, use
 
-__all__ = ["ScriptedSink", "ScriptedStorage", "ScriptedSystem", "copied", "item", "output", "scripted_system"]
+__all__ = [
+    "TEXT",
+    "PlainScriptedSink",
+    "ScriptedSink",
+    "ScriptedStorage",
+    "ScriptedSystem",
+    "StampedScriptedSink",
+    "copied",
+    "item",
+    "output",
+    "scripted_system",
+]
 
 TEXT: JsonSerializer[str] = JsonSerializer(1, lambda value: value, lambda version, value: value)
 ValueT = TypeVar("ValueT")
@@ -57,24 +70,21 @@ def output(
 
 
 @dataclass
-class ScriptedSink(TwoPhaseCommitSink[str, str]):
-    """Committables and states are names. ``found`` says what became of a committable: open, unless told otherwise.
+class PlainScriptedSink(TwoPhaseCommitSink[str, str]):
+    """Carries nothing. Committables are names. ``found`` says what became of one: open, unless told otherwise.
 
     ``asked`` has a line for each call. ``on`` has what happens inside of a call of that name, which may raise.
     """
 
     target: str = "/out"
-    wants_write_timestamps: bool = False
     holds_back_readers: bool = False
     prepared: Prepared[str, str] = field(default_factory=Prepared)
-    rolled: list[Rolled[str, str]] | None = None
     found: dict[str, Found] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     forgets_the_last: bool = False
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     on: dict[str, Callable[[], object]] = field(default_factory=dict)
     committable_serializer = TEXT
-    state_serializer = TEXT
 
     def ask(self, what: str, *arguments: Any) -> None:
         """Notes a call, and lets happen what happens inside of it."""
@@ -90,25 +100,41 @@ class ScriptedSink(TwoPhaseCommitSink[str, str]):
         """``every``, or one too few."""
         return every[:-1] if self.forgets_the_last else every
 
-    def owner_key(self, state: str) -> str:
-        """The first letter."""
-        return state[0]
-
-    def create_writer(self, context: WriterContext) -> SinkWriter[str, str]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, str]:
         """See the base class."""
         return _Writer(self, context)
-
-    def create_roller(self, context: WriterContext) -> StateRoller[str, str] | None:
-        """See the base class: one that rolls what ``rolled`` says, if that is not ``None``."""
-        return None if self.rolled is None else _Roller(self, context)
 
     def create_committer(self, context: SinkContext) -> Committer[str, str]:
         """See the base class."""
         return _Committer(self, context)
 
 
-class _Writer(SinkWriter[str, str]):
-    def __init__(self, sink: ScriptedSink, context: WriterContext) -> None:
+@dataclass
+class ScriptedSink(PlainScriptedSink, SupportsStateRolling[str, str]):
+    """Carries states, which are names too. ``rolled`` is what its roller does; ``None``: nothing, without a note."""
+
+    rolled: list[Rolled[str, str]] | None = None
+    state_serializer = TEXT
+
+    def owner_key(self, state: str) -> str:
+        """The first letter."""
+        return state[0]
+
+    def describe_state(self, state: str) -> str:
+        """Its name."""
+        return f"state {state}"
+
+    def create_roller(self, context: WriterContext) -> StateRoller[str, str]:
+        """Makes one that rolls what ``rolled`` says."""
+        return _IdleRoller() if self.rolled is None else _Roller(self, context, self.rolled)
+
+
+class StampedScriptedSink(ScriptedSink, SupportsWriteTimestamps):
+    """Wants a write timestamp for each run of a batch."""
+
+
+class _Writer(CommittingSinkWriter[str, str]):
+    def __init__(self, sink: PlainScriptedSink, context: WriterContext) -> None:
         self._sink = sink
         sink.ask("writer", context)
 
@@ -126,14 +152,23 @@ class _Writer(SinkWriter[str, str]):
         self._sink.ask("close writer")
 
 
+class _IdleRoller(StateRoller[str, str]):
+    def roll(self, states: Sequence[str], *, finish: bool) -> list[Rolled[str, str]]:
+        return []
+
+    def abort(self) -> None:
+        """Made nothing."""
+
+
 class _Roller(StateRoller[str, str]):
-    def __init__(self, sink: ScriptedSink, context: WriterContext) -> None:
+    def __init__(self, sink: PlainScriptedSink, context: WriterContext, rolled: list[Rolled[str, str]]) -> None:
         self._sink = sink
+        self._rolled = rolled
         sink.ask("roller", context)
 
     def roll(self, states: Sequence[str], *, finish: bool) -> list[Rolled[str, str]]:
         self._sink.ask("roll", list(states), finish)
-        return self._sink.rolled or []
+        return self._rolled
 
     def abort(self) -> None:
         self._sink.ask("abort roller")
@@ -143,7 +178,7 @@ class _Roller(StateRoller[str, str]):
 
 
 class _Committer(Committer[str, str]):
-    def __init__(self, sink: ScriptedSink, context: SinkContext) -> None:
+    def __init__(self, sink: PlainScriptedSink, context: SinkContext) -> None:
         self._sink = sink
         self._context = context
         sink.ask("committer")

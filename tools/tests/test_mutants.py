@@ -101,7 +101,7 @@ def test_a_reason_without_a_mutant_is_told(tmp_path):
 
 def test_every_listed_reason_has_its_mutant():
     """Of the quickest file; the tool does so for the others."""
-    file = "core/src/penstock/sink/publishing.py"
+    file = "core/src/penstock/_commit/_publishing.py"
     assert Survivors.load().stale(mutants_of(ROOT, file), [file]) == []
 
 

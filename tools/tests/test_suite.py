@@ -180,7 +180,7 @@ CHANGES = [
         "connectors/pravega/tests/test_conformance.py",
         f"{KAFKA}/test_options_ddl.py",
     ),
-    ("core/src/penstock/sink/two_phase.py", "connectors/filesystem/tests/test_sink_exactly_once.py", ""),
+    ("core/src/penstock/_commit/_two_phase.py", "connectors/filesystem/tests/test_sink_exactly_once.py", ""),
     (
         "integration-tests/jobs/copy_kafka.py",
         "integration-tests/test_kafka_killed.py",

@@ -12,7 +12,7 @@ from cassandra import ConsistencyLevel
 
 from penstock.errors import FatalError, RetriableError
 from penstock.sink import Segment
-from penstock.testing.sink_engine import SinkQuery
+from penstock.testing import SinkQuery
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client
 from penstock_cassandra.sink import SentTable, WriteAheadCassandraSink

@@ -10,8 +10,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
-from penstock.sink import SinkContext, WriterContext
-from penstock.sink.idempotent import Upserter
+from penstock.sink import SinkContext, Upserter, WriterContext
 from penstock.storage import LocalStorage
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import shared_client

@@ -19,14 +19,13 @@ from typer.testing import CliRunner
 
 import penstock.storage._local
 from penstock import BadConfigurationError, RetriableError
+from penstock._commit import DisplacedError, GaveWayError
 from penstock.checkpoint import finish, resolve, take_over
 from penstock.cli import app
 from penstock.errors import DataLostError
-from penstock.sink.publishing import DisplacedError
-from penstock.sink.two_phase import GaveWayError
 from penstock.spark._write import BatchWriter
 from penstock.storage._contract import is_temporary
-from penstock.testing.faults import Crash, Fuse
+from penstock.testing import Crash, Fuse
 from penstock_filesystem.sink import SINK_OPTIONS, FileSink
 
 SCHEMA = pa.schema([("id", pa.int64()), ("half", pa.string())])

@@ -15,11 +15,11 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from penstock._commit import GaveWayError
 from penstock.sink import WriterContext
-from penstock.sink.two_phase import GaveWayError
 from penstock.spark._write import BatchWriter
-from penstock.testing.sink_engine import SinkQuery
-from penstock.testing.sink_suite import query_crashing
+from penstock.testing import SinkQuery
+from penstock.testing._sink_suite import query_crashing
 from penstock_filesystem.sink import SINK_OPTIONS, FileSink
 from penstock_filesystem.sink._multipart_committer import MultipartCommitter
 from penstock_filesystem.sink._multipart_staging import MultipartStaging
@@ -234,7 +234,7 @@ def test_a_store_that_refuses_what_is_done_behind_a_batch_does_not_fail_it(
 @pytest.fixture
 def new_write(monkeypatch):
     """A batch write to ``target``. Nothing of it runs any more when it fails, and nobody waits for that."""
-    monkeypatch.setattr("penstock.sink.two_phase._STRAGGLERS_S", 0.0)
+    monkeypatch.setattr("penstock._commit._two_phase._STRAGGLERS_S", 0.0)
 
     def make(target, **options):
         texts = {"format": "json", "bucketAssigner": "basePath", **target.options, **options}

@@ -13,7 +13,7 @@ from penstock.dev import LocalServer, open_server
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
 from penstock.source.log import LogSplit, LogState
-from penstock.source.log.enumerator import LogEnumerator
+from penstock.source.log._enumerator import LogEnumerator
 from penstock.spark._coordinator import Coordinator
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox, kafka_server
 from penstock_kafka.options import SOURCE_OPTIONS, SourceOptions

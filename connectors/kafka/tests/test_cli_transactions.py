@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from penstock._commit import run_task
 from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
 from penstock.errors import BadConfigurationError
 from penstock.sink import WriterContext
-from penstock.sink.tasks import run_task
 from penstock.storage import LocalStorage
 from penstock_kafka import KafkaConnector
 from penstock_kafka.sink._committer import KafkaCommitter

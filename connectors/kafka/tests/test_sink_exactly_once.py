@@ -11,11 +11,9 @@ import pyarrow as pa
 import pytest
 
 import penstock_kafka.transactions._producers as producers
+from penstock._commit import Batch, Chain, TwoPhaseCommit, run_task
 from penstock.errors import BadConfigurationError, DataLostError, PenstockError, RetriableError
 from penstock.sink import Kept, SinkContext, WriterContext
-from penstock.sink.chain import Chain
-from penstock.sink.tasks import run_task
-from penstock.sink.two_phase import Batch, TwoPhaseCommit
 from penstock.storage import LocalStorage
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import DeliveryError
@@ -241,7 +239,7 @@ def test_a_part_committed_and_the_rest_lost_is_for_a_person(kafka, tmp_path, wri
 
 
 def test_a_record_that_is_refused_leaves_nothing_of_its_batch(kafka, tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.sink.two_phase._STRAGGLERS_S", 0.0)  # no other task is being told to stop
+    monkeypatch.setattr("penstock._commit._two_phase._STRAGGLERS_S", 0.0)  # no other task is being told to stop
     topic = kafka.create_topic(max_message_bytes=1000)
     query = Query(kafka, tmp_path, topic, uuid.uuid4().hex)
     plan = query.plan()

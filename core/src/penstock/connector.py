@@ -103,7 +103,7 @@ class Connector(ABC):
         """Makes a source. Called only if ``source_options`` is declared."""
         raise NotImplementedError
 
-    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
         """Makes a sink for rows of ``schema``. Called only if ``sink_options`` is declared."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from penstock_sqlite._append import AppendSink, SqliteCheckpointCommitter, Sqlit
 
 from penstock.errors import FatalError
 from penstock.sink import Segment
-from penstock.testing.sink_engine import SinkQuery
+from penstock.testing import SinkQuery
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -44,7 +44,7 @@ class CassandraConnector(Connector):
 
         return CassandraSource(SourceOptions.from_values(options))
 
-    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
         """A sink of the chosen delivery."""
         from penstock_cassandra.sink import create_sink
 

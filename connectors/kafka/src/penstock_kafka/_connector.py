@@ -44,7 +44,7 @@ class KafkaConnector(Connector):
 
         return KafkaSource(SourceOptions.from_values(options))
 
-    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
         """A sink of the chosen delivery."""
         from penstock_kafka.sink import create_sink
 

@@ -44,7 +44,7 @@ class PravegaConnector(Connector):
 
         return PravegaSource.from_options(options)
 
-    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
         """A sink of the chosen delivery."""
         from penstock_pravega.sink import create_sink
 

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock._commit import AnySink, Chain, TwoPhaseCommit
 from penstock.checkpoint._stored import load_sink, s3_options, store_sink
 from penstock.options import OptionValues
 from penstock.sink import CheckpointLocation, SinkContext
-from penstock.sink.chain import Chain
-from penstock.sink.tasks import AnySink
-from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.storage import Storage, open_storage
 
 __all__ = [

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock._commit import AnySink, Batch, GaveWayError, Link, committables_of
 from penstock.checkpoint._batch_writes import StoredWrite, stored_writes
 from penstock.checkpoint._place import adopt as adopt_place
 from penstock.checkpoint._stored import chain_of, open_stored_query, query_id_of, s3_options
 from penstock.errors import BadConfigurationError, DataLostError
-from penstock.sink.chain import Link, committables_of
-from penstock.sink.tasks import AnySink
-from penstock.sink.two_phase import Batch, GaveWayError
 from penstock.storage import open_storage
 
 __all__ = ["Finished", "adopt", "finish", "open_pieces", "resolve", "restore_offsets", "take_over"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock._commit import Batch
 from penstock.errors import BadConfigurationError
-from penstock.sink.two_phase import Batch
 from penstock.storage import Storage
 
 __all__ = ["SparkLog"]

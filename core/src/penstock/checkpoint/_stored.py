@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock._commit import AnySink, Chain, TwoPhaseCommit, committables_of
 from penstock._plugins import find_connector
 from penstock.checkpoint._place import Place, open_place
 from penstock.checkpoint._spark_log import SparkLog
@@ -17,9 +18,6 @@ from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
-from penstock.sink.chain import Chain, committables_of
-from penstock.sink.tasks import AnySink
-from penstock.sink.two_phase import TwoPhaseCommit
 from penstock.storage import Storage, open_storage
 
 __all__ = [

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock._commit import Head, Link
 from penstock.checkpoint import SparkLog, StoredQuery, chain_of, open_stored_query, query_id_of
 from penstock.errors import PenstockError
-from penstock.sink.chain import Head, Link
+from penstock.sink import describe_state, state_serializer_of
 from penstock.storage import open_storage
 
 __all__ = ["CheckpointView", "DecisionView", "SourceView", "read_checkpoint"]
@@ -148,7 +149,7 @@ def _read_decisions(view: CheckpointView, links: list[Link], head: Head, stored:
         if stored is None:
             view.open_pieces.append("an open piece (its connector can't be loaded)")
         else:
-            view.open_pieces.append(stored.sink.describe_state(stored.sink.state_serializer.unpack(item.payload)))
+            view.open_pieces.append(describe_state(stored.sink, state_serializer_of(stored.sink).unpack(item.payload)))
 
 
 def _decision_view(link: Link, *, done: bool, stored: StoredQuery | None) -> DecisionView:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from penstock._plugins import find_connector
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint
-from penstock.source import ColumnFilter
+from penstock.source import ColumnFilter, SupportsExplain, SupportsFilterPushDown
 
 __all__ = ["explain_read", "parse_condition", "show_read"]
 
@@ -60,12 +60,14 @@ def explain_read(name: str, options: Mapping[str, str], conditions: Sequence[str
     if schema is None:
         schema = source.infer_schema()
     filters = [parse_condition(text, schema) for text in conditions]
-    source, applied = source.push_filters(filters)
+    applied: Sequence[ColumnFilter] = ()
+    if isinstance(source, SupportsFilterPushDown):
+        source, applied = source.push_filters(filters)
     told = zip(conditions, filters, strict=True)
     return {
         "format": found.format,
         "columns": [{"name": field.name, "type": str(field.type)} for field in schema],
-        "read": list(source.explain()),
+        "read": list(source.explain()) if isinstance(source, SupportsExplain) else [],
         "filters": [{"condition": text.strip(), "applied": one in applied} for text, one in told],
     }
 

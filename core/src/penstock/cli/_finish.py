@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 
 from penstock import checkpoint as checkpoints
+from penstock._commit import BatchPendingError, GaveWayError
 from penstock.cli._draw import plural
 from penstock.errors import BadConfigurationError
-from penstock.sink.two_phase import BatchPendingError, GaveWayError
 
 __all__ = ["adopt_checkpoint", "finish_checkpoint", "resolve_batch", "restore_offsets"]
 

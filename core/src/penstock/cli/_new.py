@@ -1,6 +1,6 @@
 """``penstock new``: a package to begin a connector from, which is installable and passes the conformance kit at once.
 
-Its code is that of the kit's own small connectors (:mod:`penstock.testing.minimal`, ``file_sink``, ``lines_source``)
+Its code is that of the kit's own small connectors (:mod:`penstock.testing._minimal`, ``_file_sink``, ``_lines_source``)
 under the new name, so what is written here is what the kit's tests prove.
 """
 
@@ -25,9 +25,9 @@ Kind = Literal["source", "sink", "connector"]
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 #: The kit's module, and what its classes' names begin with.
 _MODULES = {
-    "connector": ("minimal.py", "Minimal"),
-    "sink": ("file_sink.py", "File"),
-    "source": ("lines_source.py", "Lines"),
+    "connector": ("_minimal.py", "Minimal"),
+    "sink": ("_file_sink.py", "File"),
+    "source": ("_lines_source.py", "Lines"),
 }
 
 

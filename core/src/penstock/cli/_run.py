@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._causes import root_cause
+from penstock._commit import Chain
 from penstock.checkpoint import chain_of
 from penstock.cli._check import check_pipeline
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter, Reporter
@@ -22,7 +23,6 @@ from penstock.cli._pipeline import Pipeline
 from penstock.cli._progress import batch_progress, query_state
 from penstock.cli._secrets import redactor_of
 from penstock.errors import BadConfigurationError, PenstockError
-from penstock.sink.chain import Chain
 from penstock.storage import open_storage
 
 if TYPE_CHECKING:

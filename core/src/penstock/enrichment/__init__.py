@@ -4,7 +4,8 @@
 ``penstock.enrich_async(rows, function, returns)`` an :class:`AsyncFunction`, a coroutine function, or a blocking one.
 """
 
-from penstock.enrichment._function import AsyncFunction
+from penstock.enrichment._enricher import AsyncSpec, Enricher
+from penstock.enrichment._function import AsyncFunction, CallSettings, as_function
 from penstock.enrichment._lookup import TableLookup
 
-__all__ = ["AsyncFunction", "TableLookup"]
+__all__ = ["AsyncFunction", "AsyncSpec", "CallSettings", "Enricher", "TableLookup", "as_function"]

@@ -1,14 +1,14 @@
 """The contracts of a sink, and three templates.
 
 ================= ====================================================================================================
-two-phase commit  :class:`TwoPhaseCommitSink`: a :class:`SinkWriter` (in tasks: write, flush, leave hidden), a
+two-phase commit  :class:`TwoPhaseCommitSink`: a :class:`CommittingSinkWriter` (in tasks: write, leave hidden), a
                   :class:`Committer` (on the driver: publish or throw away, idempotently) and two serializers. Exactly
-                  once. The protocol is in :mod:`penstock.sink.two_phase`.
+                  once. The protocol is in :mod:`penstock._commit._two_phase`.
 idempotent        :class:`IdempotentSink`: an :class:`Upserter` that writes rows under their keys. Effectively exactly
-                  once. See :mod:`penstock.sink.idempotent`.
+                  once. See :mod:`penstock.sink._idempotent`.
 write-ahead       :class:`WriteAheadSink`: a :class:`Sender` for rows that were decided, and a
                   :class:`CheckpointCommitter` that remembers what was sent. At least once, with a small known window
-                  for duplicates. See :mod:`penstock.sink.write_ahead`.
+                  for duplicates. See :mod:`penstock.sink._write_ahead`.
 ================= ====================================================================================================
 
 A sink that is only a :class:`Sink` delivers at least once.
@@ -18,6 +18,7 @@ from penstock.sink._contracts import (
     TIMESTAMPS_PER_RUN,
     CheckpointLocation,
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     Prepared,
@@ -26,11 +27,16 @@ from penstock.sink._contracts import (
     SinkContext,
     SinkWriter,
     StateRoller,
+    SupportsCompleteMode,
+    SupportsStateRolling,
+    SupportsWriteTimestamps,
     TwoPhaseCommitSink,
     WriterContext,
+    describe_state,
+    state_serializer_of,
 )
-from penstock.sink.idempotent import IdempotentSink, Upserter
-from penstock.sink.write_ahead import (
+from penstock.sink._idempotent import IdempotentSink, Upserter
+from penstock.sink._write_ahead import (
     CheckpointCommitter,
     FileCheckpointCommitter,
     Segment,
@@ -44,6 +50,7 @@ __all__ = [
     "CheckpointCommitter",
     "CheckpointLocation",
     "Committer",
+    "CommittingSinkWriter",
     "FileCheckpointCommitter",
     "Found",
     "IdempotentSink",
@@ -56,9 +63,14 @@ __all__ = [
     "SinkContext",
     "SinkWriter",
     "StateRoller",
+    "SupportsCompleteMode",
+    "SupportsStateRolling",
+    "SupportsWriteTimestamps",
     "TwoPhaseCommitSink",
     "Upserter",
     "WriteAheadSink",
     "WriterContext",
     "base_of",
+    "describe_state",
+    "state_serializer_of",
 ]

@@ -22,6 +22,7 @@ __all__ = [
     "TIMESTAMPS_PER_RUN",
     "CheckpointLocation",
     "Committer",
+    "CommittingSinkWriter",
     "Found",
     "Kept",
     "Prepared",
@@ -30,8 +31,13 @@ __all__ = [
     "SinkContext",
     "SinkWriter",
     "StateRoller",
+    "SupportsCompleteMode",
+    "SupportsStateRolling",
+    "SupportsWriteTimestamps",
     "TwoPhaseCommitSink",
     "WriterContext",
+    "describe_state",
+    "state_serializer_of",
 ]
 
 CommittableT = TypeVar("CommittableT")
@@ -44,7 +50,7 @@ TIMESTAMPS_PER_RUN = 10_000
 
 def _nothing_to_json(nothing: Any) -> dict[str, Any]:
     if nothing is not None:
-        raise FatalError("a sink that carries state from batch to batch needs a state_serializer of its own")
+        raise FatalError("only a sink that is a SupportsStateRolling carries state from batch to batch")
     return {}
 
 
@@ -136,23 +142,37 @@ class Rolled(Generic[CommittableT, StateT]):
     sequences_used: int = 0
 
 
-class SinkWriter(ABC, Generic[CommittableT, StateT]):
-    """One attempt of one task of one batch. Lives in the task, single thread, is used once."""
+class SinkWriter(ABC):
+    """Writes the rows of one attempt of one task of one batch. Lives in the task, single thread, is used once."""
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Writes rows where no reader sees them. Schema: ``context.schema``. Memory bounded; says by what."""
+        """Takes rows; may send them at once or later. Schema: ``context.schema``. Memory bounded; says by what."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Returns when everything written is durable in the system. Called once, after the last :meth:`write`."""
+
+    def close(self) -> None:  # noqa: B027
+        """Frees resources; called once. After an error, without :meth:`flush`: must not wait for what is in flight."""
+
+
+class CommittingSinkWriter(SinkWriter, Generic[CommittableT, StateT]):
+    """Writes rows where no reader sees them, and leaves what it takes to publish them."""
+
+    def flush(self) -> None:
+        """Sends what is buffered. Called once, before :meth:`prepare_commit`. By default that does everything."""
 
     @abstractmethod
     def prepare_commit(self) -> Prepared[CommittableT, StateT]:
-        """Flushes; everything written is durable afterwards. Called once, after the last :meth:`write`."""
+        """Returns what a commit needs. Everything written is durable, and still invisible, on return. Called once."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Throws away what was written. After an error in :meth:`write` or :meth:`prepare_commit`. Must not raise."""
+        """Throws away what was written, after an error in any other method but :meth:`close`. Must not raise."""
 
     def close(self) -> None:
-        """Frees resources; called after either of the two. Must not undo what was prepared."""
+        """Frees resources; called once, at the end. Must not undo what was prepared."""
 
 
 class StateRoller(ABC, Generic[CommittableT, StateT]):
@@ -254,20 +274,14 @@ class Committer(ABC, Generic[CommittableT, StateT]):
         """Frees resources."""
 
 
-class Sink(ABC, Generic[CommittableT, StateT]):
+class Sink(ABC):
     """What every sink has. One that is only this delivers at least once: a batch that is run again is written again.
 
     Built on the driver, pickled to the tasks. Holds configuration only: no connection, no open file. Options have been
-    validated when it is built. Its writers make rows visible as they like; what :meth:`SinkWriter.prepare_commit`
-    returns must be empty.
+    validated when it is built. Its writers make rows visible as they like.
     """
 
-    @property
-    def takes_complete_results(self) -> bool:
-        """Whether the sink makes sense with output mode *complete*, where each batch is the whole result anew."""
-        return False
-
-    def validate_schema(self, schema: pa.Schema) -> None:
+    def validate_schema(self, schema: pa.Schema) -> None:  # noqa: B027
         """Raises BadConfigurationError if rows of ``schema`` can't be written. Driver, before the first batch."""
 
     def start(self, context: SinkContext) -> Self:
@@ -278,22 +292,20 @@ class Sink(ABC, Generic[CommittableT, StateT]):
         return self
 
     @abstractmethod
-    def create_writer(self, context: WriterContext) -> SinkWriter[CommittableT, StateT]:
-        """A writer for one attempt. Task."""
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        """Makes a writer for one attempt. Task."""
 
 
-class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
-    """Exactly once: ties writer, roller, committer and serializers together."""
+class TwoPhaseCommitSink(Sink, Generic[CommittableT, StateT]):
+    """Delivers exactly once: ties writer, committer and serializer together.
+
+    ``StateT`` is that of :class:`SupportsStateRolling`; ``None`` for a sink that carries nothing from batch to batch.
+    """
 
     @property
     @abstractmethod
     def committable_serializer(self) -> SimpleVersionedSerializer[CommittableT]:
-        """For the decision log."""
-
-    @property
-    def state_serializer(self) -> SimpleVersionedSerializer[StateT]:
-        """For the decision log. Default: for a sink that carries nothing from batch to batch."""
-        return NOTHING_SERIALIZER
+        """Stores committables in the decision log."""
 
     @property
     def target(self) -> str:
@@ -308,11 +320,6 @@ class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
         return None
 
     @property
-    def wants_write_timestamps(self) -> bool:
-        """Whether each run of a batch needs a ``write_timestamp_us``."""
-        return False
-
-    @property
     def holds_back_readers(self) -> bool:
         """Whether what an attempt leaves disturbs readers until it is discarded, as an open transaction does.
 
@@ -322,12 +329,29 @@ class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
         return False
 
     @abstractmethod
-    def create_committer(self, context: SinkContext) -> Committer[CommittableT, StateT]:
-        """A committer. Driver."""
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[CommittableT, StateT]:
+        """Makes a writer for one attempt. Task."""
 
-    def create_roller(self, context: WriterContext) -> StateRoller[CommittableT, StateT] | None:
-        """A roller for carried state; ``None`` if the sink carries none. Task or driver."""
-        return None
+    @abstractmethod
+    def create_committer(self, context: SinkContext) -> Committer[CommittableT, StateT]:
+        """Makes a committer. Driver."""
+
+    def describe_committable(self, committable: CommittableT) -> str:
+        """A committable in words, for ``penstock inspect``."""
+        return repr(committable)
+
+
+class SupportsStateRolling(ABC, Generic[CommittableT, StateT]):
+    """For a :class:`TwoPhaseCommitSink` that carries state from batch to batch, as open part files are."""
+
+    @property
+    @abstractmethod
+    def state_serializer(self) -> SimpleVersionedSerializer[StateT]:
+        """Stores pieces of state in the decision log."""
+
+    @abstractmethod
+    def create_roller(self, context: WriterContext) -> StateRoller[CommittableT, StateT]:
+        """Makes a roller for carried state. Task or driver."""
 
     def owner_key(self, state: StateT) -> str:
         """States with the same key are rolled together, by one task. Default: all by one."""
@@ -337,6 +361,24 @@ class TwoPhaseCommitSink(Sink[CommittableT, StateT]):
         """A piece of state in words, for ``penstock inspect``."""
         return repr(state)
 
-    def describe_committable(self, committable: CommittableT) -> str:
-        """A committable in words, for ``penstock inspect``."""
-        return repr(committable)
+
+class SupportsWriteTimestamps:
+    """For a :class:`TwoPhaseCommitSink` whose system keeps the row with the greatest write timestamp.
+
+    Each run of a batch gets a :attr:`WriterContext.write_timestamp_us` greater than that of every run before, which the
+    decision log makes durable before the first row is written.
+    """
+
+
+class SupportsCompleteMode:
+    """For a :class:`Sink` that makes sense with output mode *complete*, where each batch is the whole result again."""
+
+
+def state_serializer_of(sink: TwoPhaseCommitSink[Any, StateT]) -> SimpleVersionedSerializer[StateT]:
+    """Stores what ``sink`` carries from batch to batch; for one that carries nothing it takes nothing else."""
+    return sink.state_serializer if isinstance(sink, SupportsStateRolling) else NOTHING_SERIALIZER
+
+
+def describe_state(sink: TwoPhaseCommitSink[Any, StateT], state: StateT) -> str:
+    """A piece of ``sink``'s state in words."""
+    return sink.describe_state(state) if isinstance(sink, SupportsStateRolling) else repr(state)

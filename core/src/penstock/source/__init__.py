@@ -17,10 +17,13 @@ from penstock.source._contracts import (
     SourceSplit,
     SplitEnumerator,
     SplitReader,
+    SupportsExplain,
+    SupportsFilterPushDown,
+    SupportsOffsetAdoption,
 )
 from penstock.source._filters import ColumnFilter
 from penstock.source._reader import SourceReader
-from penstock.source.simple import SimpleSource, SimpleSplit
+from penstock.source._simple import SimpleSource, SimpleSplit
 
 __all__ = [
     "ColumnFilter",
@@ -36,5 +39,8 @@ __all__ = [
     "SourceSplit",
     "SplitEnumerator",
     "SplitReader",
+    "SupportsExplain",
+    "SupportsFilterPushDown",
+    "SupportsOffsetAdoption",
     "check_columns",
 ]

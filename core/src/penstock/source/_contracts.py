@@ -23,6 +23,9 @@ __all__ = [
     "SourceSplit",
     "SplitEnumerator",
     "SplitReader",
+    "SupportsExplain",
+    "SupportsFilterPushDown",
+    "SupportsOffsetAdoption",
 ]
 
 
@@ -282,20 +285,6 @@ class Source(ABC, Generic[SplitT, StateT]):
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if the source can't deliver ``schema``. Called on the driver before planning."""
 
-    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[Source[SplitT, StateT], Sequence[ColumnFilter]]:
-        """A source that applies some of ``filters`` itself, and those that it applies in full.
-
-        Driver, batch reads only. The engine applies the others. By default none is taken.
-        """
-        return self, ()
-
-    def explain(self) -> Sequence[str]:
-        """What a batch read would ask of the system, a line each, for a user who looks before reading.
-
-        Driver; may connect, reads no rows. By default nothing is told.
-        """
-        return ()
-
     def read_limits(self) -> ReadLimits:
         """How much a micro-batch takes, from the options."""
         return ReadLimits()
@@ -322,17 +311,6 @@ class Source(ABC, Generic[SplitT, StateT]):
                 filled = cost
         return tasks
 
-    def adopt_offset(self, value: Mapping[str, Any]) -> StateT | None:
-        """The state that an offset stands for which another connector left in a checkpoint; ``None``: it can't be read.
-
-        So a query can change its source by one word and keep its checkpoint.
-        """
-        return None
-
-    def splits_between(self, start: StateT | None, end: StateT) -> list[SplitT]:
-        """The splits of a batch that was planned between two adopted offsets (see :meth:`adopt_offset`)."""
-        raise NotImplementedError
-
     @abstractmethod
     def create_enumerator(
         self, context: EnumeratorContext, checkpoint: StateT | None
@@ -357,3 +335,40 @@ class Source(ABC, Generic[SplitT, StateT]):
     @abstractmethod
     def create_emitter(self, context: ReaderContext) -> RecordEmitter[Any, SplitT]:
         """A new emitter. Task."""
+
+
+class SupportsFilterPushDown(ABC):
+    """For a :class:`Source` that can leave out rows on its side, in batch reads."""
+
+    @abstractmethod
+    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[Source[Any, Any], Sequence[ColumnFilter]]:
+        """Returns a source that applies some of ``filters``, and those of them that it applies in full.
+
+        Driver, before the read is planned. The engine applies all others.
+        """
+
+
+class SupportsExplain(ABC):
+    """For a :class:`Source` that can say what a batch read would ask of the system: ``penstock explain`` shows it."""
+
+    @abstractmethod
+    def explain(self) -> Sequence[str]:
+        """Returns what would be asked, a line each. Driver; may connect, reads no rows."""
+
+
+class SupportsOffsetAdoption(ABC, Generic[SplitT, StateT]):
+    """For a :class:`Source` that can continue a checkpoint which another connector wrote.
+
+    A query then changes its source by one word, and keeps its checkpoint.
+    """
+
+    @abstractmethod
+    def adopt_offset(self, value: Mapping[str, Any]) -> StateT | None:
+        """Returns the state that another connector's offset stands for; ``None`` if it can't be read."""
+
+    @abstractmethod
+    def splits_between(self, start: StateT | None, end: StateT) -> list[SplitT]:
+        """Returns the splits of a batch that the other connector planned between two adopted offsets.
+
+        ``start`` is ``None`` for a first batch. Raises FatalError if nothing says where that one began.
+        """

@@ -1,22 +1,40 @@
 """The only package that knows PySpark's data source interface: it turns a Source or a Sink into one."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.spark._data_source import PenstockDataSource
     from penstock.spark._enrich import enrich, enrich_async
+    from penstock.spark._metrics import CountsParam
+    from penstock.spark._read import BatchReader, StreamReader
     from penstock.spark._registration import Registration, register
 
-__all__ = ["Registration", "enrich", "enrich_async", "register"]
+__all__ = [
+    "BatchReader",
+    "CountsParam",
+    "PenstockDataSource",
+    "Registration",
+    "StreamReader",
+    "enrich",
+    "enrich_async",
+    "register",
+]
+
+#: Loaded on first use: every query starts processes that read or write, and need few of these.
+_MODULES = {
+    "BatchReader": "_read",
+    "CountsParam": "_metrics",
+    "PenstockDataSource": "_data_source",
+    "Registration": "_registration",
+    "StreamReader": "_read",
+    "enrich": "_enrich",
+    "enrich_async": "_enrich",
+    "register": "_registration",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: every query starts processes that read or write, and need none of these.
-    if name in ("register", "Registration"):
-        from penstock.spark import _registration
-
-        return getattr(_registration, name)
-    if name in ("enrich", "enrich_async"):
-        from penstock.spark import _enrich
-
-        return getattr(_enrich, name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'penstock.spark' has no attribute {name!r}")

@@ -21,7 +21,7 @@ from penstock._plugins import find_connector
 from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
-from penstock.source import Source
+from penstock.source import Source, SupportsFilterPushDown
 from penstock.spark._ends import ENDS_OPTION
 from penstock.spark._garbage import begin_use
 from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
@@ -87,8 +87,8 @@ class PenstockDataSource(DataSource):
         """Batch reading."""
         source, arrow = self._source(Capability.BATCH_READ), _arrow_schema(schema)
         source.validate_schema(arrow)
-        takes_filters = type(source).push_filters is not Source.push_filters
-        reader = FilteringBatchReader if takes_filters and self.filters_allowed else BatchReader
+        takes_filters = isinstance(source, SupportsFilterPushDown) and self.filters_allowed
+        reader = FilteringBatchReader if takes_filters else BatchReader
         return reader(source, arrow, self.parallelism, self.accumulator)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -121,14 +121,14 @@ class PenstockDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Stream writing."""
-        from penstock.sink import TwoPhaseCommitSink
+        from penstock.sink import SupportsCompleteMode, TwoPhaseCommitSink
         from penstock.spark._write import AtLeastOnceWriter, StreamWriter
 
         connector = self._connector(Capability.STREAM_WRITE)
         arrow = _arrow_schema(schema)
         options = self._parse(connector.sink_options, "sink")
         sink = connector.create_sink(options, arrow)
-        if overwrite and not sink.takes_complete_results:
+        if overwrite and not isinstance(sink, SupportsCompleteMode):
             raise BadConfigurationError(f"{self.name()} can't take complete results: use .outputMode('append')")
         sink.validate_schema(arrow)
         if not isinstance(sink, TwoPhaseCommitSink):

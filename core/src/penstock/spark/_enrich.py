@@ -11,9 +11,7 @@ from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
-from penstock.enrichment import AsyncFunction, TableLookup
-from penstock.enrichment._enricher import AsyncSpec, Enricher
-from penstock.enrichment._function import CallSettings, as_function
+from penstock.enrichment import AsyncFunction, AsyncSpec, CallSettings, Enricher, TableLookup, as_function
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint, parse_duration_ms
 from penstock.spark._garbage import begin_use

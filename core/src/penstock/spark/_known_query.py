@@ -6,9 +6,9 @@ from collections import OrderedDict
 
 import pyarrow as pa
 
+from penstock._commit import RunMemory
 from penstock.checkpoint import Place, SparkLog, chain_of, open_place, query_id_of, remember_sink
 from penstock.options import OptionValues
-from penstock.sink.two_phase import RunMemory
 from penstock.storage import Storage
 
 __all__ = ["KnownQuery", "QueryReplacedError", "forget_query", "known_query"]

@@ -18,9 +18,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from penstock._commit import GaveWayError
 from penstock.checkpoint import open_stored_query
 from penstock.errors import BadConfigurationError, PenstockError
-from penstock.sink.two_phase import GaveWayError
 from penstock.spark._ends import stop_queries
 from penstock.spark._offsets import is_final_batch
 from penstock.storage import open_storage

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.errors import FatalError
-from penstock.source import ReadLimits, Source, SplitEnumerator
+from penstock.source import ReadLimits, Source, SplitEnumerator, SupportsFilterPushDown, SupportsOffsetAdoption
 from penstock.spark._coordinator import Coordinator
 from penstock.spark._filters import column_filter
 from penstock.spark._offsets import StreamOffset, pack_splits
@@ -54,6 +54,7 @@ class FilteringBatchReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Gives back those that Spark has to apply itself. Driver, before :meth:`partitions`."""
+        assert isinstance(self._source, SupportsFilterPushDown)
         offered = {number: neutral for number, one in enumerate(filters) if (neutral := column_filter(one)) is not None}
         self._source, applied = self._source.push_filters(list(offered.values()))
         for number, one in enumerate(filters):
@@ -132,7 +133,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """An offset of this source, or what one that another connector left in the checkpoint would be here."""
         if isinstance(value, dict) and "penstock" in value:
             return StreamOffset.from_json(value)
-        state = self._source.adopt_offset(value) if isinstance(value, dict) else None
+        state = None
+        if isinstance(self._source, SupportsOffsetAdoption) and isinstance(value, dict):
+            state = self._source.adopt_offset(value)
         if state is None:
             raise FatalError("the checkpoint holds offsets of another source: start with a new checkpoint location")
         return StreamOffset(seq=0, enumerator=self._source.enumerator_serializer.pack(state), adopted=True)
@@ -171,6 +174,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The splits that ``end`` holds: the same for every replay."""
         first, last = self._offset(start), self._offset(end)
         if last.adopted:
+            assert isinstance(self._source, SupportsOffsetAdoption)
             splits = self._source.splits_between(self._state(first), self._state(last))
             return pack(splits, self._source, self._parallelism)
         if first.seq == last.seq:

@@ -17,15 +17,23 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from penstock._commit import (
+    AnySink,
+    Batch,
+    BatchPlan,
+    Chain,
+    TaskResult,
+    TwoPhaseCommit,
+    offsets_of,
+    run_task,
+    undone,
+    write_all,
+)
 from penstock.checkpoint import chain_of_write, forget_write, is_remembered, remember_write
-from penstock.errors import BadConfigurationError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
-from penstock.sink import CheckpointLocation, Sink, SinkContext, SinkWriter, WriterContext
-from penstock.sink.chain import Chain
-from penstock.sink.publishing import undone
-from penstock.sink.tasks import AnySink, BatchPlan, TaskResult, offsets_of, run_task
-from penstock.sink.two_phase import Batch, TwoPhaseCommit
+from penstock.sink import CheckpointLocation, Sink, SinkContext, WriterContext
 from penstock.spark._garbage import begin_use
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
 from penstock.spark._offsets import is_last_batch
@@ -304,7 +312,7 @@ class _OneBatch:
 class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
     """A sink without commits, for streams and for batch writes: what a task wrote and flushed is there."""
 
-    def __init__(self, sink: Sink[Any, Any], schema: pa.Schema, accumulator: Any) -> None:
+    def __init__(self, sink: Sink, schema: pa.Schema, accumulator: Any) -> None:
         self._sink = sink.start(SinkContext("", schema))
         self._schema = schema
         self._accumulator = accumulator
@@ -317,23 +325,12 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
         context = _writer_context(query_id, self._schema, batch_id)
         writer = self._sink.create_writer(context)
         try:
-            self._write(writer, iterator)
+            write_all(writer, (_conform(batch, self._schema) for batch in iterator))
         finally:
             writer.close()
             if self._accumulator is not None:
                 self._accumulator.add(context.metrics.take())
         return WriterCommitMessage()
-
-    def _write(self, writer: SinkWriter[Any, Any], iterator: Iterator[pa.RecordBatch]) -> None:
-        try:
-            for batch in iterator:
-                writer.write(_conform(batch, self._schema))
-            prepared = writer.prepare_commit()
-        except BaseException:
-            writer.abort()
-            raise
-        if prepared.committables or prepared.states:
-            raise FatalError("a sink that is no TwoPhaseCommitSink returned something to commit")
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:
         """Driver. Nothing is left to do."""

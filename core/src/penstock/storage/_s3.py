@@ -21,6 +21,8 @@ __all__ = ["S3Storage", "translated"]
 #: What a store says that has nothing there.
 _MISSING = {"NoSuchKey", "NoSuchBucket", "404", "NotFound", "NoSuchUpload"}
 _REFUSED = {"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AllAccessDisabled"}
+#: How often a request is made before it fails, by both libraries: a store that is busy says so several times in a row.
+_ATTEMPTS = 6
 #: Keys that one request may delete.
 _DELETED_AT_ONCE = 1000
 
@@ -90,6 +92,7 @@ class S3Storage(Storage):
             region=self._region,
             endpoint_override=endpoint.netloc if endpoint else None,
             scheme=endpoint.scheme if endpoint else "https",
+            retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
             **credentials,
         )
 
@@ -112,7 +115,7 @@ class S3Storage(Storage):
             aws_secret_access_key=self._settings.get("secret"),
             aws_session_token=self._settings.get("token"),
             config=Config(
-                retries={"max_attempts": 5, "mode": "standard"},
+                retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
                 connect_timeout=10,
                 read_timeout=60,
                 s3={"addressing_style": "path"} if self._endpoint else {},

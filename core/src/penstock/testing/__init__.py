@@ -1,8 +1,8 @@
 """The conformance kit: what a connector promises, proven on the author's own system.
 
 Installed with ``pip install 'penstock[testing]'``; runs under pytest. An author subclasses a suite and writes one
-fixture for it: :class:`SinkSuite` (:mod:`penstock.testing.sink_suite`), :class:`SourceSuite`
-(:mod:`penstock.testing.source_suite`).
+fixture for it: :class:`SinkSuite` (:mod:`penstock.testing._sink_suite`), :class:`SourceSuite`
+(:mod:`penstock.testing._source_suite`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.testing.faults import Crash, Fuse
-    from penstock.testing.origin import SourceOrigin
-    from penstock.testing.sink_engine import SinkQuery
-    from penstock.testing.sink_suite import SinkSuite
-    from penstock.testing.source_engine import SourceQuery
-    from penstock.testing.source_suite import SourceSuite
-    from penstock.testing.spark_sink_suite import SparkSinkSuite
-    from penstock.testing.spark_source_suite import SparkSourceSuite
-    from penstock.testing.target import SinkTarget
+    from penstock.testing._faults import Crash, Fuse
+    from penstock.testing._origin import SourceOrigin
+    from penstock.testing._sink_engine import SinkQuery
+    from penstock.testing._sink_suite import SinkSuite
+    from penstock.testing._source_engine import SourceQuery
+    from penstock.testing._source_suite import SourceSuite
+    from penstock.testing._spark_sink_suite import SparkSinkSuite
+    from penstock.testing._spark_source_suite import SparkSourceSuite
+    from penstock.testing._target import SinkTarget
 
 __all__ = [
     "Crash",
@@ -35,16 +35,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Crash": "faults",
-    "Fuse": "faults",
-    "SinkQuery": "sink_engine",
-    "SinkSuite": "sink_suite",
-    "SinkTarget": "target",
-    "SourceOrigin": "origin",
-    "SourceQuery": "source_engine",
-    "SourceSuite": "source_suite",
-    "SparkSinkSuite": "spark_sink_suite",
-    "SparkSourceSuite": "spark_source_suite",
+    "Crash": "_faults",
+    "Fuse": "_faults",
+    "SinkQuery": "_sink_engine",
+    "SinkSuite": "_sink_suite",
+    "SinkTarget": "_target",
+    "SourceOrigin": "_origin",
+    "SourceQuery": "_source_engine",
+    "SourceSuite": "_source_suite",
+    "SparkSinkSuite": "_spark_sink_suite",
+    "SparkSourceSuite": "_spark_source_suite",
 }
 
 

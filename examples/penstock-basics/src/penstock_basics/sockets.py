@@ -15,7 +15,7 @@ from penstock import RetriableError
 from penstock.connector import Capability, Connector
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization import JsonSerializer
-from penstock.sink import Prepared, Sink, SinkWriter, WriterContext
+from penstock.sink import Sink, SinkWriter, WriterContext
 from penstock.source import (
     EnumeratorContext,
     ReaderContext,
@@ -181,15 +181,15 @@ class SocketSource(Source[ReceivedLines, int]):
 
 
 @dataclass(frozen=True)
-class SocketSink(Sink[Any, Any]):
+class SocketSink(Sink):
     host: str
     port: int
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+    def create_writer(self, context: WriterContext) -> SinkWriter:
         return SocketWriter(self, context)
 
 
-class SocketWriter(SinkWriter[Any, Any]):
+class SocketWriter(SinkWriter):
     """A connection for each task with rows. The server says nothing: what was sent counts as written."""
 
     def __init__(self, sink: SocketSink, context: WriterContext) -> None:
@@ -209,15 +209,11 @@ class SocketWriter(SinkWriter[Any, Any]):
             raise RetriableError(f"the connection to {self._sink.host}:{self._sink.port} broke ({error})") from error
         self._context.metrics.add("rows_written", batch.num_rows)
 
-    def prepare_commit(self) -> Prepared[Any, Any]:
+    def flush(self) -> None:
         if self._connection is not None:
             self._connection.shutdown(socket.SHUT_WR)
             while self._connection.recv(1024):  # until the server has read everything, and closes as well
                 continue
-        return Prepared()
-
-    def abort(self) -> None:
-        """What was sent is sent."""
 
     def close(self) -> None:
         if self._connection is not None:

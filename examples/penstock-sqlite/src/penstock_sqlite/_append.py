@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.sink import CheckpointCommitter, Segment, Sender, SinkContext, WriteAheadSink
-from penstock.sink.write_ahead import base_of
+from penstock.sink import CheckpointCommitter, Segment, Sender, SinkContext, WriteAheadSink, base_of
 from penstock_sqlite._database import check_columns, connect, errors, quoted
 
 _SENT = "create table if not exists penstock_sent (query text, segment text, primary key (query, segment))"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from penstock import BadConfigurationError
@@ -49,7 +47,7 @@ class SqliteConnector(Connector):
     def create_source(self, options: OptionValues) -> SqliteSource:
         return SqliteSource(options["path"], options["table"], options["rowsPerSplit"], options["splitsPerTrigger"])
 
-    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink[Any, Any]:
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
         if options["mode"] == "append":
             return AppendSink(options["path"], options["table"])
         key = tuple(name.strip() for name in (options["key"] or "").split(",") if name.strip())

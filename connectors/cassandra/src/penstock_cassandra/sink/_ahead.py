@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError, FatalError
 from penstock.retry import retrying
-from penstock.sink import CheckpointCommitter, Segment, Sender, SinkContext, WriteAheadSink, WriterContext
-from penstock.sink.write_ahead import base_of
+from penstock.sink import CheckpointCommitter, Segment, Sender, SinkContext, WriteAheadSink, WriterContext, base_of
 from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._dead_letters import DeadLetters

@@ -21,7 +21,7 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
-def create_sink(options: SinkOptions, schema: pa.Schema) -> Sink[Any, Any]:
+def create_sink(options: SinkOptions, schema: pa.Schema) -> Sink:
     """By ``options.delivery``."""
-    sink: Sink[Any, Any] = _KINDS[options.delivery](options, schema)
+    sink: Sink = _KINDS[options.delivery](options, schema)
     return sink

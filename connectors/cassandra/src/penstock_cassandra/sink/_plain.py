@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.metrics import Metrics
-from penstock.sink import Prepared, Sink, SinkWriter, WriterContext
+from penstock.sink import Sink, SinkWriter, WriterContext
 from penstock_cassandra.client import shared_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._plan import write_plan
@@ -20,7 +19,7 @@ __all__ = ["OrderedRows", "PlainCassandraSink"]
 
 
 @dataclass(frozen=True)
-class PlainCassandraSink(Sink[Any, Any]):
+class PlainCassandraSink(Sink):
     """Holds options and the rows' schema."""
 
     options: SinkOptions
@@ -30,7 +29,7 @@ class PlainCassandraSink(Sink[Any, Any]):
         """See the contract."""
         write_plan(shared_client(self.options.connection), self.options, self.schema).check(schema, self.options)
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+    def create_writer(self, context: WriterContext) -> SinkWriter:
         """See the contract."""
         return _PlainWriter(self.options, context)
 
@@ -59,7 +58,7 @@ class OrderedRows:
         self._writer.drain()
 
 
-class _PlainWriter(SinkWriter[Any, Any]):
+class _PlainWriter(SinkWriter):
     def __init__(self, options: SinkOptions, context: WriterContext) -> None:
         self._context = context
         name = f"{context.batch_id}-{context.writer_index}-{context.attempt_id}"
@@ -71,10 +70,6 @@ class _PlainWriter(SinkWriter[Any, Any]):
         self._count += batch.num_rows
         self._context.metrics.add("bytes_written", batch.nbytes)
 
-    def prepare_commit(self) -> Prepared[Any, Any]:
+    def flush(self) -> None:
         self._rows.flush()
         self._context.metrics.add("rows_written", self._count)
-        return Prepared()
-
-    def abort(self) -> None:
-        """What was written stays."""

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.serialization import SimpleVersionedSerializer
-from penstock.source import ColumnFilter, EnumeratorContext, ReaderContext, ReadLimits, Source
+from penstock.source import (
+    ColumnFilter,
+    EnumeratorContext,
+    ReaderContext,
+    ReadLimits,
+    Source,
+    SupportsExplain,
+    SupportsFilterPushDown,
+)
 from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._enumerator import TokenEnumerator
@@ -26,7 +34,7 @@ _log = logging.getLogger("penstock.cassandra")
 
 
 @dataclass(frozen=True)
-class CassandraSource(Source[TokenSplit, TableState]):
+class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, SupportsExplain):
     """Holds options only. ``conditions`` are what an engine pushed down, in CQL."""
 
     options: SourceOptions

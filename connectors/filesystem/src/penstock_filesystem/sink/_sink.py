@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.serialization import SimpleVersionedSerializer
-from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.sink import CheckpointLocation, SinkContext, SupportsStateRolling, TwoPhaseCommitSink, WriterContext
 from penstock.storage import S3Storage, open_storage
 from penstock_filesystem.sink._bucket_assigner import BucketAssigner
 from penstock_filesystem.sink._buckets import bucket_assigner
@@ -34,7 +34,7 @@ __all__ = ["FileSink"]
 _MAX_S3_PART_SIZE = 4 << 30  # a chunk is put, and copied, in one request: 5 GiB at most, and a part may overshoot
 
 
-class FileSink(TwoPhaseCommitSink[PendingPart, Chunk]):
+class FileSink(TwoPhaseCommitSink[PendingPart, Chunk], SupportsStateRolling[PendingPart, Chunk]):
     """Part files in buckets, exactly once. ``clock`` gives nanoseconds since the epoch; tests replace it."""
 
     clock: Callable[[], int] = staticmethod(time.time_ns)

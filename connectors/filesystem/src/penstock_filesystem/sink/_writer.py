@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.metrics import Metrics
-from penstock.sink import Prepared, SinkWriter
+from penstock.sink import CommittingSinkWriter, Prepared
 from penstock_filesystem.sink._bucket_assigner import BucketAssigner
 from penstock_filesystem.sink._buckets import split_by_bucket
 from penstock_filesystem.sink._format import Encoder, Format
@@ -37,7 +37,7 @@ class _OpenPart:
         return PartFileInfo(self.bucket, self.encoder.size, self.rows, self.created_ms, self.last_write_ms)
 
 
-class FileWriter(SinkWriter[PendingPart, Chunk]):
+class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
     """Writes rows to hidden files, one open part per bucket.
 
     A part that is full is left for the commit to publish; the others become chunks, which live on as state.

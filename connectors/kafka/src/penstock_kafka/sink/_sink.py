@@ -10,7 +10,15 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordEncoder
-from penstock.sink import Committer, Sink, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
+from penstock.sink import (
+    Committer,
+    CommittingSinkWriter,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
 from penstock_kafka.client import BatchProducer, open_producer
 from penstock_kafka.config import ClientSettings, check_transaction_timeout
 from penstock_kafka.options import SinkOptions
@@ -63,7 +71,7 @@ class _Delivery:
 
 
 @dataclass(frozen=True)
-class KafkaAtLeastOnceSink(Sink[Any, Any]):
+class KafkaAtLeastOnceSink(Sink):
     """Delivery none and at-least-once."""
 
     delivery: _Delivery
@@ -72,7 +80,7 @@ class KafkaAtLeastOnceSink(Sink[Any, Any]):
         """Raises BadConfigurationError if rows can't become records."""
         check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+    def create_writer(self, context: WriterContext) -> SinkWriter:
         """Makes the writer of a task, on a producer that the process keeps."""
         options = self.delivery.options
         config = self.delivery.producer_config()
@@ -134,7 +142,7 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         """True: nobody reads past an open transaction."""
         return True
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[KafkaCommittable, Any]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[KafkaCommittable, Any]:
         """Makes the writer of a task, on a producer with a transaction of its own."""
         config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
         pool = producer_pool(

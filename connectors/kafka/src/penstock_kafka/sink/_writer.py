@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
-from penstock.sink import Prepared, SinkWriter, WriterContext
+from penstock.sink import CommittingSinkWriter, Prepared, SinkWriter, WriterContext
 from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
@@ -72,7 +72,7 @@ class _Proof:
             raise self._error
 
 
-class KafkaTransactionalWriter(SinkWriter[KafkaCommittable, Any]):
+class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
     """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
 
     Memory: the producer's queue (``queue.buffering.max.kbytes``) and one Arrow batch.
@@ -138,7 +138,7 @@ class KafkaTransactionalWriter(SinkWriter[KafkaCommittable, Any]):
             self._ready = None
 
 
-class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
+class KafkaAtLeastOnceWriter(SinkWriter):
     """At least once: everything is acknowledged when a task ends. Or no guarantee: nobody waits for that.
 
     ``log_failures_only``: a record that is refused is counted (``failed_records``) and logged, and the task goes on.
@@ -162,6 +162,7 @@ class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
         self._failed_before = producer.failed
         self._records = 0
         self._logged = False
+        self._is_flushed = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Sends a batch."""
@@ -173,8 +174,8 @@ class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
         self._records += batch.num_rows
         self._context.metrics.add("bytes_written", records.nbytes)
 
-    def prepare_commit(self) -> Prepared[Any, Any]:
-        """Waits until the brokers have every record, unless nobody is to wait for that."""
+    def flush(self) -> None:
+        """Waits until every record is acknowledged, if the delivery asks for that."""
         if self._wait:
             with self._failures():
                 self._producer.flush()
@@ -183,7 +184,7 @@ class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
         if failed:
             self._context.metrics.add("failed_records", failed)
             forget_producer(self._producer)  # it would tell the next task of this one's failures
-        return Prepared()
+        self._is_flushed = True
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
@@ -196,10 +197,11 @@ class KafkaAtLeastOnceWriter(SinkWriter[Any, Any]):
                 _log.warning("records are not delivered (logFailuresOnly), the first: %s", error)
             self._logged = True
 
-    def abort(self) -> None:
-        """Closes the producer: records under way can't be called back, and no other task is to get it."""
-        forget_producer(self._producer)
-
     def close(self) -> None:
-        """Leaves the producer to the next task, for a while."""
+        """Leaves the producer to the next task, for a while.
+
+        After an error it is not used again: its records in flight can't be called back.
+        """
+        if not self._is_flushed:
+            forget_producer(self._producer)
         keep_for_a_while(self._producer)

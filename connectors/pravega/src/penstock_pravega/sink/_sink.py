@@ -11,7 +11,15 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordEncoder
-from penstock.sink import Committer, Sink, SinkContext, SinkWriter, TwoPhaseCommitSink, WriterContext
+from penstock.sink import (
+    Committer,
+    CommittingSinkWriter,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
 from penstock_pravega.options import SinkOptions
 from penstock_pravega.protocol import Controller, SegmentStores, controller_of
 from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCommittable
@@ -28,7 +36,7 @@ _LEASES_MS = (600_000, 300_000, 120_000, 60_000, 30_000, 10_000)
 
 
 @dataclass(frozen=True)
-class PravegaSink(Sink[Any, Any]):
+class PravegaSink(Sink):
     """Delivery best-effort and at-least-once."""
 
     options: SinkOptions
@@ -43,7 +51,7 @@ class PravegaSink(Sink[Any, Any]):
         _prepare_stream(self.options)
         return self
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+    def create_writer(self, context: WriterContext) -> SinkWriter:
         """See the contract."""
         return DeliveringWriter(context, EventColumns(self.options, self.encoder), self.options)
 
@@ -80,7 +88,7 @@ class ExactlyOncePravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
             lease_keeper().watch(context.query_id, self.options.connection, notes.read, lease_ms)
         return replace(self, lease_ms=lease_ms)
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[PravegaCommittable, Any]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[PravegaCommittable, Any]:
         """See the contract."""
         return TransactionalWriter(context, EventColumns(self.options, self.encoder), self.options, self.lease_ms)
 

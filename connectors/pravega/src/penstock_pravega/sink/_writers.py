@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError, RetriableError
-from penstock.sink import Prepared, SinkWriter, WriterContext
+from penstock.sink import CommittingSinkWriter, Prepared, SinkWriter, WriterContext
 from penstock.system import system
 from penstock_pravega.options import SinkOptions
 from penstock_pravega.protocol import (
@@ -28,7 +28,7 @@ from penstock_pravega.sink._rows import EventColumns
 __all__ = ["DeliveringWriter", "TransactionalWriter"]
 
 
-class TransactionalWriter(SinkWriter[PravegaCommittable, Any]):
+class TransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
     """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
 
     Memory: 16 MiB for each segment, and one Arrow batch three times.
@@ -125,7 +125,7 @@ class TransactionalWriter(SinkWriter[PravegaCommittable, Any]):
         self._stores.close()
 
 
-class DeliveringWriter(SinkWriter[Any, Any]):
+class DeliveringWriter(SinkWriter):
     """At least once: everything is acknowledged when a task ends. Or best effort: events that can't be written are
     dropped (metric ``failed_rows``).
 
@@ -171,14 +171,13 @@ class DeliveringWriter(SinkWriter[Any, Any]):
             )
         return self._appender
 
-    def prepare_commit(self) -> Prepared[Any, Any]:
-        """See the contract."""
+    def flush(self) -> None:
+        """Waits until every event is acknowledged."""
         if self._appender is not None:
             with self._refusals(0):
                 self._appender.flush()
             self._context.metrics.add("bytes_written", sum(self._appender.bytes_by_segment().values()))
         self._context.metrics.add("rows_written", self._events)
-        return Prepared()
 
     @contextlib.contextmanager
     def _refusals(self, events: int) -> Any:
@@ -192,9 +191,6 @@ class DeliveringWriter(SinkWriter[Any, Any]):
             if not self._best_effort:
                 raise
             self._context.metrics.add("failed_rows", events)
-
-    def abort(self) -> None:
-        """See the contract. Events under way can't be called back."""
 
     def close(self) -> None:
         """Ends the connections."""

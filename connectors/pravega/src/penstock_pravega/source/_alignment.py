@@ -1,6 +1,6 @@
 """Where a micro-batch ends, so that no segment runs ahead of the slowest in event time.
 
-The rule of :mod:`penstock.source.log.alignment`, which is that of Apache Flink, over what was read ahead of each
+The rule of :mod:`penstock.source.log._alignment`, which is that of Apache Flink, over what was read ahead of each
 segment: one can't be looked into anywhere, since only an event tells where the next one begins.
 """
 

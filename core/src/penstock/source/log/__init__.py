@@ -2,9 +2,8 @@
 
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
 from penstock.source.log._log_source import LogSource
-from penstock.source.log._serializers import SPLIT_SERIALIZER, STATE_SERIALIZER, positions_by_stream
-from penstock.source.log.losses import LossPolicy
-from penstock.source.log.positions import (
+from penstock.source.log._losses import LossPolicy
+from penstock.source.log._positions import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     Earliest,
@@ -17,6 +16,7 @@ from penstock.source.log.positions import (
     Timestamp,
     TimestampsByPartition,
 )
+from penstock.source.log._serializers import SPLIT_SERIALIZER, STATE_SERIALIZER, positions_by_stream
 
 __all__ = [
     "EARLIEST_OFFSET",

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.source.event_time import EventTimeSettings
-from penstock.source.log.positions import Earliest, Latest, LogPartition, StartPosition, StopPosition
+from penstock.source.log._positions import Earliest, Latest, LogPartition, StartPosition, StopPosition
 
 __all__ = ["LogClient", "LogOptions", "LogSplit", "LogState"]
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.serialization import SimpleVersionedSerializer
-from penstock.source._contracts import EnumeratorContext, ReadLimits, Source, SplitEnumerator
+from penstock.source._contracts import EnumeratorContext, ReadLimits, Source, SplitEnumerator, SupportsOffsetAdoption
+from penstock.source.log._alignment import Alignment
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
+from penstock.source.log._enumerator import LogEnumerator
+from penstock.source.log._limits import cut
+from penstock.source.log._positions import LogPartition
+from penstock.source.log._sampling import RecordSampler
 from penstock.source.log._serializers import SPLIT_SERIALIZER, STATE_SERIALIZER
-from penstock.source.log.alignment import Alignment
-from penstock.source.log.enumerator import LogEnumerator
-from penstock.source.log.limits import cut
-from penstock.source.log.positions import LogPartition
-from penstock.source.log.sampling import RecordSampler
 
 __all__ = ["LogSource"]
 
@@ -25,7 +25,7 @@ __all__ = ["LogSource"]
 SMALL_RANGE_RECORDS = 10_000
 
 
-class LogSource(Source[LogSplit, LogState]):
+class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, LogState]):
     """A connector adds its options, its client, its split reader and its emitter."""
 
     @property
@@ -130,7 +130,7 @@ class LogSource(Source[LogSplit, LogState]):
         return LogState(positions)
 
     def splits_between(self, start: LogState | None, end: LogState) -> list[LogSplit]:
-        """See the contract. A partition that ``start`` does not know is a new one: it begins at 0.
+        """Returns the ranges between two offsets. A partition that ``start`` does not have is new: it begins at 0.
 
         Raises :class:`FatalError` if nothing tells where the very first batch began.
         """

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.serialization import JsonSerializer
 from penstock.source.log._contracts import LogSplit, LogState
-from penstock.source.log.positions import LogPartition
+from penstock.source.log._positions import LogPartition
 
 __all__ = ["SPLIT_SERIALIZER", "STATE_SERIALIZER", "positions_by_stream"]
 

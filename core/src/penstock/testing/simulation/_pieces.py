@@ -15,13 +15,14 @@ from penstock.errors import DataLostError
 from penstock.serialization import JsonSerializer
 from penstock.sink import (
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     Prepared,
     Rolled,
     SinkContext,
-    SinkWriter,
     StateRoller,
+    SupportsStateRolling,
     TwoPhaseCommitSink,
     WriterContext,
 )
@@ -111,7 +112,7 @@ class PieceTarget(SimulatedTarget):
         self.taken[name] = self.visible.pop(name)
 
 
-class PieceSink(TwoPhaseCommitSink[Piece, Piece]):
+class PieceSink(TwoPhaseCommitSink[Piece, Piece], SupportsStateRolling[Piece, Piece]):
     """With ``carries`` writers leave chunks, which rollers merge into pieces that are published."""
 
     def __init__(self, *, carries: bool = False, most_chunks: int = 2) -> None:
@@ -126,14 +127,14 @@ class PieceSink(TwoPhaseCommitSink[Piece, Piece]):
     def state_serializer(self) -> JsonSerializer[Piece]:
         return _PIECES
 
-    def create_writer(self, context: WriterContext) -> SinkWriter[Piece, Piece]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Piece, Piece]:
         return _PieceWriter(self, context)
 
     def create_committer(self, context: SinkContext) -> Committer[Piece, Piece]:
         return _PieceCommitter()
 
-    def create_roller(self, context: WriterContext) -> StateRoller[Piece, Piece] | None:
-        return _PieceRoller(self, context) if self.carries else None
+    def create_roller(self, context: WriterContext) -> StateRoller[Piece, Piece]:
+        return _PieceRoller(self, context)
 
     def describe_committable(self, committable: Piece) -> str:
         return committable.name
@@ -142,7 +143,7 @@ class PieceSink(TwoPhaseCommitSink[Piece, Piece]):
         return state.name
 
 
-class _PieceWriter(SinkWriter[Piece, Piece]):
+class _PieceWriter(CommittingSinkWriter[Piece, Piece]):
     def __init__(self, sink: PieceSink, context: WriterContext) -> None:
         self._sink, self._context = sink, context
         self._rows: list[int] = []

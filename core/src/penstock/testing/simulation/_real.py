@@ -20,16 +20,16 @@ import pyarrow as pa
 
 from penstock.sink import (
     Committer,
+    CommittingSinkWriter,
     Found,
     Kept,
     SinkContext,
-    SinkWriter,
     TwoPhaseCommitSink,
     WriterContext,
 )
 from penstock.system import system
 from penstock.system import use as use_system
-from penstock.testing.faults import FaultySink, FaultyWriter, Steps
+from penstock.testing._faults import FaultySink, FaultyWriter, Steps
 from penstock.testing.simulation._scheduler import Scheduler
 from penstock.testing.simulation._target import SimulatedTarget, Violation, target
 
@@ -63,7 +63,7 @@ class RealTarget(SimulatedTarget):
         self.query_id = uuid.uuid4().hex  # others write to the same system
         self._tested = tested
         #: Writers of processes that were killed: nobody closed them.
-        self.opened: list[SinkWriter[Any, Any]] = []
+        self.opened: list[CommittingSinkWriter[Any, Any]] = []
 
     def create_sink(self) -> TwoPhaseCommitSink[Any, Any]:
         """See the base class."""
@@ -134,11 +134,7 @@ class _ScheduledSteps(Steps):
 
 
 class _SteppedSink(FaultySink):
-    def start(self, context: SinkContext) -> _SteppedSink:
-        """See the contract."""
-        return _SteppedSink(self._inner.start(context), self._fuse)
-
-    def create_writer(self, context: WriterContext) -> SinkWriter[Any, Any]:
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Any, Any]:
         """See the contract."""
         return _SteppedWriter(self._inner.create_writer(context), self._fuse)
 
@@ -148,7 +144,7 @@ class _SteppedSink(FaultySink):
 
 
 class _SteppedWriter(FaultyWriter):
-    def __init__(self, inner: SinkWriter[Any, Any], fuse: Steps) -> None:
+    def __init__(self, inner: CommittingSinkWriter[Any, Any], fuse: Steps) -> None:
         super().__init__(inner, fuse)
         target().opened.append(inner)
 

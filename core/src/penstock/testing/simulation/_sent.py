@@ -7,9 +7,17 @@ from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 
-from penstock.sink import CheckpointCommitter, IdempotentSink, Segment, Sender, SinkContext, Upserter, WriteAheadSink
-from penstock.sink._contracts import WriterContext
-from penstock.sink.write_ahead import base_of
+from penstock.sink import (
+    CheckpointCommitter,
+    IdempotentSink,
+    Segment,
+    Sender,
+    SinkContext,
+    Upserter,
+    WriteAheadSink,
+    WriterContext,
+    base_of,
+)
 from penstock.testing.simulation._scheduler import Scheduler
 from penstock.testing.simulation._target import SimulatedTarget, Violation, target
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock._commit import Link
 from penstock.sink import TwoPhaseCommitSink
-from penstock.sink.chain import Link
 from penstock.testing.simulation._scheduler import Event, Scheduler
 
 __all__ = ["SimulatedTarget", "Violation", "target"]

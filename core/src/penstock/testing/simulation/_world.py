@@ -15,13 +15,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from penstock._commit import (
+    Batch,
+    Chain,
+    DisplacedError,
+    GaveWayError,
+    Link,
+    RunMemory,
+    TaskResult,
+    TwoPhaseCommit,
+    run_task,
+)
 from penstock.checkpoint import SparkLog
 from penstock.errors import FatalError, RetriableError
 from penstock.sink import CheckpointLocation, SinkContext, WriterContext
-from penstock.sink.chain import Chain, Link
-from penstock.sink.publishing import DisplacedError
-from penstock.sink.tasks import TaskResult, run_task
-from penstock.sink.two_phase import Batch, GaveWayError, RunMemory, TwoPhaseCommit
 from penstock.system import system
 from penstock.system import use as use_system
 from penstock.testing.simulation._choices import Choices

@@ -1,0 +1,141 @@
+"""Look, then publish: how a decision is carried out, and when it is given up."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from penstock._commit._chain import Chain, Link, committables_of
+from penstock.errors import DataLostError, FatalError
+from penstock.sink import Committer, Found, SinkContext, TwoPhaseCommitSink
+
+__all__ = ["DisplacedError", "Publishing", "displaced", "undone"]
+
+_log = logging.getLogger("penstock.sink")
+
+
+class DisplacedError(FatalError):
+    """Another run has taken the decision log over. Nothing is lost by it; this run stops."""
+
+
+def displaced(chain: Chain, head: Link) -> DisplacedError:
+    """The error of a run that is not the owner any more."""
+    return DisplacedError(
+        f"another run has carried this checkpoint on ({chain.directory}: link {head.number} of run {head.run}); this "
+        "one stops. Nothing is lost: run one query for each checkpoint"
+    )
+
+
+def undone(chain: Chain) -> DisplacedError:
+    """The error of a batch write that somebody has undone while it ran."""
+    return DisplacedError(
+        f"this write was undone while it ran ({chain.directory}), by penstock finish --take-over: nothing of it is "
+        "visible. Write it again"
+    )
+
+
+class Publishing:
+    """Carries out links. Driver, single thread. Whoever calls it may do so, see ``two_phase.py``."""
+
+    def __init__(self, sink: TwoPhaseCommitSink[Any, Any], context: SinkContext, chain: Chain) -> None:
+        self._sink = sink
+        self._context = context
+        self._chain = chain
+
+    def carry_out(self, link: Link, *, owner: int | None) -> bool:
+        """Publishes everything that ``link`` names and marks it done. Safe to repeat, and to do in two processes.
+
+        False if it is lost: nothing of it is published, and nobody can publish any of it any more; ``owner`` is the
+        base of the run that asks, which alone may find that out. Raises DataLostError if a part is published and
+        another part is lost.
+        """
+        committables = [self._sink.committable_serializer.unpack(one) for one in committables_of(link.outputs)]
+        context = replace(self._context, check_owner=lambda: self._check_owner(link, owner))
+        committer = self._sink.create_committer(context)
+        try:
+            if not self._publish(committer, link, committables, owner):
+                return False
+        finally:
+            committer.close()
+        self._chain.mark_done(link.number)
+        return True
+
+    def seal(self, link: Link) -> None:
+        """Nothing of ``link`` that is not published can be published any more, by anybody."""
+        with self._committer(link) as (committer, committables):
+            committer.seal(committables)
+
+    def publish_what_is_left(self, link: Link) -> None:
+        """Publishes what can be, and marks ``link`` done without the rest."""
+        with self._committer(link) as (committer, committables):
+            for one in committables:
+                try:
+                    committer.publish([one])
+                except FatalError as error:  # nobody can tell any more what became of it
+                    _log.warning("left as it is: %s", error)
+        self._chain.mark_done(link.number)
+
+    @contextlib.contextmanager
+    def _committer(self, link: Link) -> Iterator[tuple[Committer[Any, Any], list[Any]]]:
+        committables = [self._sink.committable_serializer.unpack(one) for one in committables_of(link.outputs)]
+        committer = self._sink.create_committer(self._context)
+        try:
+            yield committer, committables
+        finally:
+            committer.close()
+
+    def _check_owner(self, link: Link, owner: int | None) -> None:
+        head = self._chain.head()
+        if head.pending != link.number or (owner is not None and head.link.base != owner):
+            raise displaced(self._chain, head.link)
+
+    def _publish(self, committer: Committer[Any, Any], link: Link, committables: list[Any], owner: int | None) -> bool:
+        while True:
+            found = committer.look(committables)
+            if Found.LOST in found:
+                return self._lost(committer, link, committables, found, owner)
+            left = [one for one, state in zip(committables, found, strict=True) if state is Found.OPEN]
+            # Asked for also if nothing is left: it may have something to say about the batch as a whole.
+            if Found.LOST not in committer.publish(left):
+                return True
+            # One was lost between looking and publishing: look again.
+
+    def _lost(
+        self,
+        committer: Committer[Any, Any],
+        link: Link,
+        committables: list[Any],
+        found: list[Found],
+        owner: int | None,
+    ) -> bool:
+        """Nothing is published: seal everything, also what is lost, since one that will not last is called so while it
+        could still be published; then look again. Nobody who has looked before can publish any of it from now on.
+        """
+        lost = [one for one, state in zip(committables, found, strict=True) if state is Found.LOST]
+        if Found.COMMITTED not in found and owner is not None:
+            _log.warning("%s can't be published any more; link %d is given up", self._text(lost), link.number)
+            committer.seal(committables)
+            found = committer.look(committables)
+            if Found.COMMITTED not in found:
+                return False
+        self._say_what_is_lost(link, lost, owner)
+        return False
+
+    def _say_what_is_lost(self, link: Link, lost: list[Any], owner: int | None) -> None:
+        head = self._chain.head()
+        if owner is None:
+            return  # a roll that somebody else has given up, or will
+        if link.number in head.done or head.pending != link.number or head.link.base != owner:
+            raise displaced(self._chain, head.link)
+        raise DataLostError(
+            f"batch {link.batch}: {self._text(lost)} can't be published any more, while other parts of the batch are. "
+            "Run: penstock resolve CHECKPOINT --drop-lost (their rows are missing) or --write-all-again (the others' "
+            "rows come twice), and start the query again"
+        )
+
+    def _text(self, lost: list[Any]) -> str:
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        return ", ".join(self._sink.describe_committable(one) for one in lost[:3]) + more

@@ -1,0 +1,243 @@
+"""What tasks do for a batch: write, leave everything durable and hidden, and say what there is to decide."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock._commit._chain import Output, StateItem
+from penstock.errors import DataLostError, FatalError, RetriableError
+from penstock.sink import (
+    CheckpointLocation,
+    Prepared,
+    Rolled,
+    SinkContext,
+    SinkWriter,
+    SupportsStateRolling,
+    TwoPhaseCommitSink,
+    WriterContext,
+    state_serializer_of,
+)
+from penstock.system import system
+
+__all__ = [
+    "BatchPlan",
+    "PlannedBatch",
+    "TaskResult",
+    "grouped_by_owner",
+    "offsets_of",
+    "roll_states",
+    "run_task",
+    "write_all",
+]
+
+AnySink = TwoPhaseCommitSink[Any, Any]
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """Which batch was planned, and on which link. Goes to the tasks and comes back with their results.
+
+    ``base`` and ``head`` are numbers of links, ``fingerprint`` that of Spark's offsets of the batch, ``plan_id`` this
+    plan's own. ``is_decided``: a replay, whose rows count already.
+    """
+
+    query_id: str
+    run: str
+    plan_id: str
+    base: int
+    head: int
+    generation: int
+    batch_id: int
+    fingerprint: str
+    is_decided: bool
+    write_timestamp_us: int = 0
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What the driver tells the tasks of the next batch. Pickled to them; never stored.
+
+    ``states`` are packed by owner, so that a task unpacks none but its own. ``offsets`` is Spark's file, on its way to
+    the decision.
+    """
+
+    planned: PlannedBatch
+    sequence: int = 0
+    writers: int = 1
+    states: Mapping[int, bytes] = field(default_factory=dict)
+    offsets: bytes = b""
+    checkpoint: CheckpointLocation | None = None
+
+    def complete(self, context: WriterContext) -> WriterContext:
+        """``context`` with what the plan knows."""
+        planned = self.planned
+        return replace(
+            context,
+            base=planned.base,
+            generation=planned.generation,
+            plan_id=planned.plan_id,
+            sequence=self.sequence,
+            write_timestamp_us=planned.write_timestamp_us,
+            checkpoint=self.checkpoint,
+        )
+
+    def states_of(self, writer: int) -> tuple[StateItem, ...]:
+        """The carried state that ``writer`` looks after in this batch."""
+        packed = self.states.get(writer)
+        return () if packed is None else pickle.loads(zlib.decompress(packed))
+
+
+def grouped_by_owner(sink: AnySink, states: Iterable[StateItem], writers: int) -> dict[int, bytes]:
+    """For :attr:`BatchPlan.states`: pieces with the same key go to the same one of ``writers``."""
+    if not isinstance(sink, SupportsStateRolling):
+        return {}
+    groups: dict[int, list[StateItem]] = defaultdict(list)
+    for item in states:
+        key = sink.owner_key(sink.state_serializer.unpack(item.payload))
+        groups[zlib.crc32(key.encode()) % max(1, writers)].append(item)
+    return {owner: zlib.compress(pickle.dumps(tuple(items)), 1) for owner, items in groups.items()}
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What one successful attempt sends to the driver. ``offsets`` comes from the first writer alone."""
+
+    writer: int
+    attempt: str
+    planned: PlannedBatch
+    outputs: tuple[Output, ...] = ()
+    offsets: bytes = b""
+    metrics: dict[str, int] = field(default_factory=dict)
+
+
+def offsets_of(results: Iterable[TaskResult]) -> bytes:
+    """Spark's file of the batch that ``results`` are of."""
+    return next((result.offsets for result in results if result.offsets), b"")
+
+
+def run_task(sink: AnySink, plan: BatchPlan, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+    """One attempt: rolls the carried state it looks after, writes ``batches``, leaves everything durable and hidden.
+
+    For a batch that is decided already the input is read to its end and dropped: operators before the sink (state
+    stores) finish their own work only when their output is consumed. Raises FatalError if the engine runs another batch
+    than the one that was planned.
+    """
+    planned = plan.planned
+    if context.batch_id != planned.batch_id:
+        raise FatalError(
+            f"the engine runs batch {context.batch_id}, and batch {planned.batch_id} was planned: were files below "
+            "offsets/ in the checkpoint added or deleted while the query ran? Restart it"
+        )
+    context = plan.complete(context)
+    if planned.is_decided:
+        for _ in batches:
+            pass
+        return TaskResult(context.writer_index, context.attempt_id, planned, offsets=_carried_offsets(plan, context))
+    rolled = _roll_owned(sink, context, plan)
+    written = _write(sink, replace(context, sequence=context.sequence + _used(rolled)), batches)
+    return TaskResult(
+        context.writer_index,
+        context.attempt_id,
+        planned,
+        outputs=tuple(output for output in (*rolled, written) if _is_something(output)),
+        offsets=_carried_offsets(plan, context),
+        metrics=context.metrics.take(),
+    )
+
+
+def _carried_offsets(plan: BatchPlan, context: WriterContext) -> bytes:
+    return plan.offsets if context.writer_index == 0 else b""
+
+
+def _roll_owned(sink: AnySink, context: WriterContext, plan: BatchPlan) -> list[Output]:
+    try:
+        return roll_states(sink, context, plan.states_of(context.writer_index), finish=False)
+    except DataLostError as error:
+        # A task can't know: what it was told of may have been replaced, and the plan with it.
+        raise RetriableError(f"{error}. Or another run has gone on: restart the query, which finds out") from error
+
+
+def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> Output:
+    writer = sink.create_writer(context)
+    try:
+        write_all(writer, batches)
+        prepared = writer.prepare_commit()
+    except BaseException:
+        writer.abort()
+        raise
+    finally:
+        writer.close()
+    return _output(sink, context, (), prepared)
+
+
+def write_all(writer: SinkWriter, batches: Iterable[pa.RecordBatch]) -> None:
+    """Writes ``batches``, then flushes."""
+    for batch in batches:
+        writer.write(batch)
+    writer.flush()
+
+
+def roll_states(sink: AnySink, context: WriterContext, items: Sequence[StateItem], *, finish: bool) -> list[Output]:
+    """Lets the sink's roller close what is due among ``items``; one output for each replacement."""
+    if not items or not isinstance(sink, SupportsStateRolling):
+        return []
+    roller = sink.create_roller(context)
+    try:
+        states = [sink.state_serializer.unpack(item.payload) for item in items]
+        rolled = roller.roll(states, finish=finish)
+        return [_output(sink, context, _consumed(items, one), one) for one in rolled]
+    except BaseException:
+        roller.abort()
+        raise
+    finally:
+        roller.close()
+
+
+def _consumed(items: Sequence[StateItem], rolled: Rolled[Any, Any]) -> tuple[str, ...]:
+    if not rolled.consumed:
+        raise FatalError("a roller returned a replacement that consumes nothing")
+    return tuple(items[index].id for index in rolled.consumed)
+
+
+def _output(
+    sink: AnySink, context: WriterContext, consumed: tuple[str, ...], made: Prepared[Any, Any] | Rolled[Any, Any]
+) -> Output:
+    serializer = state_serializer_of(sink)
+    return Output(
+        writer=context.writer_index,
+        attempt=context.attempt_id,
+        consumed=consumed,
+        committables=tuple(sink.committable_serializer.pack(committable) for committable in made.committables),
+        states=tuple(StateItem(system().new_id(), serializer.pack(state)) for state in made.states),
+        sequences_used=made.sequences_used,
+    )
+
+
+def _used(outputs: Iterable[Output]) -> int:
+    return sum(output.sequences_used for output in outputs)
+
+
+def _is_something(output: Output) -> bool:
+    return bool(output.consumed or output.committables or output.states)
+
+
+def driver_context(context: SinkContext, *, base: int, generation: int, sequence: int) -> WriterContext:
+    """For a roller on the driver: what it makes is named by ``base``, as attempts of tasks are."""
+    return WriterContext(
+        query_id=context.query_id,
+        schema=context.schema,
+        metrics=context.metrics,
+        checkpoint=context.checkpoint,
+        base=base,
+        generation=generation,
+        writer_index=-1,
+        attempt_id=system().new_id(),
+        sequence=sequence,
+    )

@@ -1,0 +1,500 @@
+"""Faults, put around an author's objects. Nothing in production code knows of them.
+
+A :class:`Fuse` counts the steps that it is told of, and ends the "process" at one of them: it raises :class:`Crash`,
+which nothing below catches, and whatever the step was about to do is not done. What the process held in memory is then
+thrown away, as after SIGKILL; what it had made durable stays.
+"""
+
+from __future__ import annotations
+
+import types
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from penstock.serialization import SimpleVersionedSerializer
+from penstock.sink import (
+    Committer,
+    CommittingSinkWriter,
+    Found,
+    Kept,
+    Prepared,
+    Rolled,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    StateRoller,
+    SupportsCompleteMode,
+    SupportsStateRolling,
+    SupportsWriteTimestamps,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
+from penstock.source import (
+    ColumnFilter,
+    EnumeratorContext,
+    ReaderContext,
+    ReadLimits,
+    RecordEmitter,
+    RecordsBySplits,
+    Source,
+    SplitEnumerator,
+    SplitReader,
+    SupportsExplain,
+    SupportsFilterPushDown,
+    SupportsOffsetAdoption,
+)
+from penstock.storage import ABANDONED_AFTER_S, Storage
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "Crash",
+    "FaultyPlainSink",
+    "FaultySink",
+    "FaultySource",
+    "FaultyStorage",
+    "FaultyWriter",
+    "Fuse",
+    "Steps",
+    "faulty_sink",
+    "faulty_source",
+    "with_abilities",
+]
+
+
+ResultT = TypeVar("ResultT")
+
+
+class Crash(BaseException):
+    """Stands for a process that ends on the spot."""
+
+
+class Steps(ABC):
+    """Whoever wants to know what is done, and may end the process there: by an exception that is no Exception."""
+
+    @abstractmethod
+    def step(self, what: str) -> None:
+        """Something is about to be done, or was just done."""
+
+    def do(self, what: str, call: Callable[[], ResultT]) -> ResultT:
+        """Does it, with a step before and one after."""
+        self.step(f"before {what}")
+        result = call()
+        self.step(f"after {what}")
+        return result
+
+
+class Fuse(Steps):
+    """Blows at the ``at``-th step (from 0); with ``None`` it only counts them, in ``steps``."""
+
+    def __init__(self, at: int | None = None) -> None:
+        self.at = at
+        self.steps: list[str] = []
+
+    def step(self, what: str) -> None:
+        """Something is about to be done, or was just done. Raises Crash if it is its turn."""
+        self.steps.append(what)
+        if self.at is not None and len(self.steps) == self.at + 1:
+            raise Crash(what)
+
+
+class FaultyStorage(Storage):
+    """The storage of decisions, with a step before and after every write, and errors on request.
+
+    ``broken`` is raised by every write while it is set: a full disk (``OSError(ENOSPC)``), a read-only one
+    (``PermissionError``). The files are those of ``inner``.
+    """
+
+    def __init__(self, inner: Storage, fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+        self.broken: Exception | None = None
+
+    @property
+    def fs(self) -> pafs.FileSystem:
+        """See the base class."""
+        return self._inner.fs
+
+    def url(self, path: str) -> str:
+        """See the base class."""
+        return self._inner.url(path)
+
+    def _write(self, what: str, path: str, data: bytes) -> Any:
+        def write() -> Any:
+            if self.broken is not None:
+                raise self.broken
+            return getattr(self._inner, what)(path, data)
+
+        return self._fuse.do(f"{what} {path.rsplit('/', 1)[-1]}", write)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """See the base class."""
+        return bool(self._write("create", path, data))
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """See the base class."""
+        self._write("put", path, data)
+
+    def read(self, path: str) -> bytes:
+        """See the base class."""
+        return self._inner.read(path)
+
+    def size(self, path: str) -> int | None:
+        """See the base class."""
+        return self._inner.size(path)
+
+    def list_names(self, directory: str) -> list[str]:
+        """See the base class."""
+        return self._inner.list_names(directory)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See the base class."""
+        self._inner.delete(paths)
+
+    def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
+        """See the base class."""
+        return self._inner.sweep(directory, older_than_s)
+
+    def make_durable(self, path: str) -> None:
+        """See the base class."""
+        self._inner.make_durable(path)
+
+
+class FaultySink(TwoPhaseCommitSink[Any, Any]):
+    """An author's sink whose writers and committers tell ``fuse`` what they are doing. Otherwise it is that sink."""
+
+    def __init__(self, inner: TwoPhaseCommitSink[Any, Any], fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def __reduce__(self) -> Any:
+        """Its class may have been made for it."""
+        return faulty_sink, (self._inner, self._fuse)
+
+    @property
+    def committable_serializer(self) -> SimpleVersionedSerializer[Any]:
+        """See the contract."""
+        return self._inner.committable_serializer
+
+    @property
+    def target(self) -> str:
+        """See the contract."""
+        return self._inner.target
+
+    @property
+    def holds_back_readers(self) -> bool:
+        """See the contract."""
+        return self._inner.holds_back_readers
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        self._inner.validate_schema(schema)
+
+    def start(self, context: SinkContext) -> Self:
+        """See the contract."""
+        return type(self)(self._inner.start(context), self._fuse)
+
+    def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Any, Any]:
+        """See the contract."""
+        return FaultyWriter(self._inner.create_writer(context), self._fuse)
+
+    def create_committer(self, context: SinkContext) -> Committer[Any, Any]:
+        """See the contract."""
+        return _FaultyCommitter(self._inner.create_committer(context), self._fuse)
+
+    def describe_committable(self, committable: Any) -> str:
+        """See the contract."""
+        return self._inner.describe_committable(committable)
+
+
+class _FaultyRolling(SupportsStateRolling[Any, Any]):
+    _inner: Any
+    _fuse: Steps
+
+    @property
+    def state_serializer(self) -> SimpleVersionedSerializer[Any]:
+        serializer: SimpleVersionedSerializer[Any] = self._inner.state_serializer
+        return serializer
+
+    def create_roller(self, context: WriterContext) -> StateRoller[Any, Any]:
+        return _FaultyRoller(self._inner.create_roller(context), self._fuse)
+
+    def owner_key(self, state: Any) -> str:
+        return str(self._inner.owner_key(state))
+
+    def describe_state(self, state: Any) -> str:
+        return str(self._inner.describe_state(state))
+
+
+class FaultyPlainSink(Sink):
+    """The same for a sink without commits."""
+
+    def __init__(self, inner: Sink, fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def __reduce__(self) -> Any:
+        """Its class may have been made for it."""
+        return faulty_sink, (self._inner, self._fuse)
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        self._inner.validate_schema(schema)
+
+    def start(self, context: SinkContext) -> Self:
+        """See the contract."""
+        return type(self)(self._inner.start(context), self._fuse)
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        """See the contract."""
+        return _FaultyPlainWriter(self._inner.create_writer(context), self._fuse)
+
+
+#: What a sink or a source may be able to do, and the part of a wrapper that forwards it.
+_ABILITIES: dict[type, type] = {
+    SupportsStateRolling: _FaultyRolling,
+    SupportsWriteTimestamps: SupportsWriteTimestamps,
+    SupportsCompleteMode: SupportsCompleteMode,
+}
+WrapperT = TypeVar("WrapperT")
+
+
+def with_abilities(wrapper: type[WrapperT], inner: Any) -> type[WrapperT]:
+    """``wrapper``, which can do what ``inner`` can."""
+    parts = [part for ability, part in _ABILITIES.items() if isinstance(inner, ability)]
+    return types.new_class(wrapper.__name__, (*parts, wrapper)) if parts else wrapper
+
+
+def faulty_sink(sink: Sink, fuse: Steps) -> Sink:
+    """``sink``, with ``fuse`` told of everything."""
+    if isinstance(sink, TwoPhaseCommitSink):
+        return with_abilities(FaultySink, sink)(sink, fuse)
+    return with_abilities(FaultyPlainSink, sink)(sink, fuse)
+
+
+class _FaultyPlainWriter(SinkWriter):
+    """An author's writer, which a process that has crashed does not close."""
+
+    def __init__(self, inner: SinkWriter, fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+        self._crashed = False
+
+    def _do(self, what: str, call: Callable[[], ResultT]) -> ResultT:
+        try:
+            return self._fuse.do(what, call)
+        except Exception:
+            raise
+        except BaseException:
+            self._crashed = True
+            raise
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See the contract."""
+        self._do("write", lambda: self._inner.write(batch))
+
+    def flush(self) -> None:
+        """See the contract."""
+        self._do("flush", self._inner.flush)
+
+    def close(self) -> None:
+        """See the contract."""
+        if not self._crashed:  # a dead process tidies nothing up
+            self._inner.close()
+
+
+class FaultyWriter(_FaultyPlainWriter, CommittingSinkWriter[Any, Any]):
+    """The same for a writer whose rows are committed."""
+
+    _inner: CommittingSinkWriter[Any, Any]
+
+    def __init__(self, inner: CommittingSinkWriter[Any, Any], fuse: Steps) -> None:
+        super().__init__(inner, fuse)
+
+    def prepare_commit(self) -> Prepared[Any, Any]:
+        """See the contract."""
+        return self._do("prepare_commit", self._inner.prepare_commit)
+
+    def abort(self) -> None:
+        """See the contract."""
+        if not self._crashed:
+            self._do("writer abort", self._inner.abort)
+
+
+class _FaultyRoller(StateRoller[Any, Any]):
+    def __init__(self, inner: StateRoller[Any, Any], fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def roll(self, states: Sequence[Any], *, finish: bool) -> list[Rolled[Any, Any]]:
+        return self._fuse.do("roll", lambda: self._inner.roll(states, finish=finish))
+
+    def abort(self) -> None:
+        self._inner.abort()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _FaultyCommitter(Committer[Any, Any]):
+    def __init__(self, inner: Committer[Any, Any], fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def look(self, committables: Sequence[Any]) -> list[Found]:
+        return self._fuse.do("look", lambda: self._inner.look(committables))
+
+    def publish(self, committables: Sequence[Any]) -> list[Found]:
+        """Also stops half way: the first half is published, then the rest."""
+        half = len(committables) // 2
+
+        def publish() -> list[Found]:
+            first = self._inner.publish(committables[:half]) if half else []
+            if half:
+                self._fuse.step("half way through publish")
+            return [*first, *self._inner.publish(committables[half:])]
+
+        return self._fuse.do("publish", publish)
+
+    def seal(self, committables: Sequence[Any]) -> None:
+        self._fuse.do("seal", lambda: self._inner.seal(committables))
+
+    def discard(self, committables: Sequence[Any], states: Sequence[Any]) -> None:
+        self._fuse.do("discard", lambda: self._inner.discard(committables, states))
+
+    def are_there(self, states: Sequence[Any]) -> list[bool]:
+        return self._fuse.do("are_there", lambda: self._inner.are_there(states))
+
+    def clear(self, kept: Kept[Any, Any]) -> int:
+        return self._fuse.do("clear", lambda: self._inner.clear(kept))
+
+    def leave(self) -> None:
+        self._inner.leave()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class FaultySource(Source[Any, Any]):
+    """An author's source whose readers tell ``fuse`` what they are doing. Otherwise it is that source."""
+
+    def __init__(self, inner: Source[Any, Any], fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def __reduce__(self) -> Any:
+        """Its class may have been made for it."""
+        return faulty_source, (self._inner, self._fuse)
+
+    @property
+    def split_serializer(self) -> SimpleVersionedSerializer[Any]:
+        """See the contract."""
+        return self._inner.split_serializer
+
+    @property
+    def enumerator_serializer(self) -> SimpleVersionedSerializer[Any]:
+        """See the contract."""
+        return self._inner.enumerator_serializer
+
+    def fixed_schema(self) -> pa.Schema | None:
+        """See the contract."""
+        return self._inner.fixed_schema()
+
+    def infer_schema(self) -> pa.Schema:
+        """See the contract."""
+        return self._inner.infer_schema()
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        self._inner.validate_schema(schema)
+
+    def read_limits(self) -> ReadLimits:
+        """See the contract."""
+        return self._inner.read_limits()
+
+    def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
+        """See the contract."""
+        return self._inner.target_task_bytes(parallelism, total_bytes)
+
+    def assign_splits(self, splits: Sequence[Any], parallelism: int) -> list[list[Any]]:
+        """See the contract."""
+        return self._inner.assign_splits(splits, parallelism)
+
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: Any) -> SplitEnumerator[Any, Any]:
+        """See the contract."""
+        return self._inner.create_enumerator(context, checkpoint)
+
+    def list_splits(self, context: EnumeratorContext) -> Iterator[Any]:
+        """See the contract."""
+        return self._inner.list_splits(context)
+
+    def create_reader(self, context: ReaderContext) -> SplitReader[Any, Any]:
+        """See the contract."""
+        return _FaultyReader(self._inner.create_reader(context), self._fuse)
+
+    def create_emitter(self, context: ReaderContext) -> RecordEmitter[Any, Any]:
+        """See the contract."""
+        return self._inner.create_emitter(context)
+
+
+class _FaultyPushDown(SupportsFilterPushDown):
+    _inner: Any
+    _fuse: Steps
+
+    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[Source[Any, Any], Sequence[ColumnFilter]]:
+        source, taken = self._inner.push_filters(filters)
+        return faulty_source(source, self._fuse), taken
+
+
+class _Explaining(SupportsExplain):
+    _inner: Any
+
+    def explain(self) -> Sequence[str]:
+        lines: Sequence[str] = self._inner.explain()
+        return lines
+
+
+class _Adopting(SupportsOffsetAdoption[Any, Any]):
+    _inner: Any
+
+    def adopt_offset(self, value: Mapping[str, Any]) -> Any:
+        return self._inner.adopt_offset(value)
+
+    def splits_between(self, start: Any, end: Any) -> list[Any]:
+        splits: list[Any] = self._inner.splits_between(start, end)
+        return splits
+
+
+_ABILITIES |= {
+    SupportsFilterPushDown: _FaultyPushDown,
+    SupportsExplain: _Explaining,
+    SupportsOffsetAdoption: _Adopting,
+}
+
+
+def faulty_source(source: Source[Any, Any], fuse: Steps) -> Source[Any, Any]:
+    """``source``, with ``fuse`` told of what its readers do."""
+    return with_abilities(FaultySource, source)(source, fuse)
+
+
+class _FaultyReader(SplitReader[Any, Any]):
+    def __init__(self, inner: SplitReader[Any, Any], fuse: Steps) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def handle_splits_changes(self, splits: Sequence[Any]) -> None:
+        self._inner.handle_splits_changes(splits)
+
+    def fetch(self) -> RecordsBySplits[Any]:
+        return self._fuse.do("fetch", self._inner.fetch)
+
+    def wake_up(self) -> None:
+        self._inner.wake_up()
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,162 @@
+"""A query without Spark: one process that plans, runs tasks, commits, crashes and is started again.
+
+It treats a connector as :mod:`penstock.spark` does: the sink is pickled to every task, every attempt has an id of its
+own, a batch that the engine has not noted as done is run again with the same rows, and everything that is not stored is
+gone after a crash. So the cases of the kit run on the pure contracts, in seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock._commit import BatchPlan, PlannedBatch, RunMemory, TaskResult, TwoPhaseCommit, run_task, write_all
+from penstock.checkpoint import SparkLog, chain_of
+from penstock.metrics import Metrics
+from penstock.sink import CheckpointLocation, CommittingSinkWriter, Sink, SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.storage import LocalStorage
+from penstock.testing._faults import Crash, FaultyStorage, Fuse, faulty_sink
+
+__all__ = ["SinkQuery"]
+
+#: A batch as the engine sees it: for each writer (by index) its Arrow batches.
+Shares = Sequence[Iterable[pa.RecordBatch]]
+
+
+@dataclass
+class SinkQuery:
+    """One streaming query into ``sink``. What a crash leaves is the folder ``checkpoint`` and the target system.
+
+    ``done`` is the engine's own note of the batches that it will not run again.
+    """
+
+    sink: Sink
+    schema: pa.Schema
+    checkpoint: Path
+    query_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    done: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self, fuse: Fuse | None = None) -> None:
+        """A new driver process on the same checkpoint; ``fuse`` ends it at one of its steps."""
+        self.metrics = Metrics()
+        self.rows_written = 0
+        self.fuse = fuse or Fuse()
+        self.storage = FaultyStorage(LocalStorage(), self.fuse)
+        location = CheckpointLocation(self.storage, str(self.checkpoint))
+        self._context = SinkContext(self.query_id, self.schema, self.metrics, location)
+        sink = pickle.loads(pickle.dumps(self.sink))
+        sink.validate_schema(self.schema)
+        self._pickled = pickle.dumps(sink.start(self._context))
+        self._memory = RunMemory()
+
+    @property
+    def commits(self) -> bool:
+        """Whether the sink decides batches; otherwise it delivers at least once."""
+        return isinstance(self.sink, TwoPhaseCommitSink)
+
+    def _sink(self) -> Any:
+        """As a process gets it: unpickled, with the fuse of this driver around it."""
+        return faulty_sink(pickle.loads(self._pickled), self.fuse)
+
+    def protocol(self) -> TwoPhaseCommit:
+        """The driver's side, new for every batch as in Spark."""
+        chain = chain_of(self.storage, str(self.checkpoint))
+        return TwoPhaseCommit(self._sink(), self._context, chain, self._memory)
+
+    def plan(self, batch_id: int = 0) -> BatchPlan | None:
+        """Before the tasks of a batch. ``None`` for a sink that decides nothing.
+
+        The engine notes first what the batch reads; the same when it runs it again.
+        """
+        if not self.commits:
+            return None
+        offsets = self.checkpoint / "offsets" / str(batch_id)
+        offsets.parent.mkdir(parents=True, exist_ok=True)
+        offsets.write_text(f"v1\n{{}}\n{batch_id}")
+        return self.protocol().plan(SparkLog(LocalStorage(), str(self.checkpoint)))
+
+    def _attempt_context(self, batch_id: int, writer: int) -> WriterContext:
+        """Of an attempt of its own."""
+        return WriterContext(
+            self.query_id, self.schema, Metrics(), batch_id=batch_id, writer_index=writer, attempt_id=uuid.uuid4().hex
+        )
+
+    def attempt(
+        self, plan: BatchPlan | None, batch_id: int, writer: int, batches: Iterable[pa.RecordBatch]
+    ) -> TaskResult:
+        """One attempt of one task, in a process of its own: everything is made anew."""
+        context = self._attempt_context(batch_id, writer)
+        if plan is not None:
+            result = run_task(self._sink(), pickle.loads(pickle.dumps(plan)), context, batches)
+        else:
+            result = self._attempt_in_place(context, batches)
+        self.rows_written += result.metrics.get("rows_written", 0)
+        return result
+
+    def _attempt_in_place(self, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+        opened = self._sink().create_writer(context)
+        try:
+            write_all(opened, batches)
+        finally:
+            opened.close()
+        planned = PlannedBatch(self.query_id, "", "", 0, 0, 0, context.batch_id, "", is_decided=False)
+        return TaskResult(context.writer_index, context.attempt_id, planned, metrics=context.metrics.take())
+
+    def writer(self, plan: BatchPlan | None, batch_id: int, writer: int) -> CommittingSinkWriter[Any, Any]:
+        """The writer of one attempt, to do with it what no engine would."""
+        context = self._attempt_context(batch_id, writer)
+        opened: CommittingSinkWriter[Any, Any] = self._sink().create_writer(plan.complete(context) if plan else context)
+        return opened
+
+    def tasks(self, batch_id: int, shares: Shares) -> list[TaskResult]:
+        """Plans the batch and runs one attempt of each task."""
+        plan = self.plan(batch_id)
+        # Spark runs one task for a frame without partitions.
+        return [self.attempt(plan, batch_id, writer, iter(share)) for writer, share in enumerate(shares or [[]])]
+
+    def commit(self, batch_id: int, results: Sequence[TaskResult]) -> None:
+        """After the tasks; then the engine notes the batch as done."""
+        if self.commits:
+            self.protocol().commit(batch_id, results)
+        self.done.add(batch_id)
+
+    def abort(self, batch_id: int, results: Sequence[TaskResult | None]) -> None:
+        """What Spark calls when a task or a commit failed."""
+        if self.commits:
+            self.protocol().abort(batch_id, results)
+
+    def run(self, batch_id: int, shares: Shares) -> None:
+        """One batch, from its plan to the engine's note."""
+        self.commit(batch_id, self.tasks(batch_id, shares))
+
+    def run_all(self, batches: Sequence[Shares]) -> None:
+        """Every batch that is not done yet, then publishes what is still carried."""
+        for batch_id, shares in enumerate(batches):
+            if batch_id not in self.done:
+                self.run(batch_id, shares)
+        self.finish()
+
+    def finish(self) -> None:
+        """Publishes what was decided and what is carried from batch to batch, and leaves nothing behind."""
+        if self.commits:
+            self.protocol().take_over()
+
+    @contextlib.contextmanager
+    def crashing_at(self, step: int) -> Iterator[Fuse]:
+        """Restarts the driver with a fuse that ends it at ``step``; swallows that crash, and nothing else."""
+        fuse = Fuse(step)
+        try:
+            self.restart(fuse)
+            yield fuse
+        except Crash:
+            pass
