@@ -228,7 +228,7 @@ class S3Target(_FileTarget):
         return _Bucket()
 
     def left(self) -> list[str]:
-        """See the base class: open uploads are billed."""
+        """Open uploads are billed."""
         return [*super().left(), *(f"upload to {key}" for key, _ in self.uploads.values())]
 
 

@@ -141,7 +141,7 @@ class KafkaTarget(SimulatedTarget):
         return [(_name(ref), row) for ref, row in self.model.shown]
 
     def left(self) -> list[str]:
-        """See the base class: readers wait for what is open."""
+        """Readers wait for what is open."""
         return self.model.open_ids()
 
     def events(self) -> list[Event]:

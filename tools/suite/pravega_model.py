@@ -139,7 +139,7 @@ class PravegaTarget(SimulatedTarget):
         return [(str(number), row) for number, row in self.model.shown]
 
     def left(self) -> list[str]:
-        """See the base class. A transaction that was never noted holds nothing, and ends with its lease."""
+        """A transaction that was never noted holds nothing, and ends with its lease."""
         return [f"transaction {number}" for number in self.model.open_ids() if self.model.size(number)]
 
     def events(self) -> list[Event]:
@@ -193,7 +193,7 @@ class PravegaTarget(SimulatedTarget):
         self._renewed.append((self.scheduler.current.root, number))
 
     def state(self) -> object:
-        """See the base class. Who has renewed what decides nothing but what may happen."""
+        """Who has renewed what decides nothing but what may happen."""
         renewed = tuple((process.name, number) for process, number in self._renewed if process.alive)
         return (repr(self.model.transactions), tuple(self.model.shown), self.model.longest_ms, self.changes, renewed)
 

@@ -57,7 +57,6 @@ class CassandraConnector(Connector):
         return CassandraDevServer()
 
     def describe_guarantee(self) -> str:
-        """See the base class."""
         return (
             "source: each split is read whole; sink: effectively exactly once (rows under their key, stamped for each "
             "batch), or write-ahead, or at least once"

@@ -61,15 +61,13 @@ class Lookup(TableLookup):
 
     @property
     def key_columns(self) -> Sequence[str]:
-        """See the contract."""
         return list(self._on)
 
     def result_schema(self) -> pa.Schema:
-        """See the contract."""
         return _schema(self._prepare()[1])
 
     def look_up(self, keys: pa.RecordBatch) -> pa.ListArray:
-        """See the contract. A key with a null has no rows; a cluster that can't be asked is tried for ``retryFor``."""
+        """A key with a null has no rows; a cluster that can't be asked is tried for ``retryFor``."""
         client, statement = retrying(self._prepare, self._options.retry_for_s)
         cells = []
         for name, marker in zip(self._on, statement.markers, strict=True):

@@ -57,5 +57,4 @@ class KafkaConnector(Connector):
         return KafkaDevServer()
 
     def describe_guarantee(self) -> str:
-        """See the base class."""
         return "source: every record once; sink: exactly once on request (transactions), else at least once"

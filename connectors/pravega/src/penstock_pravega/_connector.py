@@ -57,5 +57,4 @@ class PravegaConnector(Connector):
         return PravegaDevServer()
 
     def describe_guarantee(self) -> str:
-        """See the base class."""
         return "source: every event once; sink: exactly once on request (transactions), else at least once"

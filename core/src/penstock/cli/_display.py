@@ -68,7 +68,6 @@ class PlainReporter(Reporter):
         self._out = out or sys.stdout
 
     def batch(self, progress: BatchProgress) -> None:
-        """See the base class."""
         self.view.add(progress)
         lag = f"lag {human_lag(progress.lag)}, " if progress.lag else ""
         rows, commits = plural(progress.rows, "row"), plural(progress.commits, "commit")
@@ -78,11 +77,10 @@ class PlainReporter(Reporter):
         )
 
     def line(self, text: str) -> None:
-        """See the base class."""
         print(f"{datetime.now():%H:%M:%S} {text}", file=self._out, flush=True)
 
     def end(self, outcome: str, error: str = "") -> None:
-        """See the base class. The error itself goes to the standard error output."""
+        """The error itself goes to the standard error output."""
         self.line(self.summary(outcome))
 
 
@@ -90,16 +88,13 @@ class JsonReporter(Reporter):
     """JSON lines on the standard output (form: :mod:`penstock.cli._progress`); all else goes to standard error."""
 
     def batch(self, progress: BatchProgress) -> None:
-        """See the base class."""
         self.view.add(progress)
         print(progress.to_json(), flush=True)
 
     def line(self, text: str) -> None:
-        """See the base class."""
         print(text, file=sys.stderr, flush=True)
 
     def end(self, outcome: str, error: str = "") -> None:
-        """See the base class."""
         view = self.view
         value: dict[str, Any] = {
             "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -134,15 +129,12 @@ class LiveReporter(Reporter):
         self._live.stop()
 
     def batch(self, progress: BatchProgress) -> None:
-        """See the base class."""
         self.view.add(progress)
 
     def line(self, text: str) -> None:
-        """See the base class."""
         self._console.print(Text(text, style="dim"))
 
     def end(self, outcome: str, error: str = "") -> None:
-        """See the base class."""
         self.view.state = outcome
         self._live.refresh()
         self._live.stop()

@@ -82,7 +82,6 @@ class JsonSerializer(SimpleVersionedSerializer[T]):
         return json.dumps(self._to_fields(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
     def deserialize(self, version: int, data: bytes) -> T:
-        """See the base class."""
         if not 1 <= version <= self._version:
             raise FatalError(
                 f"a stored form has version {version}, this installation reads up to {self._version}: "

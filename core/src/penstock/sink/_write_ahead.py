@@ -132,15 +132,12 @@ class FileCheckpointCommitter(CheckpointCommitter):
         self._directory = f"{checkpoint.path}/penstock/sent"
 
     def is_recorded(self, segment: Segment) -> bool:
-        """See the contract."""
         return self._storage.size(f"{self._directory}/{segment.id}") is not None
 
     def record(self, segment: Segment) -> None:
-        """See the contract."""
         self._storage.put(f"{self._directory}/{segment.id}", b"sent")
 
     def forget(self, before_base: int, kept: Collection[str]) -> None:
-        """See the contract."""
         self._storage.sweep(self._directory)
         names = self._storage.list_names(self._directory)
         self._storage.delete(f"{self._directory}/{name}" for name in names if _is_old(name, before_base, kept))
@@ -172,28 +169,24 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
         return FileCheckpointCommitter(_checkpoint(context))
 
     def start(self, context: SinkContext) -> WriteAheadSink:
-        """See the contract. Raises BadConfigurationError for a batch write, which has no checkpoint to keep rows in."""
+        """Raises BadConfigurationError for a batch write, which has no checkpoint to keep rows in."""
         _checkpoint(context)
         return self
 
     @final
     @property
     def committable_serializer(self) -> JsonSerializer[Segment]:
-        """See the contract."""
         return _SEGMENTS
 
     @final
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Segment, None]:
-        """See the contract."""
         return _StagingWriter(self, context)
 
     @final
     def create_committer(self, context: SinkContext) -> Committer[Segment, None]:
-        """See the contract."""
         return _SendingCommitter(self, context)
 
     def describe_committable(self, committable: Segment) -> str:
-        """See the contract."""
         return f"segment {committable.id} ({committable.rows} rows, {committable.size_bytes} bytes)"
 
 
@@ -325,7 +318,7 @@ class _SendingCommitter(Committer[Segment, None]):
         self._staged = Staged(_checkpoint(context))
 
     def look(self, committables: Sequence[Segment]) -> list[Found]:
-        """See the contract. The files first: what another process has sent meanwhile is recorded before they go."""
+        """The files first: what another process has sent meanwhile is recorded before they go."""
         there = self._staged.names() if committables else set()
         with self._recorder() as recorder:
             return [
@@ -334,7 +327,7 @@ class _SendingCommitter(Committer[Segment, None]):
             ]
 
     def publish(self, committables: Sequence[Segment]) -> list[Found]:
-        """See the contract: each writer's segments in order, several writers at a time.
+        """Each writer's segments in order, several writers at a time.
 
         The first error stops the others behind the segment that they are sending, and is raised.
         """
@@ -379,15 +372,13 @@ class _SendingCommitter(Committer[Segment, None]):
         return contextlib.closing(self._sink.create_checkpoint_committer(self._context))
 
     def seal(self, committables: Sequence[Segment]) -> None:
-        """See the contract. What is being sent at this moment by a run that was displaced is the known window."""
+        """What is being sent at this moment by a run that was displaced is the known window."""
         self._staged.remove(segment.id for segment in committables)
 
     def discard(self, committables: Sequence[Segment], states: Sequence[Any]) -> None:
-        """See the contract."""
         self._staged.remove(segment.id for segment in committables)
 
     def clear(self, kept: Kept[Segment, None]) -> int:
-        """See the contract."""
         named = {segment.id for segment in kept.committables}
         with self._recorder() as recorder:
             recorder.forget(kept.base, named)

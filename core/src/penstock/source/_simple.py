@@ -67,15 +67,12 @@ class SimpleSource(Source[SimpleSplit, _Ids]):
     def create_enumerator(
         self, context: EnumeratorContext, checkpoint: _Ids | None
     ) -> SplitEnumerator[SimpleSplit, _Ids]:
-        """See the contract."""
         return _SimpleEnumerator(self, context, checkpoint or frozenset())
 
     def create_reader(self, context: ReaderContext) -> SplitReader[pa.RecordBatch, SimpleSplit]:
-        """See the contract."""
         return _SimpleReader(self, context)
 
     def create_emitter(self, context: ReaderContext) -> RecordEmitter[pa.RecordBatch, SimpleSplit]:
-        """See the contract."""
         return _SimpleEmitter()
 
 

@@ -46,7 +46,7 @@ class Coordinator:
         *,
         interval_ms: int | None = None,
     ) -> None:
-        """See the contract. Each use has a daemon thread of its own."""
+        """Each use has a daemon thread of its own."""
 
         def once() -> None:
             result: ResultT | None = None
@@ -80,7 +80,6 @@ class Coordinator:
             self._handlers.get(timeout=timeout_s)()
 
     def await_handlers(self, until: Callable[[], bool], timeout_ms: int) -> bool:
-        """See the contract."""
         deadline = time.monotonic() + timeout_ms / 1000
         self.run_handlers()
         while not until():

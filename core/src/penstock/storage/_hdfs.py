@@ -29,11 +29,9 @@ class HdfsStorage(Storage):
 
     @functools.cached_property
     def fs(self) -> pafs.FileSystem:
-        """See the base class."""
         return pafs.FileSystem.from_uri(self._root)[0]
 
     def url(self, path: str) -> str:
-        """See the base class."""
         parts = urlsplit(self._root)
         return f"{parts.scheme}://{parts.netloc}{path}"
 
@@ -50,7 +48,6 @@ class HdfsStorage(Storage):
         return temporary
 
     def create(self, path: str, data: bytes) -> bool:
-        """See the base class."""
         if self.exists(path):
             return False
         temporary = self._write_temporary(path, data)
@@ -65,13 +62,12 @@ class HdfsStorage(Storage):
         return True
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """See the base class. The old file is gone for a moment; used for nothing that a commit rests on."""
+        """The old file is gone for a moment; used for nothing that a commit rests on."""
         temporary = self._write_temporary(path, data)
         self.delete([path])
         self.fs.move(temporary, path)
 
     def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        """See the base class."""
         before = time.time() - older_than_s
         infos = self.fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         old = [info.path for info in infos if is_temporary(info.base_name) and info.mtime.timestamp() < before]
@@ -79,34 +75,29 @@ class HdfsStorage(Storage):
         return len(old)
 
     def open_new(self, path: str) -> BinaryIO:
-        """See the base class."""
         return cast(BinaryIO, self.open_output(path))
 
     def finish(self, file: BinaryIO) -> None:
-        """See the base class."""
         file.flush()
         file.close()
 
     def move(self, source: str, target: str) -> None:
-        """See the base class."""
         if not self.exists(source):
             raise FileNotFoundError(source)
         self.fs.create_dir(target.rpartition("/")[0], recursive=True)
         self.fs.move(source, target)
 
     def add_name(self, source: str, target: str) -> None:
-        """See the base class. HDFS has no links."""
+        """HDFS has no links."""
         with self.fs.open_input_stream(source) as stream, self.open_output(target) as copy:
             while piece := stream.read(_COPY_BYTES):
                 copy.write(piece)
 
     def list_tree(self, directory: str) -> list[str]:
-        """See the base class."""
         selector = pafs.FileSelector(directory, allow_not_found=True, recursive=True)
         infos = self.fs.get_file_info(selector)
         return sorted(info.path for info in infos if info.is_file and not is_temporary(info.base_name))
 
     def remove_empty(self, directory: str) -> None:
-        """See the base class."""
         if self.fs.get_file_info(directory).type == pafs.FileType.Directory and not self.list_tree(directory):
             self.fs.delete_dir(directory)

@@ -100,7 +100,6 @@ class LocalStorage(Storage):
 
     @functools.cached_property
     def fs(self) -> pafs.FileSystem:
-        """See the base class."""
         return pafs.LocalFileSystem()
 
     def __reduce__(self) -> Any:
@@ -111,19 +110,16 @@ class LocalStorage(Storage):
         return path
 
     def read(self, path: str) -> bytes:
-        """See the base class."""
         with open(path, "rb") as file:
             return file.read()
 
     def size(self, path: str) -> int | None:
-        """See the base class."""
         try:
             return os.stat(path).st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def list_names(self, directory: str) -> list[str]:
-        """See the base class."""
         try:
             with os.scandir(directory) as entries:
                 return sorted(one.name for one in entries if not is_temporary(one.name) and one.is_file())
@@ -131,7 +127,6 @@ class LocalStorage(Storage):
             return []
 
     def delete(self, paths: Iterable[str]) -> None:
-        """See the base class."""
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
@@ -152,7 +147,6 @@ class LocalStorage(Storage):
         return temporary
 
     def create(self, path: str, data: bytes) -> bool:
-        """See the base class."""
         temporary = self._write_temporary(path, data)
         try:
             os.link(temporary, path)
@@ -169,7 +163,6 @@ class LocalStorage(Storage):
         return True
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """See the base class."""
         temporary = self._write_temporary(path, data, durable=durable)
         try:
             os.replace(temporary, path)
@@ -180,7 +173,6 @@ class LocalStorage(Storage):
             _sync_name(path)
 
     def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        """See the base class."""
         before = time.time() - older_than_s
         old = []
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
@@ -192,7 +184,6 @@ class LocalStorage(Storage):
         return len(old)
 
     def make_durable(self, path: str) -> None:
-        """See the base class."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -201,18 +192,15 @@ class LocalStorage(Storage):
         sync_directory(os.path.dirname(path))
 
     def open_new(self, path: str) -> BinaryIO:
-        """See the base class."""
         return _in_its_directory(path, lambda: io.BufferedWriter(_NewFile(path, "xb"), _BUFFER_BYTES))
 
     def finish(self, file: BinaryIO) -> None:
-        """See the base class."""
         with naming(file.name):
             file.flush()
             os.fsync(file.fileno())
             file.close()
 
     def sync_names(self, root: str, paths: Iterable[str]) -> None:
-        """See the base class."""
         todo = set()
         for path in paths:
             directory = os.path.dirname(path)
@@ -226,12 +214,10 @@ class LocalStorage(Storage):
                 sync_directory(directory)
 
     def move(self, source: str, target: str) -> None:
-        """See the base class."""
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.rename(source, target)
 
     def add_name(self, source: str, target: str) -> None:
-        """See the base class."""
         os.makedirs(os.path.dirname(target), exist_ok=True)
         try:
             os.link(source, target)
@@ -243,14 +229,12 @@ class LocalStorage(Storage):
                 self.finish(copy)
 
     def list_tree(self, directory: str) -> list[str]:
-        """See the base class."""
         found = []
         for folder, _, names in os.walk(directory):
             found += [f"{folder}/{name}" for name in names if not is_temporary(name)]
         return sorted(found)
 
     def remove_empty(self, directory: str) -> None:
-        """See the base class."""
         for folder, _, _ in os.walk(directory, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)

@@ -27,35 +27,28 @@ class MemoryStorage(Storage):
         return f"memory:{path}"
 
     def read(self, path: str) -> bytes:
-        """See the base class."""
         try:
             return self.files[path]
         except KeyError:
             raise FileNotFoundError(path) from None
 
     def size(self, path: str) -> int | None:
-        """See the base class."""
         return len(self.files[path]) if path in self.files else None
 
     def list_names(self, directory: str) -> list[str]:
-        """See the base class."""
         parts = (path.rpartition("/") for path in list(self.files))
         return sorted(name for folder, _, name in parts if folder == directory)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """See the base class."""
         for path in paths:
             self.files.pop(path, None)
 
     def create(self, path: str, data: bytes) -> bool:
-        """See the base class."""
         return self.files.setdefault(path, data) is data
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """See the base class."""
         self.files[path] = data
 
     def make_durable(self, path: str) -> None:
-        """See the base class."""
         if path not in self.files:
             raise FileNotFoundError(path)

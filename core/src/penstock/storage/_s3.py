@@ -81,7 +81,6 @@ class S3Storage(Storage):
 
     @functools.cached_property
     def fs(self) -> pafs.FileSystem:
-        """See the base class."""
         endpoint = urlsplit(self._endpoint) if self._endpoint else None
         credentials = {}
         if "key" in self._settings:
@@ -123,7 +122,6 @@ class S3Storage(Storage):
         )
 
     def url(self, path: str) -> str:
-        """See the base class."""
         return f"s3://{path}"
 
     @staticmethod
@@ -133,13 +131,12 @@ class S3Storage(Storage):
         return bucket, key
 
     def read(self, path: str) -> bytes:
-        """See the base class. One request, where Arrow's stream takes two."""
+        """One request, where Arrow's stream takes two."""
         bucket, key = self.split(path)
         with translated(self.url(path)):
             return bytes(self.client.get_object(Bucket=bucket, Key=key)["Body"].read())
 
     def size(self, path: str) -> int | None:
-        """See the base class."""
         bucket, key = self.split(path)
         try:
             with translated(self.url(path)):
@@ -148,7 +145,6 @@ class S3Storage(Storage):
             return None
 
     def list_names(self, directory: str) -> list[str]:
-        """See the base class."""
         bucket, prefix = self.split(f"{directory}/")
         names = []
         with translated(self.url(directory)), contextlib.suppress(FileNotFoundError):
@@ -158,7 +154,6 @@ class S3Storage(Storage):
         return sorted(name for name in names if name)
 
     def create(self, path: str, data: bytes) -> bool:
-        """See the base class."""
         from botocore.exceptions import ClientError
 
         bucket, key = self.split(path)
@@ -176,13 +171,11 @@ class S3Storage(Storage):
         return True
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """See the base class."""
         bucket, key = self.split(path)
         with translated(self.url(path)):
             self.client.put_object(Bucket=bucket, Key=key, Body=data)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """See the base class."""
         by_bucket = itertools.groupby(sorted(map(self.split, paths)), key=lambda one: one[0])
         for bucket, found in by_bucket:
             keys = [{"Key": key} for _, key in found]
@@ -195,7 +188,6 @@ class S3Storage(Storage):
                         raise RetriableError(f"s3://{bucket}/{one.get('Key')} could not be deleted: {one.get('Code')}")
 
     def list_tree(self, directory: str) -> list[str]:
-        """See the base class."""
         bucket, prefix = self.split(f"{directory}/")
         with translated(self.url(directory)):
             pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)

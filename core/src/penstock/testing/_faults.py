@@ -117,11 +117,9 @@ class FaultyStorage(Storage):
 
     @property
     def fs(self) -> pafs.FileSystem:
-        """See the base class."""
         return self._inner.fs
 
     def url(self, path: str) -> str:
-        """See the base class."""
         return self._inner.url(path)
 
     def _write(self, what: str, path: str, data: bytes) -> Any:
@@ -133,35 +131,27 @@ class FaultyStorage(Storage):
         return self._fuse.do(f"{what} {path.rsplit('/', 1)[-1]}", write)
 
     def create(self, path: str, data: bytes) -> bool:
-        """See the base class."""
         return bool(self._write("create", path, data))
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """See the base class."""
         self._write("put", path, data)
 
     def read(self, path: str) -> bytes:
-        """See the base class."""
         return self._inner.read(path)
 
     def size(self, path: str) -> int | None:
-        """See the base class."""
         return self._inner.size(path)
 
     def list_names(self, directory: str) -> list[str]:
-        """See the base class."""
         return self._inner.list_names(directory)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """See the base class."""
         self._inner.delete(paths)
 
     def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        """See the base class."""
         return self._inner.sweep(directory, older_than_s)
 
     def make_durable(self, path: str) -> None:
-        """See the base class."""
         self._inner.make_durable(path)
 
 
@@ -178,37 +168,29 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
 
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer[Any]:
-        """See the contract."""
         return self._inner.committable_serializer
 
     @property
     def target(self) -> str:
-        """See the contract."""
         return self._inner.target
 
     @property
     def holds_back_readers(self) -> bool:
-        """See the contract."""
         return self._inner.holds_back_readers
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
         self._inner.validate_schema(schema)
 
     def start(self, context: SinkContext) -> Self:
-        """See the contract."""
         return type(self)(self._inner.start(context), self._fuse)
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Any, Any]:
-        """See the contract."""
         return FaultyWriter(self._inner.create_writer(context), self._fuse)
 
     def create_committer(self, context: SinkContext) -> Committer[Any, Any]:
-        """See the contract."""
         return _FaultyCommitter(self._inner.create_committer(context), self._fuse)
 
     def describe_committable(self, committable: Any) -> str:
-        """See the contract."""
         return self._inner.describe_committable(committable)
 
 
@@ -243,15 +225,12 @@ class FaultyPlainSink(Sink):
         return faulty_sink, (self._inner, self._fuse)
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
         self._inner.validate_schema(schema)
 
     def start(self, context: SinkContext) -> Self:
-        """See the contract."""
         return type(self)(self._inner.start(context), self._fuse)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        """See the contract."""
         return _FaultyPlainWriter(self._inner.create_writer(context), self._fuse)
 
 
@@ -295,15 +274,12 @@ class _FaultyPlainWriter(SinkWriter):
             raise
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See the contract."""
         self._do("write", lambda: self._inner.write(batch))
 
     def flush(self) -> None:
-        """See the contract."""
         self._do("flush", self._inner.flush)
 
     def close(self) -> None:
-        """See the contract."""
         if not self._crashed:  # a dead process tidies nothing up
             self._inner.close()
 
@@ -317,11 +293,9 @@ class FaultyWriter(_FaultyPlainWriter, CommittingSinkWriter[Any, Any]):
         super().__init__(inner, fuse)
 
     def prepare_commit(self) -> PreparedCommit[Any, Any]:
-        """See the contract."""
         return self._do("prepare_commit", self._inner.prepare_commit)
 
     def abort(self) -> None:
-        """See the contract."""
         if not self._crashed:
             self._do("writer abort", self._inner.abort)
 
@@ -393,52 +367,40 @@ class FaultySource(Source[Any, Any]):
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[Any]:
-        """See the contract."""
         return self._inner.split_serializer
 
     @property
     def enumerator_serializer(self) -> SimpleVersionedSerializer[Any]:
-        """See the contract."""
         return self._inner.enumerator_serializer
 
     def fixed_schema(self) -> pa.Schema | None:
-        """See the contract."""
         return self._inner.fixed_schema()
 
     def infer_schema(self) -> pa.Schema:
-        """See the contract."""
         return self._inner.infer_schema()
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
         self._inner.validate_schema(schema)
 
     def read_limits(self) -> ReadLimits:
-        """See the contract."""
         return self._inner.read_limits()
 
     def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
-        """See the contract."""
         return self._inner.target_task_bytes(parallelism, total_bytes)
 
     def assign_splits(self, splits: Sequence[Any], parallelism: int) -> list[list[Any]]:
-        """See the contract."""
         return self._inner.assign_splits(splits, parallelism)
 
     def create_enumerator(self, context: EnumeratorContext, checkpoint: Any) -> SplitEnumerator[Any, Any]:
-        """See the contract."""
         return self._inner.create_enumerator(context, checkpoint)
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[Any]:
-        """See the contract."""
         return self._inner.list_splits(context)
 
     def create_reader(self, context: ReaderContext) -> SplitReader[Any, Any]:
-        """See the contract."""
         return _FaultyReader(self._inner.create_reader(context), self._fuse)
 
     def create_emitter(self, context: ReaderContext) -> RecordEmitter[Any, Any]:
-        """See the contract."""
         return self._inner.create_emitter(context)
 
 

@@ -108,7 +108,6 @@ class SinkCases(ConnectorSuite):
 
     @pytest.fixture
     def given(self, target: SinkTarget) -> Mapping[str, str]:
-        """See the base class."""
         return target.options
 
     def _option_set(self) -> OptionSet:

@@ -37,7 +37,6 @@ class SourceCases(ConnectorSuite):
 
     @pytest.fixture
     def given(self, origin: SourceOrigin) -> Mapping[str, str]:
-        """See the base class."""
         return origin.options
 
     def _option_set(self) -> OptionSet:

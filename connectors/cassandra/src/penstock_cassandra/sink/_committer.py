@@ -48,7 +48,6 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
             )
 
     def is_recorded(self, segment: Segment) -> bool:
-        """See the contract."""
         cql = f"SELECT segment FROM {self._name} WHERE query = ? AND base = ? AND segment = ?"
         if self._rows(cql, segment.base, segment.id):
             return True
@@ -58,12 +57,12 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
         return bool(self._rows_of_first_edition(cql, segment.batch_id, segment.id))
 
     def record(self, segment: Segment) -> None:
-        """See the contract. Tried again: what was sent and is not noted is sent a second time."""
+        """Tried again: what was sent and is not noted is sent a second time."""
         cql = f"INSERT INTO {self._name} (query, base, segment) VALUES (?, ?, ?)"
         retrying(lambda: self._rows(cql, segment.base, segment.id), self._retry_for_s)
 
     def forget(self, before_base: int, kept: Collection[str]) -> None:
-        """See the contract. From the lowest base in ``kept`` on everything stays until a later call.
+        """From the lowest base in ``kept`` on everything stays until a later call.
 
         Segments of one base are decided by one link, so nothing but ``kept`` is there.
         """

@@ -45,15 +45,13 @@ class CassandraUpsertSink(IdempotentSink):
 
     @property
     def target(self) -> str:
-        """See the contract."""
         return target_of(self.options)
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract. Keys may be of any type that the server takes as one."""
+        """Keys may be of any type that the server takes as one."""
         self._plan().check(schema, self.options)
 
     def create_upserter(self, context: WriterContext) -> Upserter:
-        """See the contract."""
         return CassandraUpserter(self.options, context)
 
 
@@ -66,11 +64,9 @@ class CassandraWriteAheadSink(WriteAheadSink):
 
     @property
     def target(self) -> str:
-        """See the contract."""
         return target_of(self.options)
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
         write_plan(shared_client(self.options.connection), self.options, self.schema).check(schema, self.options)
 
     def start(self, context: SinkContext) -> CassandraWriteAheadSink:
@@ -80,7 +76,7 @@ class CassandraWriteAheadSink(WriteAheadSink):
         return self
 
     def create_checkpoint_committer(self, context: SinkContext) -> CassandraCheckpointCommitter:
-        """See the contract: in Cassandra."""
+        """Notes what was sent in Cassandra itself."""
         if not self.options.checkpoint_keyspace:
             raise BadConfigurationError(
                 "delivery=write-ahead keeps a table of what was sent: name its keyspace with the option "
@@ -90,7 +86,7 @@ class CassandraWriteAheadSink(WriteAheadSink):
         return CassandraCheckpointCommitter(client, options.checkpoint_keyspace, context.query_id, options.retry_for_s)
 
     def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
-        """See the contract: null keys, values that do not fit, rows that are too large."""
+        """Drops rows with null keys, with values that do not fit, and rows that are too large."""
         plan = write_plan(shared_client(self.options.connection), self.options, self.schema)
         reasons = bad_rows(batch, plan, self.options)
         if reasons and self.options.dead_letters is None:
@@ -106,7 +102,6 @@ class CassandraWriteAheadSink(WriteAheadSink):
         return without(batch, reasons)
 
     def create_sender(self, context: SinkContext) -> Sender:
-        """See the contract."""
         return CassandraSender(self.options, context)
 
 
@@ -118,11 +113,9 @@ class CassandraAtLeastOnceSink(Sink):
     schema: pa.Schema
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
         write_plan(shared_client(self.options.connection), self.options, self.schema).check(schema, self.options)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        """See the contract."""
         return CassandraAtLeastOnceWriter(self.options, context)
 
 

@@ -42,7 +42,7 @@ class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
         self._problem: BaseException | None = None
 
     def start(self) -> None:
-        """See the contract: looks at the cluster in the background."""
+        """Looks at the cluster in the background."""
         self._context.call_async(self._look, self._seen)
 
     def _look(self) -> tuple[Ring, TableState]:
@@ -95,7 +95,6 @@ class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
             self._state = TableState(**{**vars(self._state), "next": min(self._state.next, first)})
 
     def snapshot_state(self) -> TableState:
-        """See the contract."""
         return self._known()[1]
 
     def is_exhausted(self) -> bool:

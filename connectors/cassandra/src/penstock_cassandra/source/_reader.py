@@ -52,7 +52,6 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._failed_for_s = 0.0
 
     def handle_splits_changes(self, splits: Sequence[TokenSplit]) -> None:
-        """See the contract."""
         for split in splits:
             ranges: Sequence[TokenRange | None] = split.ranges or (None,)
             self._todo.extend((split, one, number == len(ranges)) for number, one in enumerate(ranges, 1))
@@ -133,7 +132,6 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._failed_for_s += pause
 
     def wake_up(self) -> None:
-        """See the contract."""
         self._woken.set()
 
     def close(self) -> None:

@@ -44,12 +44,10 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[TokenSplit]:
-        """See the contract."""
         return SPLIT_SERIALIZER
 
     @property
     def enumerator_serializer(self) -> SimpleVersionedSerializer[TableState]:
-        """See the contract."""
         return STATE_SERIALIZER
 
     def plan(self, client: Client, columns: Sequence[str] | None = None) -> ReadPlan:
@@ -66,11 +64,10 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
         return self.plan(self._client()).schema()
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
         self.plan(self._client()).check(schema)
 
     def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[CassandraSource, Sequence[ColumnFilter]]:
-        """See the contract; a query is left as it is."""
+        """A query is left as it is."""
         if self.options.query:
             return self, ()
         conditions, served = conditions_for(
@@ -92,7 +89,6 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
         return lines if self.options.query else [*lines, servable(table_of(client, *where))]
 
     def read_limits(self) -> ReadLimits:
-        """See the contract."""
         return ReadLimits(max_groups=self.options.max_splits_per_trigger)
 
     def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
@@ -100,13 +96,10 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
         return min(self.options.max_split_bytes, super().target_task_bytes(parallelism, total_bytes))
 
     def create_enumerator(self, context: EnumeratorContext, checkpoint: TableState | None) -> CassandraSplitEnumerator:
-        """See the contract."""
         return CassandraSplitEnumerator(self.options, self.plan, context, checkpoint)
 
     def create_reader(self, context: ReaderContext) -> CassandraSplitReader:
-        """See the contract."""
         return CassandraSplitReader(self.options, self.plan, context)
 
     def create_emitter(self, context: ReaderContext) -> CassandraRecordEmitter:
-        """See the contract."""
         return CassandraRecordEmitter(context)

@@ -56,7 +56,6 @@ class PravegaDevServer(DevServer):
         self.quick_start = quick_start
 
     def command(self, place: ServerFiles) -> list[str]:
-        """See the base class."""
         controller, segment_store, zookeeper = place.ports
         settings = {
             "singlenode.controller.rpc.port": str(controller),
@@ -113,7 +112,6 @@ class PravegaDevServer(DevServer):
             controller.close()
 
     def address(self, port: int) -> str:
-        """See the base class."""
         return f"tcp://127.0.0.1:{port}"
 
     def container(self, port: int) -> ContainerImage | None:

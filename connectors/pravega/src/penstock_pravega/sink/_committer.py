@@ -64,7 +64,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
     # 1. Which are open and whole, and what became of the others?
 
     def look(self, committables: Sequence[PravegaCommittable]) -> list[Found]:
-        """See the contract. Changes nothing but the lease: whether one lives on is only told by renewing it.
+        """Changes nothing but the lease: whether one lives on is only told by renewing it.
 
         One that ends within a third of its lease, and can't be renewed for longer, is lost as long as none is
         committed. One that is being committed is waited for. Raises FatalError for one that may have been committed so
@@ -143,7 +143,6 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
     # 2. Commit the open ones: all are begun before the first is waited for.
 
     def publish(self, committables: Sequence[PravegaCommittable]) -> list[Found]:
-        """See the contract."""
         commit = self._stores.controller.commit_transaction
         accepted = [commit(*one.ref.scope_and_stream, one.ref.id) for one in committables]
         found = [self._published(*one) for one in zip(committables, accepted, strict=True)]
@@ -165,15 +164,13 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
     # 3. What does not count.
 
     def seal(self, committables: Sequence[PravegaCommittable]) -> None:
-        """See the contract."""
         self._abort([committable.ref for committable in committables])
 
     def discard(self, committables: Sequence[PravegaCommittable], states: Sequence[Any]) -> None:
-        """See the contract."""
         self._abort([committable.ref for committable in committables])
 
     def clear(self, kept: Kept[PravegaCommittable, Any]) -> int:
-        """See the contract: the query's own notes say what its attempts have opened."""
+        """The query's own notes say what its attempts have opened."""
         if self._notes is None:
             return 0
         self._notes.sweep()
@@ -210,5 +207,4 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
             self._notes.delete(refs)
 
     def close(self) -> None:
-        """See the contract."""
         self._stores.close()

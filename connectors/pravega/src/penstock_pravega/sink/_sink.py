@@ -43,16 +43,14 @@ class PravegaAtLeastOnceSink(Sink):
     encoder: RecordEncoder | None
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
         check_schema(schema, self.options)
 
     def start(self, context: SinkContext) -> PravegaAtLeastOnceSink:
-        """See the contract: the stream is there, or is made if that was asked for."""
+        """The stream is there, or is made if that was asked for."""
         _prepare_stream(self.options)
         return self
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        """See the contract."""
         return PravegaAtLeastOnceWriter(context, EventColumns(self.options, self.encoder), self.options)
 
 
@@ -66,16 +64,13 @@ class PravegaTransactionalSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
 
     @property
     def committable_serializer(self) -> JsonSerializer[PravegaCommittable]:
-        """See the contract."""
         return COMMITTABLE_SERIALIZER
 
     @property
     def target(self) -> str:
-        """See the contract."""
         return self.options.stream
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
         check_schema(schema, self.options)
 
     def start(self, context: SinkContext) -> PravegaTransactionalSink:
@@ -92,13 +87,11 @@ class PravegaTransactionalSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         return replace(self, lease_ms=lease_ms)
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[PravegaCommittable, Any]:
-        """See the contract."""
         return PravegaTransactionalWriter(
             context, EventColumns(self.options, self.encoder), self.options, self.lease_ms
         )
 
     def create_committer(self, context: SinkContext) -> Committer[PravegaCommittable, Any]:
-        """See the contract."""
         notes = None if context.checkpoint is None else TransactionLog(context.checkpoint, context.query_id)
         return PravegaCommitter(
             SegmentStores(self.options.connection),
@@ -109,7 +102,6 @@ class PravegaTransactionalSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
         )
 
     def describe_committable(self, committable: PravegaCommittable) -> str:
-        """See the contract."""
         return committable.describe()
 
 

@@ -46,7 +46,6 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         self._latest_ms: int | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See the contract."""
         if not batch.num_rows:
             return
         events, keys = self._columns.convert(batch)
@@ -78,7 +77,7 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         return self._appender
 
     def prepare_commit(self) -> PreparedCommit[PravegaCommittable, Any]:
-        """See the contract: every event is acknowledged by a segment store, and visible to nobody."""
+        """Every event is acknowledged by a segment store, and visible to nobody."""
         if self._appender is None or self._ref is None:
             return PreparedCommit()
         with self._refusals():
@@ -112,7 +111,7 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             ) from None
 
     def abort(self) -> None:
-        """See the contract. What can't be aborted here is found by its note, or ends with its lease."""
+        """What can't be aborted here is found by its note, or ends with its lease."""
         if self._ref is not None:
             with contextlib.suppress(PenstockError):
                 self._stores.controller.abort_transaction(*self._ref.scope_and_stream, self._ref.id)
@@ -143,7 +142,6 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         self._events = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See the contract."""
         if not batch.num_rows:
             return
         events, keys = self._columns.convert(batch)

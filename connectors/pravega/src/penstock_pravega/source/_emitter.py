@@ -44,7 +44,6 @@ class PravegaRecordEmitter(RecordEmitter[Block, SegmentRange]):
         self._constants: dict[str, tuple[Any, pa.Array]] = {}
 
     def emit_record(self, element: Block, split_state: SegmentRange) -> Iterator[pa.RecordBatch]:
-        """See the base class."""
         offsets = pa.array(element.starts)
         rows = len(offsets)
         makers: dict[str, Callable[[], pa.Array]] = {

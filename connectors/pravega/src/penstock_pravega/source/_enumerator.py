@@ -92,12 +92,11 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
             self._streams[stream] = StreamProgress(stream, cut, self._client, self._losses)
 
     def start(self) -> None:
-        """See the contract. A bounded read looks in :meth:`prepare_for_available_now`."""
+        """A bounded read looks in :meth:`prepare_for_available_now`."""
         if not self._bounded and not self._begun:
             self._ask_apart(self._first_look, self._on_first_look)
 
     def close(self) -> None:
-        """See the contract."""
         self._client.close()
 
     def _first_look(self) -> tuple[Cuts, Cuts | None]:
@@ -140,13 +139,11 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
             raise RetriableError(f"no answer about the streams within {_FIRST_LOOK_MS // 1000} s")
 
     def prepare_for_available_now(self) -> None:
-        """See the contract."""
         if not self._begun:
             self._on_first_look(self._first_look(), None)
         self._fixed_ends = {stream: self._client.tail(stream) for stream in self._streams}
 
     def snapshot_state(self) -> PravegaState:
-        """See the contract."""
         self._changed = False
         return PravegaState({stream: dict(one.cut) for stream, one in self._streams.items()}, self._stops)
 
@@ -164,13 +161,12 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         return {**fixed, **stops, **both}
 
     def is_exhausted(self) -> bool:
-        """See the contract."""
         if self._fixed_ends is None and self._stops is None:
             return False
         return all(self._is_at_its_end(one, self._limits(stream)) for stream, one in self._streams.items())
 
     def has_ended(self) -> bool:
-        """See the contract: the end that the user asked for is reached."""
+        """The end that the user asked for is reached."""
         if self._stops is None:
             return False
         return all(self._is_at_its_end(one, self._stops.get(stream, {})) for stream, one in self._streams.items())
@@ -187,13 +183,11 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
     # --- micro-batches ------------------------------------------------------------------------------------------------
 
     def handle_split_request(self) -> SegmentRange | None:
-        """See the contract."""
         splits = self.take_batch(ReadLimits())
         self.add_splits_back(splits[1:])
         return splits[0] if splits else None
 
     def take_batch(self, limits: ReadLimits) -> list[SegmentRange]:
-        """See the contract."""
         self._await_first_look()
         for stream, progress in self._streams.items():
             self._look(stream, progress)
@@ -325,14 +319,13 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         self._context.call_async(lambda: self._client.apart(question), on_answer)
 
     def add_splits_back(self, splits: Sequence[SegmentRange]) -> None:
-        """See the contract."""
         for split in splits:
             cut = self._streams[split.stream].cut
             cut[split.segment] = min(cut.get(split.segment, split.start), split.start)
             self._changed = True
 
     def describe_event_time(self) -> dict[str, Any]:
-        """See the contract; empty if segments are not aligned."""
+        """Empty if segments are not aligned."""
         return {} if self._alignment is None else self._alignment.describe()
 
     def describe_backlog(self) -> dict[str, int]:

@@ -53,7 +53,6 @@ class RecordTimer(EventTimer):
         self._emitter = PravegaRecordEmitter(context, decoder, fail_on_bad=False)
 
     def tell(self, block: EventBlock, split: SegmentRange) -> Times:
-        """See the base class."""
         (records,) = self._emitter.emit_record(block, split)
         timestamps = self._settings.assigner.timestamps(records)
         times = np.asarray(timestamps.fill_null(NEVER), np.int64)

@@ -123,7 +123,7 @@ class NotedTimer(EventTimer):
         self._steps: dict[tuple[str, int], _Steps] = {}
 
     def tell(self, block: EventBlock, split: SegmentRange) -> Times:
-        """See the base class. Raises RetriableError if Pravega does not answer."""
+        """Raises RetriableError if Pravega does not answer."""
         place = (split.stream, split.segment)
         if place not in self._steps:
             self._steps[place] = self._noted.steps(*place)

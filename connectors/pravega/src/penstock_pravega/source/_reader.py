@@ -97,11 +97,9 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         self._stopped = False
 
     def handle_splits_changes(self, splits: Sequence[SegmentRange]) -> None:
-        """See the base class."""
         self._splits.extend(splits)
 
     def fetch(self) -> RecordsBySplits[Block]:
-        """See the base class."""
         if not self._splits or self._stopped:
             return RecordsBySplits()
         split = self._splits[0]
@@ -172,12 +170,10 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         return RecordsBySplits()
 
     def wake_up(self) -> None:
-        """See the base class."""
         self._stopped = True
         if self._stores is not None:
             self._stores.close()
 
     def close(self) -> None:
-        """See the base class."""
         if self._stores is not None:
             self._stores.close()

@@ -34,26 +34,22 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     @property
     def split_serializer(self) -> JsonSerializer[SegmentRange]:
-        """See the contract."""
         return SPLIT_SERIALIZER
 
     @property
     def enumerator_serializer(self) -> JsonSerializer[PravegaState]:
-        """See the contract."""
         return STATE_SERIALIZER
 
     def read_limits(self) -> ReadLimits:
-        """See the contract."""
         return ReadLimits(max_bytes=self._options.max_bytes, max_records=self._options.max_rows)
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
     def fixed_schema(self) -> pa.Schema:
-        """See the contract."""
         return self._schema(self._create_decoder(None))
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract. The user's type of ``value`` says what it is decoded to."""
+        """The user's type of ``value`` says what it is decoded to."""
         decoder = self._create_decoder(schema.field("value").type) if "value" in schema.names else None
         check_columns(schema, self._schema(decoder), {"position": "includePosition"})
         self._decoder = decoder
@@ -75,7 +71,6 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaSplitEnumerator:
-        """See the contract."""
         client = StreamClient(self._options.connection)
         return PravegaSplitEnumerator(context, client, self._options, checkpoint, make_timer=self._timers(client))
 
@@ -88,7 +83,7 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
         return partial(RecordTimer, settings, self._decoder_for_times())
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[SegmentRange]:
-        """See the contract: from the head, or the starting cut, to where the tail is now, or the ending cut."""
+        """From the head, or the starting cut, to where the tail is now, or the ending cut."""
         client = StreamClient(self._options.connection)
         enumerator = PravegaSplitEnumerator(context, client, self._options, None, bounded=True)
         try:
@@ -99,7 +94,6 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
             enumerator.close()
 
     def create_reader(self, context: ReaderContext) -> PravegaSplitReader:
-        """See the contract."""
         options = self._options
         return PravegaSplitReader(
             options.connection,
@@ -109,5 +103,4 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
         )
 
     def create_emitter(self, context: ReaderContext) -> PravegaRecordEmitter:
-        """See the contract."""
         return PravegaRecordEmitter(context, self._decoder, fail_on_bad=self._options.fail_on_bad)

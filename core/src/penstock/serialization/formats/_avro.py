@@ -36,7 +36,7 @@ class AvroFormat(RecordFormat):
     options: ClassVar[OptionSet] = AVRO_OPTIONS
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
-        """See the base class. The column's type is that of the schema; ``type``, if given, is what it is cast to."""
+        """The column's type is that of the schema; ``type``, if given, is what it is cast to."""
         own = _given(options, "schema")
         reader = _given(options, "readerSchema") or own
         if options["schema.registry.url"] is None:
@@ -52,7 +52,6 @@ class AvroFormat(RecordFormat):
         return AvroDecoder(reader, type, registry=registry)
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
-        """See the base class."""
         if type is None:
             raise BadConfigurationError("format avro needs the type of the column to write")
         url, latest = options["schema.registry.url"], options["use.latest.version"]

@@ -52,11 +52,9 @@ class AvroDecoder(RecordDecoder):
 
     @property
     def type(self) -> pa.DataType:
-        """See the base class."""
         return self._type
 
     def decode(self, values: pa.Array) -> Decoded:
-        """See the base class."""
         return with_nulls(values, self._decode)
 
     def _decode(self, values: pa.Array) -> Decoded:

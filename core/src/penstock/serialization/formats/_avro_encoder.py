@@ -32,7 +32,6 @@ class AvroEncoder(RecordEncoder):
         self._units = _top_level_times(stored_type(schema))
 
     def encode(self, column: pa.Array) -> pa.Array:
-        """See the base class."""
         try:
             return self._encode(column)
         except Exception as error:  # whatever fastavro runs into

@@ -27,7 +27,7 @@ class FunctionFormat(RecordFormat):
         self._reference = reference
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
-        """See the base class. Without ``type``, it is that of what the function returns for an empty array."""
+        """Without ``type``, it is that of what the function returns for an empty array."""
         function = _Function(self._reference)
         if type is None:
             try:
@@ -40,7 +40,6 @@ class FunctionFormat(RecordFormat):
         return _FunctionDecoder(function, type)
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
-        """See the base class."""
         return _FunctionEncoder(_Function(self._reference))
 
 

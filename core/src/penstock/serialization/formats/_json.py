@@ -32,14 +32,12 @@ class JsonFormat(RecordFormat):
     options: ClassVar[OptionSet] = JSON_OPTIONS
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
-        """See the base class."""
         if type is None:
             raise BadConfigurationError("format json needs a schema to decode to: name the fields and their types")
         _check_struct(type)
         return JsonDecoder(type, checked_zone("timeZone", options["timeZone"]))
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
-        """See the base class."""
         if type is None:
             raise BadConfigurationError("format json needs the type of the column to write")
         _check_struct(type)

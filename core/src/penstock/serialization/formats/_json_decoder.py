@@ -33,11 +33,9 @@ class JsonDecoder(RecordDecoder):
 
     @property
     def type(self) -> pa.DataType:
-        """See the base class."""
         return self._type
 
     def decode(self, values: pa.Array) -> Decoded:
-        """See the base class."""
         return with_nulls(values, self._decode)
 
     def _decode(self, values: pa.Array) -> Decoded:

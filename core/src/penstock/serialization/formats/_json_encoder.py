@@ -18,7 +18,6 @@ class JsonEncoder(RecordEncoder):
         self._writer = JsonWriter(ValueText(), ignore_nulls=ignore_nulls)
 
     def encode(self, column: pa.Array) -> pa.Array:
-        """See the base class."""
         try:
             return self._encode(column)
         except pa.ArrowInvalid as error:

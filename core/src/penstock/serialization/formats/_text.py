@@ -27,13 +27,11 @@ class BinaryFormat(RecordFormat):
     """The bytes as they are. A string column is written as UTF-8, as Spark's Kafka sink does."""
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
-        """See the base class."""
         if type is not None and not _is_bytes(type):
             raise BadConfigurationError(f"format binary decodes to binary, not to {type}: use string, json or avro")
         return _Identity(type or pa.binary())
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
-        """See the base class."""
         if type is not None and not (_is_bytes(type) or is_text(type)):
             raise BadConfigurationError(f"format binary writes binary or string columns, not {type}: use json or avro")
         return _AsBytes()
@@ -62,13 +60,11 @@ class StringFormat(RecordFormat):
     options: ClassVar[OptionSet] = STRING_OPTIONS
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
-        """See the base class."""
         if type is not None and not is_text(type):
             raise BadConfigurationError(f"format string decodes to string, not to {type}: cast it afterwards")
         return _StringDecoder(type or pa.string(), _charset(options["charset"]))
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
-        """See the base class."""
         if type is not None and not is_text(type):
             raise BadConfigurationError(f"format string writes string columns, not {type}: cast it to string")
         return _StringEncoder(_charset(options["charset"]))

@@ -31,7 +31,6 @@ class ColumnTimestamps(TimestampAssigner):
     path: str
 
     def check(self, schema: pa.Schema) -> None:
-        """See the base class."""
         found = type_at(schema, self.path)
         if not (pa.types.is_timestamp(found) or pa.types.is_date(found) or pa.types.is_int64(found)):
             raise BadConfigurationError(
@@ -39,7 +38,6 @@ class ColumnTimestamps(TimestampAssigner):
             )
 
     def timestamps(self, records: pa.RecordBatch) -> pa.Array:
-        """See the base class."""
         column = column_at(records, self.path)
         if pa.types.is_int64(column.type):
             return column

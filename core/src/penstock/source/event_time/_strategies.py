@@ -35,7 +35,6 @@ class Monotonic(WatermarkStrategy):
     """Times grow: the latest one."""
 
     def watermark(self, records: pa.RecordBatch, timestamps: pa.Array) -> int | None:
-        """See the base class."""
         return _latest(timestamps)
 
 
@@ -46,7 +45,6 @@ class BoundedOutOfOrderness(WatermarkStrategy):
     out_of_orderness_ms: int = 0
 
     def watermark(self, records: pa.RecordBatch, timestamps: pa.Array) -> int | None:
-        """See the base class."""
         latest = _latest(timestamps)
         return None if latest is None else latest - self.out_of_orderness_ms
 
@@ -58,11 +56,9 @@ class Punctuated(WatermarkStrategy):
     path: str
 
     def check(self, schema: pa.Schema) -> None:
-        """See the base class."""
         type_at(schema, self.path)
 
     def watermark(self, records: pa.RecordBatch, timestamps: pa.Array) -> int | None:
-        """See the base class."""
         marks = column_at(records, self.path)
         told = pc.fill_null(marks, False) if pa.types.is_boolean(marks.type) else marks.is_valid()
         return _latest(timestamps.filter(told))

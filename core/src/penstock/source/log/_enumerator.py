@@ -69,19 +69,17 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """See the contract. A bounded read looks once, in :meth:`prepare_for_available_now`."""
+        """A bounded read looks once, in :meth:`prepare_for_available_now`."""
         if not self._bounded:
             interval = self._options.discovery_interval_ms
             self._context.call_async(lambda: self._ask(self._discover), self._on_discovery, interval_ms=interval)
 
     def close(self) -> None:
-        """See the contract."""
         if self._group_commits is not None:
             self._group_commits.finish()
         self._client.close()
 
     def snapshot_state(self) -> LogState:
-        """See the contract."""
         self._changed = False
         tracked = self._tracked
         return LogState(dict(self._positions), dict(tracked.incarnations), self._stops, dict(tracked.gone))
@@ -91,19 +89,16 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         return self._changed
 
     def prepare_for_available_now(self) -> None:
-        """See the contract."""
         self._apply(self._ask(self._discover))
         self._fixed_ends = self._ask_ends()
         if self._bounded and self._options.fail_on_data_loss:
             self._refuse_unreachable_stops(self._fixed_ends)
 
     def is_exhausted(self) -> bool:
-        """See the contract."""
         ends = self._stops if self._fixed_ends is None else self._fixed_ends
         return ends is not None and self._reaches(ends, {})
 
     def has_ended(self) -> bool:
-        """See the contract."""
         return self._stops is not None and self._reaches(self._stops, {})
 
     @property
@@ -182,13 +177,11 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
     # --- micro-batches ------------------------------------------------------------------------------------------------
 
     def handle_split_request(self) -> LogSplit | None:
-        """See the contract."""
         splits = self.take_batch(ReadLimits())
         self.add_splits_back(splits[1:])
         return splits[0] if splits else None
 
     def take_batch(self, limits: ReadLimits) -> list[LogSplit]:
-        """See the contract."""
         self._await_first_discovery()
         self._ends = self._ask_ends() if self._fixed_ends is None else self._fixed_ends
         positions = self._positions
@@ -227,7 +220,6 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         return {p: self._limit(p, end) for p, end in self._ends.items()}
 
     def add_splits_back(self, splits: Sequence[LogSplit]) -> None:
-        """See the contract."""
         for split in splits:
             partition = split.log_partition
             self._positions[partition] = min(self._positions.get(partition, split.start), split.start)
@@ -299,7 +291,6 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
     # --- reporting ----------------------------------------------------------------------------------------------------
 
     def notify_checkpoint_complete(self, splits: Sequence[LogSplit]) -> None:
-        """See the contract."""
         done: dict[LogPartition, int] = {}
         for split in splits:
             done[split.log_partition] = max(split.end, done.get(split.log_partition, 0))
@@ -314,7 +305,7 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         return {"records": sum(lag.values()), **{str(partition): records for partition, records in sorted(lag.items())}}
 
     def describe_event_time(self) -> dict[str, Any]:
-        """See the contract; empty if partitions are not aligned."""
+        """Empty if partitions are not aligned."""
         return {} if self._alignment is None else self._alignment.describe()
 
 

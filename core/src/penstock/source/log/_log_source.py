@@ -39,16 +39,13 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[LogSplit]:
-        """See the contract."""
         return SPLIT_SERIALIZER
 
     @property
     def enumerator_serializer(self) -> SimpleVersionedSerializer[LogState]:
-        """See the contract."""
         return STATE_SERIALIZER
 
     def read_limits(self) -> ReadLimits:
-        """See the contract."""
         options = self.log_options
         return ReadLimits(
             max_records=options.max_records,
@@ -59,7 +56,6 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
     def create_enumerator(
         self, context: EnumeratorContext, checkpoint: LogState | None
     ) -> SplitEnumerator[LogSplit, LogState]:
-        """See the contract."""
         return LogEnumerator(context, self.create_client(), self.log_options, checkpoint, alignment=self._alignment())
 
     def _alignment(self) -> Alignment | None:
@@ -85,7 +81,7 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
         return self, schema
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[LogSplit]:
-        """See the contract: from ``batch_start`` to ``stop``, or what is the latest now."""
+        """From ``batch_start`` to ``stop``, or what is the latest now."""
         enumerator = LogEnumerator(context, self.create_client(), self.log_options, None, bounded=True)
         try:
             enumerator.prepare_for_available_now()

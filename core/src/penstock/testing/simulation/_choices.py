@@ -63,7 +63,6 @@ class EveryChoice(Choices):
         self.counts: list[int] = []
 
     def pick(self, count: int, likely: float = 0.5) -> int:
-        """See the base class."""
         self.counts.append(count)
         return super().pick(count, likely)
 

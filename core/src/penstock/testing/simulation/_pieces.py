@@ -57,19 +57,16 @@ class PieceTarget(SimulatedTarget):
         self.bases: dict[str, int] = {}
 
     def create_sink(self) -> PieceSink:
-        """See the base class."""
         return PieceSink(carries=self.carries)
 
     def shown(self) -> list[tuple[str, int]]:
-        """See the base class: also what was read and taken away."""
+        """Also what was read and taken away."""
         return [(name, row) for pieces in (self.visible, self.taken) for name, rows in pieces.items() for row in rows]
 
     def left(self) -> list[str]:
-        """See the base class."""
         return sorted({*self.hidden, *self.witnesses, *self.sealed})
 
     def events(self) -> list[Event]:
-        """See the base class."""
         return [Event("a reader takes a piece away", lambda: bool(self.visible), lambda: self.take(min(self.visible)))]
 
     def stage(self, piece: Piece, rows: tuple[int, ...]) -> None:

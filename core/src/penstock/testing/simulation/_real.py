@@ -66,28 +66,24 @@ class RealTarget(SimulatedTarget):
         self.opened: list[CommittingSinkWriter[Any, Any]] = []
 
     def create_sink(self) -> TwoPhaseCommitSink[Any, Any]:
-        """See the base class."""
         return _SteppedSink(self._tested.sink, _ScheduledSteps())
 
     @property
     def schema(self) -> pa.Schema:
-        """See the base class."""
         return self._tested.schema
 
     def batch(self, rows: Sequence[int]) -> pa.RecordBatch:
-        """See the base class."""
         return self._tested.batch(rows)
 
     def shown(self) -> list[tuple[str, int]]:
-        """See the base class. What came with what is not known."""
+        """What came with what is not known."""
         return [("", row) for row in self._tested.read()]
 
     def left(self) -> list[str]:
-        """See the base class."""
         return [] if self._tested.hidden is None else list(self._tested.hidden())
 
     def check(self, faults: Counter[str], owners: int) -> None:
-        """See the base class: after calls that may have made rows visible."""
+        """After calls that may have made rows visible."""
         if self._seen == self.changes:
             return
         self._seen = self.changes
@@ -135,11 +131,9 @@ class _ScheduledSteps(Steps):
 
 class _SteppedSink(FaultySink):
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Any, Any]:
-        """See the contract."""
         return _SteppedWriter(self._inner.create_writer(context), self._fuse)
 
     def create_committer(self, context: SinkContext) -> Committer[Any, Any]:
-        """See the contract."""
         return _SteppedCommitter(lambda: self._inner.create_committer(context))
 
 

@@ -416,26 +416,21 @@ class SimulatedSystem(System):
         self._scheduler = scheduler
 
     def now_us(self) -> int:
-        """See the base class."""
         return self._scheduler.clock_us + self._scheduler.current.skew_us
 
     def monotonic(self) -> float:
-        """See the base class."""
         return self._scheduler.clock_us / 1_000_000
 
     def sleep(self, seconds: float) -> None:
-        """See the base class."""
         self._scheduler.sleep(seconds)
 
     def new_id(self) -> str:
-        """See the base class."""
         # By who asks, so that it does not depend on who else has asked before.
         process = self._scheduler.current
         process.ids += 1
         return hashlib.sha256(f"{process.name} {process.ids}".encode()).hexdigest()[:32]
 
     def executor(self, threads: int, name: str) -> Executor:
-        """See the base class."""
         return _SimulatedThreads(self._scheduler, name)
 
 

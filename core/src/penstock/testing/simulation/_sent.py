@@ -35,15 +35,12 @@ class SendTarget(SimulatedTarget):
         self.sent: set[str] = set()
 
     def create_sink(self) -> SendingSink:
-        """See the base class."""
         return SendingSink()
 
     def shown(self) -> list[tuple[str, int]]:
-        """See the base class."""
         return [("", row) for row in self.rows]
 
     def left(self) -> list[str]:
-        """See the base class."""
         return sorted(self.recorded)
 
     def check(self, faults: Counter[str], owners: int) -> None:
@@ -68,19 +65,16 @@ class CellTarget(SimulatedTarget):
         self.cells: dict[int, tuple[int, int]] = {}
 
     def create_sink(self) -> UpsertingSink:
-        """See the base class."""
         return UpsertingSink()
 
     def shown(self) -> list[tuple[str, int]]:
-        """See the base class."""
         return [("", value) for _, value in self.cells.values()]
 
     def left(self) -> list[str]:
-        """See the base class."""
         return []
 
     def key_of(self, row: int) -> int:
-        """See the base class: rows of one key in several tasks have no order."""
+        """Rows of one key in several tasks have no order."""
         return row % 3
 
     def check(self, faults: Counter[str], owners: int) -> None:

@@ -40,7 +40,6 @@ class SimulatedStorage(Storage):
         return self.inner.fs
 
     def url(self, path: str) -> str:
-        """See the base class."""
         return self.inner.url(path)
 
     def _call(self, what: str, path: str, effect: Callable[[], Any], torn: Callable[[], Any] | None = None) -> Any:
@@ -49,22 +48,19 @@ class SimulatedStorage(Storage):
         return self._scheduler.call(f"{what} {short}", effect, torn=torn)
 
     def read(self, path: str) -> bytes:
-        """See the base class."""
         data: bytes = self._call("read", path, lambda: self.inner.read(path))
         return data
 
     def size(self, path: str) -> int | None:
-        """See the base class."""
         size: int | None = self._call("size", path, lambda: self.inner.size(path))
         return size
 
     def list_names(self, directory: str) -> list[str]:
-        """See the base class."""
         names: list[str] = self._call("list", directory, lambda: self.inner.list_names(directory))
         return names
 
     def create(self, path: str, data: bytes) -> bool:
-        """See the base class. A process killed inside leaves nothing that anybody sees.
+        """A process killed inside leaves nothing that anybody sees.
 
         A request whose answer was lost may have been sent again: the answer is then that something is there.
         """
@@ -76,7 +72,6 @@ class SimulatedStorage(Storage):
         return created
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """See the base class."""
 
         def put() -> None:
             # A name that has come to the disk stays there, whatever takes its place.
@@ -89,7 +84,7 @@ class SimulatedStorage(Storage):
         self._call("put", path, put, lambda: None)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """See the base class. A process killed inside has deleted some of them, in any order."""
+        """A process killed inside has deleted some of them, in any order."""
         all_ = list(paths)
         if not all_:
             return
@@ -97,5 +92,4 @@ class SimulatedStorage(Storage):
         self._call("delete", all_[0], lambda: self.inner.delete(all_), lambda: self.inner.delete(some))
 
     def make_durable(self, path: str) -> None:
-        """See the base class."""
         self._call("make durable", path, lambda: self.inner.make_durable(path))
