@@ -169,7 +169,9 @@ def test_ids_stay_few(spark, kafka, feed, watch, tmp_path):
     asked = Coordinators({"bootstrap_servers": kafka.address})
     try:
         asked.open_ids(lambda _: False)
-        known = [one.transactional_id for some in asked._brokers.admin.list_transactions().values() for one in some]
+        known = [
+            one.transactional_id for some in asked._brokers.client.admin.list_transactions().values() for one in some
+        ]
     finally:
         asked.close()
     ids = [one for one in known if query_of(tmp_path).owns(one)]

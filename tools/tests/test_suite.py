@@ -166,7 +166,7 @@ KAFKA, CASSANDRA = "connectors/kafka/tests", "connectors/cassandra/tests"
 #: A changed file, a test file that it can break, and one that it can't.
 CHANGES = [
     (
-        "connectors/kafka/src/penstock_kafka/sink/_writers.py",
+        "connectors/kafka/src/penstock_kafka/sink/_writer.py",
         f"{KAFKA}/test_sink_rows.py",
         "core/tests/test_storage.py",
     ),

@@ -108,7 +108,7 @@ class TransientClientError(RetriableError):
 
 
 class OffsetOutOfRangeError(DataLostError):
-    """The partition does not hold ``offset`` any more, or not yet: read past retention, truncated or made anew."""
+    """The partition does not hold ``offset`` any more, or not yet: read past retention, truncated or re-created."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         super().__init__(f"topic '{topic}' partition {partition} does not hold offset {offset}")
@@ -172,7 +172,7 @@ class BatchProducer(ABC):
     """Sends Arrow batches, plain (idempotent) or in a transaction. Used by one thread. Not to be used after a fork.
 
     Memory is bounded by the client's queue (``queue.buffering.max.kbytes``): :meth:`produce` waits while it is full. It
-    may also wait for the brokers to tell of a topic.
+    may also wait for the brokers to describe a topic.
     """
 
     @abstractmethod

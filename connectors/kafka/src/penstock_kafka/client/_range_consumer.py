@@ -1,4 +1,4 @@
-"""What both consumers share: one range per partition at a time, and what an error means for the caller."""
+"""Reads one range per partition at a time, for both consumers, and translates their problems for the caller."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ __all__ = ["SequencedRangeConsumer"]
 
 #: How long all brokers must be down, without a record arriving, before that is reported: reconnecting takes a moment.
 BROKERS_DOWN_GRACE_SECONDS = 1.0
-
-
 #: How librdkafka's words for a partition that can't be read begin, where it says nothing else of it.
 _NAMED_IN_TEXT = re.compile(r"(\S+) \[(\d+)\]: ")
 

@@ -31,6 +31,6 @@ def problem_of(error: KafkaError, *, topic: str = "", partition: int = -1, offse
 def setting_problem(error: KafkaError, config: Mapping[str, object]) -> Problem:
     """A client could not be made: names the setting rather than quoting librdkafka, which may quote a secret value."""
     found = _NAMED.findall(error.str())
-    # As the user wrote it, if that can be told: librdkafka names some by another name.
+    # As the user wrote it, where that is known: librdkafka has a second name for some.
     named = [name for name in found if name in config] or found
     return Problem(code=error.name(), text=error.str(), topic=named[-1] if named else "")

@@ -139,7 +139,7 @@ class LibrdkafkaProducer(CheckedProducer):
                     full.append(record)
                 elif error is not None:
                     self._count_refused(error, topic, record)
-            # In order: once one finds the queue full, all that follow are told so.
+            # In order: once one finds the queue full, all that follow do.
             records = full
             if records and self._is_lost():
                 return

@@ -16,7 +16,7 @@ _ALIASES = {
 }
 
 _CONSUMER = {
-    # librdkafka waits a second before it fills a full queue again, unless told otherwise.
+    # librdkafka waits a second before it fills a full queue again, unless set otherwise.
     "fetch.queue.backoff.ms": "2",
     "queued.min.messages": "1000000",
     "queued.max.messages.kbytes": "16384",
@@ -52,7 +52,7 @@ _PRODUCER = {
 #: Registering a transactional id is a chain of requests, each tried first before its connection is there.
 _TRANSACTIONAL = {"retry.backoff.ms": "1", "reconnect.backoff.ms": "1"}
 
-#: How often librdkafka reports statistics, the only place that tells a producer's identity.
+#: How often librdkafka reports statistics, the only place that has a producer's identity.
 IDENTITY_INTERVAL_MS = 100
 
 

@@ -63,7 +63,7 @@ async def _persist(connections: Connections, deadline: float, attempt: Attempt) 
 
 
 async def new_identity(connections: Connections, timeout_ms: float) -> ProducerIdentity:
-    """For a producer without transactions: a new one each time. Of the loop; raises kafka-python's errors."""
+    """Asks for an identity without transactions, a new one each time. In the loop; raises kafka-python's errors."""
     request = InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1, max_version=4
     )
