@@ -135,10 +135,7 @@ def write(kafka):
         try:
             for batch in batches:
                 writer.write(batch)
-            writer.prepare_commit()
-        except BaseException:
-            writer.abort()
-            raise
+            writer.flush()
         finally:
             writer.close()
         return context.metrics.snapshot()
