@@ -58,13 +58,13 @@ class Fetcher:
         self.positions: dict[tuple[str, int], FetchPosition] = {}
         #: Appended by any thread, taken by the reader.
         self.problems: deque[Problem] = deque(maxlen=_MOST_PROBLEMS)
-        #: Why nothing will come any more. Written once, by the thread that broke.
+        #: Why nothing will come any more. Written by a thread that broke.
         self.fatal: Problem | None = None
         #: Of all that is in ``fetched``. Channels wait while it is above the limit, the reader makes room.
         self.queued_bytes = 0
         #: Made by the finder alone, one for each broker that leads something; they live until the fetcher is closed.
         self._channels: dict[int, _Channel] = {}
-        #: Written by the reader. Read without the lock, too: it never becomes false again.
+        #: Set by close. Read without the lock, too: it never becomes false again.
         self._is_closed = False
 
     # --- the reader ---------------------------------------------------------------------------------------------------

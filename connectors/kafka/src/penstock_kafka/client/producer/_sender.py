@@ -55,7 +55,7 @@ class Sender:
         self._connections = connections
         self._settings = settings
         self._transaction = transaction
-        #: Both are called in the loop, and must neither wait for the lock's holders nor raise.
+        #: Both are called in the loop: they must not wait for room, nor for a lock held while encoding.
         self._on_idle = on_idle
         self._on_too_large = on_too_large
 
