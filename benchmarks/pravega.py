@@ -27,11 +27,11 @@ SIZE, SEGMENTS, TASKS = 100, 4, (1, 2, 4)
 READ_OURS = """
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
-from penstock_pravega.options import SOURCE_OPTIONS
+from penstock_pravega.options import SOURCE_OPTIONS, SourceOptions
 from penstock_pravega.source import PravegaSource
 from penstock.spark._coordinator import Coordinator
 options = {"controller": address, "scope": scope, "stream": stream}
-source = PravegaSource.from_options(SOURCE_OPTIONS.parse(options, owner="bench"))
+source = PravegaSource(SourceOptions.from_values(SOURCE_OPTIONS.parse(options, owner="bench")))
 schema = source.fixed_schema()
 source.validate_schema(schema)
 splits = list(source.list_splits(Coordinator()))[task::tasks]

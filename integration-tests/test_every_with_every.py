@@ -36,7 +36,7 @@ WRITING = [
     "penstock_kafka.sink._writers:TransactionalWriter.write:after:1",
     "penstock_kafka.sink._writers:DeliveringWriter.write:after:2",
     "penstock_cassandra.sink._upsert:_Upserter.upsert:after:2",
-    "penstock_pravega.sink._writers:TransactionalWriter.write:after:2",
+    "penstock_pravega.sink._writer:PravegaTransactionalWriter.write:after:2",
     "penstock.sink._write_ahead:_StagingWriter.write:after:2",
 ]
 #: So that a task that sleeps soon has company on another executor.

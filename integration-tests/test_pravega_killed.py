@@ -13,10 +13,10 @@ pytestmark = pytest.mark.exhaustive(
 
 LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
-WRITER = "penstock_pravega.sink._writers:TransactionalWriter"
-NOTES = "penstock_pravega.sink._notes:TransactionNotes"
+WRITER = "penstock_pravega.sink._writer:PravegaTransactionalWriter"
+NOTES = "penstock_pravega.sink._transaction_log:TransactionLog"
 COMMITTER = "penstock_pravega.sink._committer:PravegaCommitter"
-CONTROLLER = "penstock_pravega.protocol._controller:Controller"
+CONTROLLER = "penstock_pravega.client._controller:Controller"
 
 #: In the order in which a batch goes through them. The number says at which call of the run. What a kill before a step
 #: leaves is what one after the step before it leaves: such pairs are here once. The kit has both, without Spark.

@@ -1,4 +1,4 @@
-"""A model of Pravega's transactions, for :mod:`penstock.testing.simulation`; committer and notes are the real ones.
+"""A model of Pravega's transactions, for :mod:`penstock.testing.simulation`; with the real committer and transaction log.
 
 What the model does is what a controller and its segment stores do, as far as transactions go: each has an id that is
 never used again, and a lease that whoever knows the id may renew; what has ended stays as it has ended.
@@ -21,10 +21,10 @@ from penstock.serialization import JsonSerializer
 from penstock.sink import CommittingSinkWriter, Prepared, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.system import system
 from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarget, target
-from penstock_pravega.protocol import NoSuchSegment, PingAnswer, TransactionState
+from penstock_pravega.client import NoSuchSegment, PingAnswer, TransactionState
 from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCommittable, TransactionRef
 from penstock_pravega.sink._committer import PravegaCommitter
-from penstock_pravega.sink._notes import Note, TransactionNotes
+from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
 
 __all__ = ["ModelStream", "PravegaTarget"]
 
@@ -199,7 +199,7 @@ class PravegaTarget(SimulatedTarget):
 
 
 class _SimulatedController:
-    """What the committer asks of :class:`~penstock_pravega.protocol.Controller`, each a call of the scheduler."""
+    """What the committer asks of :class:`~penstock_pravega.client.Controller`, each a call of the scheduler."""
 
     def transaction_state(self, scope: str, stream: str, number: int) -> TransactionState:
         there = target()
@@ -228,7 +228,7 @@ class _SimulatedController:
 
 
 class _SimulatedStores:
-    """The same for :class:`~penstock_pravega.protocol.SegmentStores`."""
+    """The same for :class:`~penstock_pravega.client.SegmentStores`."""
 
     def __init__(self) -> None:
         self.controller = _SimulatedController()
@@ -252,8 +252,8 @@ class _SimulatedPravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
     def create_committer(self, context: SinkContext) -> PravegaCommitter:
         assert context.checkpoint is not None
         stores: Any = _SimulatedStores()
-        notes = TransactionNotes(context.checkpoint, context.query_id)
-        return PravegaCommitter(stores, notes, Metrics(), writer="")
+        log = TransactionLog(context.checkpoint, context.query_id)
+        return PravegaCommitter(stores, log, Metrics(), writer="")
 
 
 class _SimulatedWriter(CommittingSinkWriter[PravegaCommittable, Any]):
@@ -275,8 +275,8 @@ class _SimulatedWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             )
             self._ref = TransactionRef(_STREAM, number)
             assert self._context.checkpoint is not None
-            notes = TransactionNotes(self._context.checkpoint, self._context.query_id)
-            notes.write(Note(self._ref, _LEASE_MS, self._context.base))
+            log = TransactionLog(self._context.checkpoint, self._context.query_id)
+            log.write(OpenTransaction(self._ref, _LEASE_MS, self._context.base))
         ref = self._ref
         try:
             there.ask(f"append {rows} to {ref.id}", lambda: there.model.append(ref.id, rows))

@@ -14,9 +14,9 @@ from penstock.dev import open_server
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
+from penstock_pravega.client import _segment_stores
 from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
-from penstock_pravega.options import SOURCE_OPTIONS
-from penstock_pravega.protocol import _segment_stores
+from penstock_pravega.options import SOURCE_OPTIONS, SourceOptions
 from penstock_pravega.source import PravegaSource
 from suite.kept import kept_for_directory
 
@@ -48,7 +48,9 @@ class SourceHarness:
     def __init__(self, pravega: PravegaToolbox, **options: object) -> None:
         own = {"controller": pravega.address, "scope": pravega.scope}
         given = {**own, **{name.replace("_", "."): str(option) for name, option in options.items()}}
-        self.source = PravegaSource.from_options(SOURCE_OPTIONS.parse(given, owner="source penstock.pravega"))
+        self.source = PravegaSource(
+            SourceOptions.from_values(SOURCE_OPTIONS.parse(given, owner="source penstock.pravega"))
+        )
         self.metrics = Metrics()
         self.coordinator = Coordinator(self.metrics)
 

@@ -12,7 +12,7 @@ from penstock.errors import BadConfigurationError, BadDataError
 from penstock.source import ReadLimits
 from penstock.testing import SinkQuery
 from penstock_pravega import PravegaConnector
-from penstock_pravega.protocol import RangeReader, SegmentAppender, segment_name, stream_name
+from penstock_pravega.client import RangeReader, SegmentAppender, segment_name, stream_name
 
 VALUES = pa.schema([("value", pa.binary())])
 

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite
 from penstock_pravega import PravegaConnector
-from penstock_pravega.protocol import Controller, TransactionState
-from penstock_pravega.source._schema import event_schema
+from penstock_pravega.client import Controller, TransactionState
+from penstock_pravega.source._emitter import event_schema
 from suite.kit import TieredSparkSinkSuite, by_default
 
 

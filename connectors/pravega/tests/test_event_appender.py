@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock_pravega.protocol import KeyRange, SegmentSealed
-from penstock_pravega.protocol._appender import Block
+from penstock_pravega.client import KeyRange, SegmentSealed
+from penstock_pravega.client._appender import Block
 from penstock_pravega.sink import _event_appender
 from penstock_pravega.sink._event_appender import EventAppender
 

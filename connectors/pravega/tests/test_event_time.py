@@ -16,9 +16,9 @@ from penstock.errors import BadConfigurationError
 from penstock.source import ReadLimits
 from penstock.source.event_time import BoundedOutOfOrderness, ColumnTimestamps, EventTimeSettings
 from penstock_pravega.source._alignment import SegmentAlignment
-from penstock_pravega.source._event_times import NEVER
-from penstock_pravega.source._schema import event_schema
-from penstock_pravega.source._scout import Marks, Share
+from penstock_pravega.source._emitter import event_schema
+from penstock_pravega.source._read_ahead import EventEnds, Share
+from penstock_pravega.source._watermarks import NEVER
 
 DRIFT_MS = 60_000
 IDLE_MS = 60_000
@@ -43,7 +43,7 @@ def marks_of(times, read, most, disorder=0):
     numbers = np.arange(1, len(part) + 1, dtype=np.int64)
     watermarks = np.where(part == NEVER, NEVER, part - disorder)
     latest = [np.maximum.accumulate(each) for each in (part, watermarks)]
-    return Marks(read * EVENT_BYTES, (read + numbers) * EVENT_BYTES, numbers, *latest)
+    return EventEnds(read * EVENT_BYTES, (read + numbers) * EVENT_BYTES, numbers, *latest)
 
 
 def batches(segments, most, disorder=0):

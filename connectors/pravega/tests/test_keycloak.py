@@ -30,9 +30,9 @@ from penstock.dev import free_ports
 from penstock.dev._java import maven_command
 from penstock.dev._paths import cache_folder
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
+from penstock_pravega.client import Controller, ControllerSettings, KeycloakCredentials
+from penstock_pravega.client import _keycloak as module
 from penstock_pravega.options import SOURCE_OPTIONS, SourceOptions
-from penstock_pravega.protocol import Controller, ControllerSettings, KeycloakCredentials
-from penstock_pravega.protocol import _keycloak as module
 
 VERSION = "24.0.5"
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"

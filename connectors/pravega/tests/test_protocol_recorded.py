@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PenstockError
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     ControllerSettings,
     NoSuchSegment,
     RangeReader,
@@ -35,8 +35,8 @@ from penstock_pravega.protocol import (
     segment_name,
     transaction_segment_name,
 )
-from penstock_pravega.protocol import _appender as appender_module
-from penstock_pravega.protocol import _segment_stores as stores_module
+from penstock_pravega.client import _appender as appender_module
+from penstock_pravega.client import _segment_stores as stores_module
 
 FOLDER = Path(__file__).parent / "recorded"
 EVENTS = [b"event %d" % number * (number % 5) for number in range(20)]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     ControllerSettings,
     Credentials,
     NoSuchSegment,

@@ -22,9 +22,7 @@ from penstock.dev import LocalServer
 from penstock.errors import BadConfigurationError
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_pravega import PravegaConnector
-from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
-from penstock_pravega.options import SOURCE_OPTIONS, SourceOptions
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     Controller,
     ControllerSettings,
     Credentials,
@@ -33,7 +31,9 @@ from penstock_pravega.protocol import (
     segment_name,
     stream_name,
 )
-from penstock_pravega.protocol._connection import Connection
+from penstock_pravega.client._connection import Connection
+from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
+from penstock_pravega.options import SOURCE_OPTIONS, SourceOptions
 
 USER, PASSWORD = "anna", "1111_aaaa"
 HANDSHAKE = b"\x16"

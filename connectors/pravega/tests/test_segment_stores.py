@@ -14,10 +14,10 @@ from penstock.dev import LocalServer
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, Found, SinkContext, WriterContext
 from penstock.storage import LocalStorage
+from penstock_pravega.client import SegmentStores
+from penstock_pravega.client._wire import WrongHost
 from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
-from penstock_pravega.protocol import SegmentStores
-from penstock_pravega.protocol._wire import WrongHost
 from penstock_pravega.sink import create_sink
 
 SCHEMA = pa.schema([("routing_key", pa.string()), ("value", pa.binary())])

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.metrics import Metrics
 from penstock.testing.simulation import search
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     NoSuchSegment,
     PingAnswer,
     SegmentStores,

@@ -14,7 +14,7 @@ import pytest
 from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, Found, Kept
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     NoSuchSegment,
     PingAnswer,
     TransactionState,
@@ -23,7 +23,7 @@ from penstock_pravega.protocol import (
 from penstock_pravega.sink import _committer
 from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCommittable, TransactionRef
 from penstock_pravega.sink._committer import PravegaCommitter
-from penstock_pravega.sink._notes import Note, TransactionNotes
+from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
 from suite.scripted_sink import ScriptedStorage, copied, scripted_system
 
 OPEN, COMMITTED, LOST = Found.OPEN, Found.COMMITTED, Found.LOST
@@ -94,7 +94,7 @@ class Query:
         self.system, self.servers, self.metrics, self.forgotten = system, ScriptedServers(), Metrics(), []
         monkeypatch.setattr(_committer, "lease_keeper", lambda: SimpleNamespace(forget=self.forgotten.append))
         self.storage = ScriptedStorage()
-        self.notes = TransactionNotes(CheckpointLocation(self.storage, "/ck"), "q")
+        self.notes = TransactionLog(CheckpointLocation(self.storage, "/ck"), "q")
         self.first, self.second, self.third = (prepared(number) for number in range(3))
         self.committer = self.new_committer(self.notes)
 
@@ -253,7 +253,7 @@ def test_how_old_what_may_be_forgotten_is(query):
 
 def write_notes(query, *bases):
     for committable, base in zip((query.first, query.second, query.third), bases, strict=False):
-        query.notes.write(Note(committable.ref, 30_000, base))
+        query.notes.write(OpenTransaction(committable.ref, 30_000, base))
 
 
 def test_publishing(query):
@@ -375,7 +375,7 @@ def test_garbage_was_noted_for_earlier_bases_and_is_not_named(query, caplog):
     write_notes(query, 4, 4, 5)
     later = prepared(3)
     query.is_in(later, STATE.OPEN)
-    query.notes.write(Note(later.ref, 30_000, 6))
+    query.notes.write(OpenTransaction(later.ref, 30_000, 6))
     for one in (query.first, query.second, query.third):
         query.is_in(one, STATE.OPEN)
     swept = []

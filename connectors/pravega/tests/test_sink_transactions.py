@@ -23,12 +23,12 @@ from penstock.errors import BadConfigurationError, BadDataError, FatalError, Ret
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, Found, Kept, SinkContext, WriterContext
 from penstock.storage import LocalStorage
+from penstock_pravega.client import Controller, PingAnswer, SegmentStores, TransactionState
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
-from penstock_pravega.protocol import Controller, PingAnswer, SegmentStores, TransactionState
 from penstock_pravega.sink import _leases, create_sink
 from penstock_pravega.sink._committable import TransactionRef
 from penstock_pravega.sink._leases import LeaseKeeper, lease_keeper
-from penstock_pravega.sink._notes import Note, TransactionNotes
+from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
 
 SCHEMA = pa.schema([("routing_key", pa.string()), ("value", pa.binary())])
 
@@ -87,7 +87,7 @@ class Query:
         return committer.publish(committables)
 
     def notes(self):
-        return TransactionNotes(self.checkpoint, self.context.query_id)
+        return TransactionLog(self.checkpoint, self.context.query_id)
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_looking_ends_nothing(pravega, new_query, monkeypatch):
     (opened,), (aborted,), (committed,) = (query.write(rows(n, 10)) for n in (0, 10, 20))
     assert query.commit([committed]) == [Found.COMMITTED]
     query.committer().seal([aborted])
-    query.notes().write(Note(aborted.ref, 600_000, 0))
+    query.notes().write(OpenTransaction(aborted.ref, 600_000, 0))
     noted = query.notes().read()
     with monkeypatch.context() as looking:
         for method in ("commit_transaction", "abort_transaction", "begin_transaction", "note_time"):
@@ -252,7 +252,7 @@ def test_what_is_published_stays_so(pravega, new_query, late):
     query = new_query(stream=stream)
     committables = query.write(rows(0, 10))
     assert query.commit(committables) == [Found.COMMITTED]
-    query.notes().write(Note(committables[0].ref, 600_000, 0))
+    query.notes().write(OpenTransaction(committables[0].ref, 600_000, 0))
     arguments = {"discard": (committables, []), "clear": (Kept(1, 1),)}.get(late, (committables,))
     for _ in range(2):
         getattr(query.committer(), late)(*arguments)
@@ -281,7 +281,7 @@ def test_a_deleted_stream_has_no_garbage(pravega, new_query):
     pravega.controller.seal_stream(pravega.scope, stream)
     pravega.controller.delete_stream(pravega.scope, stream)
     query.committer().discard([committable], [])
-    query.notes().write(Note(committable.ref, 600_000, 0))
+    query.notes().write(OpenTransaction(committable.ref, 600_000, 0))
     assert query.committer().clear(Kept(1, 1)) == 1
 
 
@@ -658,6 +658,20 @@ def test_scope_and_stream_are_made(pravega, new_query):
         new_query(stream=f"{name}/s")
     new_query(stream=f"{name}/s", create="true", create_segments=3, create_retentionTime="1d")
     assert len(pravega.controller.current_segments(name, "s")) == 3
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_a_stream_that_was_deleted_is_made_again(pravega, new_query, delivery):
+    """For each start of a query in the same process: what an earlier one has found out does not count."""
+    stream = f"made-{uuid.uuid4().hex[:8]}"
+    options = {"stream": stream, "delivery": delivery}
+    for segments in (1, 2):
+        new_query(**options, create="true", create_segments=segments)
+        assert len(pravega.controller.current_segments(pravega.scope, stream)) == segments
+        pravega.controller.seal_stream(pravega.scope, stream)
+        pravega.controller.delete_stream(pravega.scope, stream)
+    with pytest.raises(BadConfigurationError, match="create=true"):
+        new_query(**options)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from penstock.serialization import Versioned
 from penstock.sink import CheckpointLocation
 from penstock.storage import LocalStorage
 from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCommittable, TransactionRef
-from penstock_pravega.sink._notes import Note, TransactionNotes
+from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
 from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -56,8 +56,8 @@ def test_a_note_opens(tmp_path, name, base):
     folder.mkdir(parents=True)
     (folder / f"{REF.id:032x}.json").write_bytes((GOLDEN / f"{name}.json").read_bytes())
     checkpoint = CheckpointLocation(LocalStorage(), str(tmp_path))
-    notes = TransactionNotes(checkpoint, "q" * 32)
-    assert notes.read() == [Note(REF, 600_000, base)]
-    assert TransactionNotes(checkpoint, "r" * 32).read() == ([] if base >= 0 else notes.read())
-    notes.write(Note(REF, 600_000, 7))
+    notes = TransactionLog(checkpoint, "q" * 32)
+    assert notes.read() == [OpenTransaction(REF, 600_000, base)]
+    assert TransactionLog(checkpoint, "r" * 32).read() == ([] if base >= 0 else notes.read())
+    notes.write(OpenTransaction(REF, 600_000, 7))
     assert json.loads((folder / f"{REF.id:032x}.json").read_bytes()) == stored("note-v2")

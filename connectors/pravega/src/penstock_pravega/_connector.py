@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.connector import Capability, Connector
 from penstock.options import OptionSet, OptionValues
-from penstock_pravega.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions
+from penstock_pravega.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
     from penstock.dev import DevServer
@@ -42,7 +42,7 @@ class PravegaConnector(Connector):
         """A Pravega source."""
         from penstock_pravega.source import PravegaSource
 
-        return PravegaSource.from_options(options)
+        return PravegaSource(SourceOptions.from_values(options))
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
         """A sink of the chosen delivery."""
@@ -57,5 +57,5 @@ class PravegaConnector(Connector):
         return PravegaDevServer()
 
     def describe_guarantee(self) -> str:
-        """See the base class."""
+        """Says what readers and writers can rely on."""
         return "source: every event once; sink: exactly once on request (transactions), else at least once"

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, Place
 from penstock.errors import RetriableError
+from penstock_pravega.client import Controller, ControllerSettings
 from penstock_pravega.dev._jars import PRAVEGA_JARS, VERSION
 from penstock_pravega.dev._loopback import loopback_library
-from penstock_pravega.protocol import Controller, ControllerSettings
 
 __all__ = ["PravegaDevServer", "pravega_server"]
 
@@ -56,7 +56,7 @@ class PravegaDevServer(DevServer):
         self.quick_start = quick_start
 
     def command(self, place: Place) -> list[str]:
-        """See the base class."""
+        """Starts the standalone server with its three ports."""
         controller, segment_store, zookeeper = place.ports
         settings = {
             "singlenode.controller.rpc.port": str(controller),
@@ -113,7 +113,7 @@ class PravegaDevServer(DevServer):
             controller.close()
 
     def address(self, port: int) -> str:
-        """See the base class."""
+        """Returns the URL of the controller at ``port``."""
         return f"tcp://127.0.0.1:{port}"
 
     def container(self, port: int) -> ContainerImage | None:

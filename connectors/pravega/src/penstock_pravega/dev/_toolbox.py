@@ -9,7 +9,7 @@ from itertools import count, pairwise
 
 import pyarrow as pa
 
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     HEADER,
     Controller,
     ControllerSettings,

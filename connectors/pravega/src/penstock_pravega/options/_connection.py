@@ -6,7 +6,7 @@ import os
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionValues
-from penstock_pravega.protocol import ControllerSettings, Credentials, KeycloakCredentials, check_name, stream_name
+from penstock_pravega.client import ControllerSettings, Credentials, KeycloakCredentials, check_name, stream_name
 
 __all__ = ["CONNECTION_OPTIONS", "connection_settings", "default_scope", "full_stream_name"]
 

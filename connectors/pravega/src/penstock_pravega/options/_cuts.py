@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.errors import BadConfigurationError
+from penstock_pravega.client import UNBOUNDED, parse_cut
 from penstock_pravega.options._connection import full_stream_name
-from penstock_pravega.protocol import UNBOUNDED, parse_cut
 
 __all__ = ["CutPosition", "parse_position"]
 

@@ -10,13 +10,13 @@ from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization.formats import FormatSettings, format_options
 from penstock.source.event_time import ColumnTimestamps
+from penstock_pravega.client import ControllerSettings, StreamPolicy
 from penstock_pravega.options._connection import (
     CONNECTION_OPTIONS,
     connection_settings,
     default_scope,
     full_stream_name,
 )
-from penstock_pravega.protocol import ControllerSettings, StreamPolicy
 
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
 

@@ -8,6 +8,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization.formats import FormatSettings, format_options
 from penstock.source.event_time import EventTimeSettings, event_time_options
+from penstock_pravega.client import ControllerSettings
 from penstock_pravega.options._connection import (
     CONNECTION_OPTIONS,
     connection_settings,
@@ -15,7 +16,6 @@ from penstock_pravega.options._connection import (
     full_stream_name,
 )
 from penstock_pravega.options._cuts import CutPosition, parse_position
-from penstock_pravega.protocol import ControllerSettings
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 

@@ -1,5 +1,5 @@
 """Writing to Pravega."""
 
-from penstock_pravega.sink._sink import ExactlyOncePravegaSink, PravegaSink, create_sink
+from penstock_pravega.sink._sink import create_sink
 
-__all__ = ["ExactlyOncePravegaSink", "PravegaSink", "create_sink"]
+__all__ = ["create_sink"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.serialization import JsonSerializer
-from penstock_pravega.protocol import epoch_of, number_of, transaction_segment_name
+from penstock_pravega.client import epoch_of, number_of, transaction_segment_name
 
 __all__ = ["COMMITTABLE_SERIALIZER", "TransactionRef", "PravegaCommittable"]
 

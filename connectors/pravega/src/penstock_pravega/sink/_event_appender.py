@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     HEADER,
     KeyRange,
     SegmentAppender,

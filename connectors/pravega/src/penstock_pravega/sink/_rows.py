@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.options import load_object
 from penstock.serialization.formats import RecordEncoder
+from penstock_pravega.client import LARGEST_EVENT
 from penstock_pravega.options import SinkOptions
-from penstock_pravega.protocol import LARGEST_EVENT
 
 __all__ = ["EventColumns", "check_schema"]
 

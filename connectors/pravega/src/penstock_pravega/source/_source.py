@@ -7,60 +7,52 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.options import OptionValues
 from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordDecoder
 from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source, check_columns
+from penstock_pravega.client import StreamClient
 from penstock_pravega.options import SourceOptions
-from penstock_pravega.source._emitter import PravegaEmitter
-from penstock_pravega.source._enumerator import PravegaEnumerator
-from penstock_pravega.source._event_times import EventTimer, RecordTimer
-from penstock_pravega.source._noted_times import NotedTimer, NotedTimes
-from penstock_pravega.source._schema import event_schema
+from penstock_pravega.source._emitter import PravegaRecordEmitter, event_schema
+from penstock_pravega.source._enumerator import PravegaSplitEnumerator
+from penstock_pravega.source._reader import PravegaSplitReader
 from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
-from penstock_pravega.source._split_reader import PravegaSplitReader
-from penstock_pravega.source._stream_client import StreamClient
+from penstock_pravega.source._watermarks import EventTimer, RecordTimer, StreamWatermarks, WatermarkTimer
 
 __all__ = ["PravegaSource"]
 
 
 class PravegaSource(Source[SegmentRange, PravegaState]):
-    """Streams of one Pravega. See the option declarations for what can be set.
+    """Reads streams of one Pravega.
 
-    The decoder is made on the driver, when the schema is known. The pickled form holds the credentials.
+    The driver makes the decoder when it knows the schema. The pickled form holds the credentials.
     """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._decoder: RecordDecoder | None = None
 
-    @classmethod
-    def from_options(cls, values: OptionValues) -> PravegaSource:
-        """A source of validated options. Raises BadConfigurationError for values that do not go together."""
-        return cls(SourceOptions.from_values(values))
-
     @property
     def split_serializer(self) -> JsonSerializer[SegmentRange]:
-        """See the contract."""
+        """Stores ranges as JSON arrays."""
         return SPLIT_SERIALIZER
 
     @property
     def enumerator_serializer(self) -> JsonSerializer[PravegaState]:
-        """See the contract."""
+        """Stores stream cuts as JSON."""
         return STATE_SERIALIZER
 
     def read_limits(self) -> ReadLimits:
-        """See the contract."""
+        """Returns maxBytesPerTrigger and maxRowsPerTrigger."""
         return ReadLimits(max_bytes=self._options.max_bytes, max_records=self._options.max_rows)
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
     def fixed_schema(self) -> pa.Schema:
-        """See the contract."""
+        """Returns the columns, with ``value`` as the format decodes it by default."""
         return self._schema(self._create_decoder(None))
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract. The user's type of ``value`` says what it is decoded to."""
+        """Makes the decoder: events are decoded to the user's type of ``value``."""
         decoder = self._create_decoder(schema.field("value").type) if "value" in schema.names else None
         check_columns(schema, self._schema(decoder), {"position": "includePosition"})
         self._decoder = decoder
@@ -68,11 +60,11 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
             self._options.event_time.check(self._schema(self._decoder_for_times()))
 
     def _create_decoder(self, wanted: pa.DataType | None) -> RecordDecoder | None:
-        """``None`` for bytes as they are."""
+        """Returns ``None`` if values stay bytes."""
         return self._options.format.create_decoder(wanted)
 
     def _decoder_for_times(self) -> RecordDecoder | None:
-        """Of events that the driver looks at, whichever columns the user has chosen."""
+        """Returns the decoder of the events that the driver reads ahead, whichever columns the user has chosen."""
         return self._decoder or self._create_decoder(None)
 
     def _schema(self, decoder: RecordDecoder | None) -> pa.Schema:
@@ -81,23 +73,23 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaEnumerator:
-        """See the contract."""
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaSplitEnumerator:
+        """Makes an enumerator with connections of its own."""
         client = StreamClient(self._options.connection)
-        return PravegaEnumerator(context, client, self._options, checkpoint, make_timer=self._timers(client))
+        return PravegaSplitEnumerator(context, client, self._options, checkpoint, make_timer=self._timers(client))
 
     def _timers(self, client: StreamClient) -> Callable[[], EventTimer] | None:
         settings = self._options.event_time
         if settings is None:
             return None
         if self._options.times_are_noted:
-            return partial(NotedTimer, NotedTimes(client))
+            return partial(WatermarkTimer, StreamWatermarks(client))
         return partial(RecordTimer, settings, self._decoder_for_times())
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[SegmentRange]:
-        """See the contract: from the head, or the starting cut, to where the tail is now, or the ending cut."""
+        """Yields ranges from the head, or the starting cut, to where the tail is now, or the ending cut."""
         client = StreamClient(self._options.connection)
-        enumerator = PravegaEnumerator(context, client, self._options, None, bounded=True)
+        enumerator = PravegaSplitEnumerator(context, client, self._options, None, bounded=True)
         try:
             enumerator.prepare_for_available_now()
             while splits := enumerator.take_batch(ReadLimits()):
@@ -106,7 +98,7 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
             enumerator.close()
 
     def create_reader(self, context: ReaderContext) -> PravegaSplitReader:
-        """See the contract."""
+        """Makes the reader of a task."""
         options = self._options
         return PravegaSplitReader(
             options.connection,
@@ -115,6 +107,6 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
             piece_bytes=options.piece_bytes,
         )
 
-    def create_emitter(self, context: ReaderContext) -> PravegaEmitter:
-        """See the contract."""
-        return PravegaEmitter(context, self._decoder, fail_on_bad=self._options.fail_on_bad)
+    def create_emitter(self, context: ReaderContext) -> PravegaRecordEmitter:
+        """Makes the emitter of a task, with the driver's decoder."""
+        return PravegaRecordEmitter(context, self._decoder, fail_on_bad=self._options.fail_on_bad)

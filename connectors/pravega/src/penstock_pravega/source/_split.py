@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.serialization import JsonSerializer
-from penstock_pravega.protocol import epoch_of, number_of, segment_name, short_name
+from penstock_pravega.client import epoch_of, number_of, segment_name, short_name
 
 __all__ = ["SPLIT_SERIALIZER", "STATE_SERIALIZER", "Cuts", "PravegaState", "SegmentRange"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock_pravega.protocol._controller import KeyRange
+from penstock_pravega.client._controller import KeyRange
 
 __all__ = ["SegmentRouter", "key_position"]
 

@@ -1,4 +1,4 @@
-"""What tasks write with: one writer for each attempt, in a transaction or plainly."""
+"""The writers of tasks, one for each attempt: in a transaction, or plain."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError, RetriableError
 from penstock.sink import CommittingSinkWriter, Prepared, SinkWriter, WriterContext
 from penstock.system import system
-from penstock_pravega.options import SinkOptions
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     NoSuchSegment,
     Refused,
     SegmentSealed,
@@ -19,17 +18,18 @@ from penstock_pravega.protocol import (
     segment_name,
     transaction_segment_name,
 )
+from penstock_pravega.options import SinkOptions
 from penstock_pravega.sink._committable import PravegaCommittable, TransactionRef
 from penstock_pravega.sink._event_appender import EventAppender
 from penstock_pravega.sink._leases import lease_keeper
-from penstock_pravega.sink._notes import Note, TransactionNotes
 from penstock_pravega.sink._rows import EventColumns
+from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
 
-__all__ = ["DeliveringWriter", "TransactionalWriter"]
+__all__ = ["PravegaAtLeastOnceWriter", "PravegaTransactionalWriter"]
 
 
-class TransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
-    """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
+class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
+    """Writes one transaction, begun with the first row and left open for the driver. A task without rows has none.
 
     Memory: 16 MiB for each segment, and one Arrow batch three times.
     """
@@ -46,18 +46,18 @@ class TransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         self._latest_ms: int | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See the contract."""
+        """Appends the events of ``batch``; segment stores acknowledge them later."""
         if not batch.num_rows:
             return
         events, keys = self._columns.convert(batch)
         times = (self._latest_ms, self._columns.latest_ms(batch))
         self._latest_ms = max((ms for ms in times if ms is not None), default=None)
-        appender = self._begun()
-        with self._refusals():
+        appender = self._transaction_appender()
+        with self._translated_errors():
             appender.append(events, keys)
         self._events += len(events)
 
-    def _begun(self) -> EventAppender:
+    def _transaction_appender(self) -> EventAppender:
         if self._appender is None:
             stream = self._options.stream
             scope, _, name = stream.partition("/")
@@ -65,8 +65,8 @@ class TransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             self._ref = TransactionRef(stream, number)
             lease_keeper().keep(self._options.connection, self._ref, self._lease_ms)
             if self._context.checkpoint is not None:
-                notes = TransactionNotes(self._context.checkpoint, self._context.query_id)
-                notes.write(Note(self._ref, self._lease_ms, self._context.base))
+                log = TransactionLog(self._context.checkpoint, self._context.query_id)
+                log.write(OpenTransaction(self._ref, self._lease_ms, self._context.base))
             self._context.metrics.add("transactions_opened")
             self._appender = EventAppender(
                 self._stores,
@@ -78,10 +78,10 @@ class TransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         return self._appender
 
     def prepare_commit(self) -> Prepared[PravegaCommittable, Any]:
-        """See the contract: every event is acknowledged by a segment store, and visible to nobody."""
+        """Waits until segment stores have acknowledged every event. Readers see none before the commit."""
         if self._appender is None or self._ref is None:
             return Prepared()
-        with self._refusals():
+        with self._translated_errors():
             self._appender.flush()
         sizes = self._appender.bytes_by_segment()
         self._context.metrics.add("rows_written", self._events)
@@ -102,7 +102,7 @@ class TransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         )
 
     @contextlib.contextmanager
-    def _refusals(self) -> Any:
+    def _translated_errors(self) -> Any:
         try:
             yield
         except (NoSuchSegment, SegmentSealed) as error:
@@ -112,7 +112,7 @@ class TransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             ) from None
 
     def abort(self) -> None:
-        """See the contract. What can't be aborted here is found by its note, or ends with its lease."""
+        """Aborts the transaction. If that fails, the driver finds it in the transaction log, or its lease ends it."""
         if self._ref is not None:
             with contextlib.suppress(PenstockError):
                 self._stores.controller.abort_transaction(*self._ref.scope_and_stream, self._ref.id)
@@ -125,9 +125,9 @@ class TransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         self._stores.close()
 
 
-class DeliveringWriter(SinkWriter):
-    """At least once: everything is acknowledged when a task ends. Or best effort: events that can't be written are
-    dropped (metric ``failed_rows``).
+class PravegaAtLeastOnceWriter(SinkWriter):
+    """Writes at least once: everything is acknowledged when a task ends. With best effort, events that can't be written
+    are dropped (metric ``failed_rows``).
 
     Memory: 16 MiB for each segment, and one Arrow batch three times.
     """
@@ -143,15 +143,15 @@ class DeliveringWriter(SinkWriter):
         self._events = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See the contract."""
+        """Appends the events of ``batch``; segment stores acknowledge them later."""
         if not batch.num_rows:
             return
         events, keys = self._columns.convert(batch)
-        with self._refusals(len(events)):
-            self._opened().append(events, keys)
+        with self._translated_errors(len(events)):
+            self._stream_appender().append(events, keys)
             self._events += len(events)
 
-    def _opened(self) -> EventAppender:
+    def _stream_appender(self) -> EventAppender:
         if self._appender is None:
             scope, _, name = self._stream.partition("/")
 
@@ -174,13 +174,13 @@ class DeliveringWriter(SinkWriter):
     def flush(self) -> None:
         """Waits until every event is acknowledged."""
         if self._appender is not None:
-            with self._refusals(0):
+            with self._translated_errors(0):
                 self._appender.flush()
             self._context.metrics.add("bytes_written", sum(self._appender.bytes_by_segment().values()))
         self._context.metrics.add("rows_written", self._events)
 
     @contextlib.contextmanager
-    def _refusals(self, events: int) -> Any:
+    def _translated_errors(self, events: int) -> Any:
         try:
             yield
         except Refused as error:

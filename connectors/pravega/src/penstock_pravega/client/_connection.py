@@ -7,8 +7,8 @@ import socket
 import ssl
 import struct
 
-from penstock_pravega.protocol._endpoint import certificate_refused
-from penstock_pravega.protocol._wire import HELLO, KEEP_ALIVE, OLDEST_VERSION, VERSION, Payload, Refused, hello, refusal
+from penstock_pravega.client._endpoint import certificate_refused
+from penstock_pravega.client._wire import HELLO, KEEP_ALIVE, OLDEST_VERSION, VERSION, Payload, Refused, hello, refusal
 
 __all__ = ["Connection"]
 

@@ -15,7 +15,7 @@ from penstock.errors import BadDataError, RetriableError
 from penstock.metrics import Metrics
 from penstock.source import RecordsBySplits, SplitReader
 from penstock.source.log import LossPolicy
-from penstock_pravega.protocol import (
+from penstock_pravega.client import (
     BrokenEvents,
     ControllerSettings,
     NoSuchSegment,
@@ -97,11 +97,11 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         self._stopped = False
 
     def handle_splits_changes(self, splits: Sequence[SegmentRange]) -> None:
-        """See the base class."""
+        """Queues splits behind those that are left."""
         self._splits.extend(splits)
 
     def fetch(self) -> RecordsBySplits[Block]:
-        """See the base class."""
+        """Reads the next piece of the current split, and skips what was truncated if that is allowed."""
         if not self._splits or self._stopped:
             return RecordsBySplits()
         split = self._splits[0]
@@ -172,12 +172,12 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         return RecordsBySplits()
 
     def wake_up(self) -> None:
-        """See the base class."""
+        """Closes the connections, so that a blocked :meth:`fetch` returns. Called from another thread."""
         self._stopped = True
         if self._stores is not None:
             self._stores.close()
 
     def close(self) -> None:
-        """See the base class."""
+        """Ends the connections."""
         if self._stores is not None:
             self._stores.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from penstock_pravega.protocol._connection import Connection
-from penstock_pravega.protocol._names import segment_name
-from penstock_pravega.protocol._segment_stores import SegmentStores, next_request
-from penstock_pravega.protocol._wire import SEGMENT_READ, Payload, Refused, read_segment, refusal
+from penstock_pravega.client._connection import Connection
+from penstock_pravega.client._names import segment_name
+from penstock_pravega.client._segment_stores import SegmentStores, next_request
+from penstock_pravega.client._wire import SEGMENT_READ, Payload, Refused, read_segment, refusal
 
 __all__ = ["RangeReader"]
 
@@ -49,7 +49,7 @@ class RangeReader:
         """
         if self.at >= self.end:
             return None
-        data = self._stores.persist(self._receive_next, self._stream, self._segment)
+        data = self._stores.retrying(self._receive_next, self._stream, self._segment)
         self.at += len(data)
         return data
 

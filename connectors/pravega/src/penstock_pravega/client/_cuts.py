@@ -8,7 +8,7 @@ import gzip
 import zlib
 from collections.abc import Mapping
 
-from penstock_pravega.protocol._names import epoch_of, number_of
+from penstock_pravega.client._names import epoch_of, number_of
 
 __all__ = ["UNBOUNDED", "cut_text", "parse_cut"]
 

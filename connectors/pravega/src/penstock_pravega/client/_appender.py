@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock_pravega.protocol._connection import Connection
-from penstock_pravega.protocol._segment_stores import SegmentStores, ask_info, next_request
-from penstock_pravega.protocol._wire import APPEND_SETUP, DATA_APPENDED, Refused, append_block, refusal, setup_append
+from penstock_pravega.client._connection import Connection
+from penstock_pravega.client._segment_stores import SegmentStores, ask_info, next_request
+from penstock_pravega.client._wire import APPEND_SETUP, DATA_APPENDED, Refused, append_block, refusal, setup_append
 
 __all__ = ["Block", "SegmentAppender"]
 
