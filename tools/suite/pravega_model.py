@@ -1,4 +1,4 @@
-"""A model of Pravega's transactions, for :mod:`penstock.testing.simulation`; with the real committer and transaction log.
+"""A model of Pravega's transactions for :mod:`penstock.testing.simulation`, with the real committer.
 
 What the model does is what a controller and its segment stores do, as far as transactions go: each has an id that is
 never used again, and a lease that whoever knows the id may renew; what has ended stays as it has ended.

@@ -200,7 +200,7 @@ def test_a_stream_that_is_behind_holds_the_other_back(pravega, pravega_source):
     harness = pravega_source(stream=f"{ahead},{behind}", startingStreamCut="head", **ALIGNED)
     harness.source.validate_schema(event_schema(VALUE))
     with harness.enumerator() as enumerator:
-        clock = enumerator._alignment._clock = Clock()
+        clock = enumerator._batch_ends._alignment._clock = Clock()
         rows = harness.read(enumerator.take_batch(ReadLimits()), event_schema(VALUE))
         assert max(row["value"]["at"] for row in rows) < 540_000 + 60_000
         held = enumerator.take_batch(ReadLimits())

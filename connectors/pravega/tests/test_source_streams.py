@@ -212,7 +212,7 @@ def test_a_first_look_that_failed_and_nobody_asked_about_is_forgotten_by_the_nex
     pravega.write(stream, events(0, 10))
     source = pravega_source(stream=stream, startingStreamCut="head")
     with source.enumerator() as enumerator:
-        enumerator._on_first_look(None, RetriableError("away"))
+        enumerator._on_resolved(None, RetriableError("away"))
         enumerator.prepare_for_available_now()
         assert enumerator.take_batch(ReadLimits())
 
