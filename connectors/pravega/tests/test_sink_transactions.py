@@ -21,7 +21,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, Found, Kept, SinkContext, WriterContext
+from penstock.sink import CheckpointLocation, CommittingSinkWriter, Found, Kept, SinkContext, WriterContext
 from penstock.storage import LocalStorage
 from penstock_pravega.client import Controller, PingAnswer, SegmentStores, TransactionState
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
@@ -69,9 +69,13 @@ class Query:
         writer = self.writer(base)
         for batch in batches:
             writer.write(batch)
-        prepared = writer.prepare_commit()
+        if isinstance(writer, CommittingSinkWriter):
+            committables = writer.prepare_commit().committables
+        else:
+            writer.flush()
+            committables = []
         writer.close()
-        return prepared.committables
+        return committables
 
     def committer(self):
         """Of another process."""
@@ -569,7 +573,7 @@ def test_plain_delivery_over_scalings(pravega, new_query, no_pauses, connections
             for appender in writer._appender._appenders.values():
                 appender._connection.close()
         writer.write(rows(number * 1000 + 500_000, 500))
-    writer.prepare_commit()
+    writer.flush()
     writer.close()
     found = pravega.values(stream)
     wanted = [value for n in range(6) for value in values(n * 1000, 1000) + values(n * 1000 + 500_000, 500)]
