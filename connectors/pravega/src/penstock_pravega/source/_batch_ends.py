@@ -28,8 +28,8 @@ _UNLIMITED_BYTES = 64 << 20
 class BatchEnds:
     """Cuts what may be read to a micro-batch. Coordinator thread only.
 
-    ``call_in_background(call, on_result)`` runs ``call`` in another thread and ``on_result`` in the coordinator's: the
-    background threads return what they found and touch no attribute. With ``make_timer``, segments are aligned.
+    ``call_in_background(call, on_result)`` runs ``call`` in another thread and ``on_result`` in the coordinator's: so
+    only the coordinator's changes attributes. With ``make_timer``, segments are aligned.
     """
 
     def __init__(

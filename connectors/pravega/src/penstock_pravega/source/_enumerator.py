@@ -32,7 +32,7 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
 
     Each micro-batch asks where the segments of the cut end. Once a segment is read to its end, its successors are
     looked up in the background and read in a later micro-batch. :class:`BatchEnds` applies the limits and aligns event
-    times. Every attribute belongs to the coordinator thread: background calls only return what they found.
+    times. Only the coordinator thread changes attributes: background calls return what they found.
     """
 
     def __init__(
