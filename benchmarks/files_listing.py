@@ -17,10 +17,11 @@ from pyspark.sql.streaming import StreamingQuery
 from penstock.spark._coordinator import Coordinator
 from penstock.spark._offsets import StreamOffset
 from penstock.storage import LocalStorage
-from penstock_filesystem.source.discovery import Discovery, FoundFile
-from penstock_filesystem.source.enumerator import FileSplitEnumerator
-from penstock_filesystem.source.options import SOURCE_OPTIONS, FileSourceSettings
-from penstock_filesystem.source.state import FileEnumeratorSerializer
+from penstock_filesystem.options import SOURCE_OPTIONS, SourceOptions
+from penstock_filesystem.source._discovery import FileDiscovery, FoundFile
+from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
+from penstock_filesystem.source._split import STATE_SERIALIZER, FileSystemEnumeratorState
+from penstock_filesystem.source.tracking import FileTracker
 
 if TYPE_CHECKING:
     from files import Scale
@@ -121,18 +122,18 @@ def _newest_offset(checkpoint: Path) -> int:
     return (checkpoint / "offsets" / str(max(numbers))).stat().st_size
 
 
-class _MadeUpFiles(Discovery):
+class _MadeUpFiles(FileDiscovery):
     """Finds ``count`` files, a second apart, that need not be there."""
 
     def __init__(self, count: int) -> None:
         super().__init__(LocalStorage(), ["/data"], recursive=True, name_glob=None)
         self._count = count
 
-    def look(self) -> None:
-        """See the base class."""
+    def list_files(self) -> None:
+        """Does nothing."""
 
     def take(self) -> list[FoundFile]:
-        """See the base class. Everything at once, the first time."""
+        """Returns everything at once, the first time."""
         count, self._count = self._count, 0
         return list(_files(count))
 
@@ -146,23 +147,24 @@ def _files(count: int) -> Iterator[FoundFile]:
 def state_after_many_files(spark: SparkSession, directory: Path, scale: Scale) -> list[Measurement]:
     """Through the enumerator itself, without Spark: hands out every file, stores and restores what it remembers."""
     values = SOURCE_OPTIONS.parse({"path": "/data", "format": "csv"}, owner="bench")
-    settings = FileSourceSettings.from_values(values)
-    serializer = FileEnumeratorSerializer()
+    options = SourceOptions.from_values(values)
 
-    def enumerator(count: int, state: object = None) -> FileSplitEnumerator:
-        return FileSplitEnumerator(Coordinator(), _MadeUpFiles(count), settings, lambda _: False, None, state)  # type: ignore[arg-type]
+    def enumerator(count: int, state: FileSystemEnumeratorState | None = None) -> FileSystemSplitEnumerator:
+        context = Coordinator()
+        tracker = FileTracker.open(context, None, None, state)
+        return FileSystemSplitEnumerator(context, _MadeUpFiles(count), options, lambda _: False, None, tracker, state)
 
     first = enumerator(scale.state_files)
     first.prepare_for_available_now()
     while first.handle_split_request() is not None:
         pass
-    stored = json.dumps(StreamOffset(seq=1, enumerator=serializer.pack(first.snapshot_state())).to_json())
+    stored = json.dumps(StreamOffset(seq=1, enumerator=STATE_SERIALIZER.pack(first.snapshot_state())).to_json())
     restored = []
     for _ in range(scale.repetitions):
         started = time.perf_counter()
         packed = StreamOffset.from_json(json.loads(stored)).enumerator
         assert packed is not None
-        enumerator(0, serializer.unpack(packed))
+        enumerator(0, STATE_SERIALIZER.unpack(packed))
         restored.append((time.perf_counter() - started) * 1000)
     name = f"after {scale.state_files:,} files"
     note = f"the enumerator alone, default options; an offset also lists the files of its own batch. {_UNMEASURED}"

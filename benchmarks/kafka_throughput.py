@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from penstock_kafka.client import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 
-PYTHON, BOUND = "penstock, client=python", "bound"
+LIBRDKAFKA, BOUND = "penstock, client=librdkafka", "bound"
 #: The shape that extra questions are asked for.
 PLAIN = Shape(100, headers=False, partitions=4)
 _TASKS = 2
@@ -37,7 +37,7 @@ def read(bench: Bench) -> list[Measurement]:
             headers = str(shape.headers).lower()
             frames = {side: bench.read(side, topic, includeHeaders=headers) for side in (OURS, THEIRS)}
             if shape == PLAIN:
-                frames[PYTHON] = bench.read(OURS, topic, includeHeaders=headers, client="python")
+                frames[LIBRDKAFKA] = bench.read(OURS, topic, includeHeaders=headers, client="librdkafka")
             expected = _checksum(bench.records(shape), shape)
             for side, frame in frames.items():
                 _check(side, _checksum(frame, shape), expected)
@@ -78,9 +78,9 @@ def bound_of_reading(bench: Bench, topic: str, shape: Shape) -> DataFrame:
 def _read_measurements(shape: Shape, values: dict[str, list[float]]) -> list[Measurement]:
     both = {side: values[side] for side in (OURS, THEIRS)}
     found = [Measurement(f"read {shape}", "rows/s", "more", both, share_of_bound(values[OURS], values[BOUND]))]
-    if PYTHON in values:
-        fallback = {OURS: values[PYTHON], THEIRS: values[THEIRS]}
-        found.append(Measurement(f"read {shape}, client=python", "rows/s", "more", fallback, "the fallback"))
+    if LIBRDKAFKA in values:
+        fallback = {OURS: values[LIBRDKAFKA], THEIRS: values[THEIRS]}
+        found.append(Measurement(f"read {shape}, client=librdkafka", "rows/s", "more", fallback, "the fallback"))
     return found
 
 
@@ -106,15 +106,15 @@ def write(bench: Bench) -> list[Measurement]:
         }
         runs[BOUND] = partial(bound_rate, frame, rows)
         if shape == PLAIN:
-            runs[PYTHON] = partial(_write_rate, bench, shape, frame, rows, OURS, client="python")
+            runs[LIBRDKAFKA] = partial(_write_rate, bench, shape, frame, rows, OURS, client="librdkafka")
         values = bench.alternate(runs, bench.scale.repetitions)
         share = share_of_bound(values[OURS], values[BOUND])
         note = f"{share}; the rows themselves, from Parquet, come at {alone:,.0f} rows/s"
         both = {side: values[side] for side in (OURS, THEIRS)}
         found.append(Measurement(f"write {shape}", "rows/s", "more", both, note))
-        if PYTHON in values:
-            fallback = {OURS: values[PYTHON], THEIRS: values[THEIRS]}
-            found.append(Measurement(f"write {shape}, client=python", "rows/s", "more", fallback, "the fallback"))
+        if LIBRDKAFKA in values:
+            fallback = {OURS: values[LIBRDKAFKA], THEIRS: values[THEIRS]}
+            found.append(Measurement(f"write {shape}, client=librdkafka", "rows/s", "more", fallback, "the fallback"))
     return found
 
 

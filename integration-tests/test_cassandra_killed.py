@@ -16,9 +16,15 @@ pytestmark = [
 ]
 
 LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
-ROWS = "penstock_cassandra.sink._writing:RowWriter"
-SENDER, SENT = "penstock_cassandra.sink._ahead:_CassandraSender", "penstock_cassandra.sink._ahead:SentTable"
-PAGES, FILES = "penstock_cassandra.source._reader:PageReader", "penstock_filesystem.sink._writer:FileWriter"
+ROWS = "penstock_cassandra.sink._row_writer:RowWriter"
+SENDER, SENT = (
+    "penstock_cassandra.sink._writer:CassandraSender",
+    "penstock_cassandra.sink._committer:CassandraCheckpointCommitter",
+)
+PAGES, FILES = (
+    "penstock_cassandra.source._reader:CassandraSplitReader",
+    "penstock_filesystem.sink._writer:FileSystemWriter",
+)
 
 #: Each row has its place, and ``newest`` is of all rows of one ``k``: it tells whether an older batch came through.
 UPSERTS = "k int, id bigint, note text, newest bigint static, primary key (k, id)"

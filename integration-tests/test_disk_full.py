@@ -14,9 +14,9 @@ from penstock.checkpoint import take_over
 pytestmark = pytest.mark.spark
 
 CHAIN = "penstock._commit._chain:Chain"
-RENAME = "penstock_filesystem.sink._rename_committer:RenameCommitter"
-WRITER = "penstock_filesystem.sink._writer:FileWriter"
-ROLLER = "penstock_filesystem.sink._roller:FileRoller"
+RENAME = "penstock_filesystem.sink.staging._rename:RenameCommitter"
+WRITER = "penstock_filesystem.sink._writer:FileSystemWriter"
+ROLLER = "penstock_filesystem.sink._rolling:FileSystemRoller"
 MORE = pytest.mark.exhaustive("another step that needs room; the other cases are the witnesses")
 
 

@@ -9,10 +9,10 @@ import pytest
 
 LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
-WRITER = "penstock_filesystem.sink._writer:FileWriter"
-ROLLER = "penstock_filesystem.sink._roller:FileRoller"
-COMMITTER = "penstock_filesystem.sink._committer:FileCommitter"
-RENAME = "penstock_filesystem.sink._rename_committer:RenameCommitter"
+WRITER = "penstock_filesystem.sink._writer:FileSystemWriter"
+ROLLER = "penstock_filesystem.sink._rolling:FileSystemRoller"
+COMMITTER = "penstock_filesystem.sink._committer:FileSystemCommitter"
+RENAME = "penstock_filesystem.sink.staging._rename:RenameCommitter"
 
 #: In the order in which a batch goes through them. The number says at which call of the run. What a kill before a step
 #: leaves is what one after the step before it leaves: such pairs are here once. The kit has both, without Spark.

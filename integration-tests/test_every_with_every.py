@@ -25,17 +25,17 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 ROWS = 500
 PROTOCOL = "penstock._commit._two_phase:TwoPhaseCommit"
-DELIVERING = "penstock_kafka.sink._writers:DeliveringWriter.prepare_commit:after:3"
+DELIVERING = "penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.flush:after:3"
 #: Of the second batch of each query: what its tasks did is there, and nothing is decided.
 UNDECIDED = [f"{PROTOCOL}.commit:before:2:_context.query_id", DELIVERING]
 #: And here it is decided, and nothing of it is published.
 UNPUBLISHED = [f"{PROTOCOL}._decide:after:2:_context.query_id", DELIVERING]
 #: In a task, for each kind of sink.
 WRITING = [
-    "penstock_filesystem.sink._writer:FileWriter.write:after:2",
-    "penstock_kafka.sink._writers:TransactionalWriter.write:after:1",
-    "penstock_kafka.sink._writers:DeliveringWriter.write:after:2",
-    "penstock_cassandra.sink._upsert:_Upserter.upsert:after:2",
+    "penstock_filesystem.sink._writer:FileSystemWriter.write:after:2",
+    "penstock_kafka.sink._writer:KafkaTransactionalWriter.write:after:1",
+    "penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.write:after:2",
+    "penstock_cassandra.sink._writer:CassandraUpserter.upsert:after:2",
     "penstock_pravega.sink._writer:PravegaTransactionalWriter.write:after:2",
     "penstock.sink._write_ahead:_StagingWriter.write:after:2",
 ]

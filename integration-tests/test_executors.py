@@ -9,7 +9,7 @@ pytestmark = pytest.mark.exhaustive(
     "test_every_with_every.py::test_a_cluster_has_stragglers_and_loses_executors is the witness"
 )
 
-WRITER = "penstock_filesystem.sink._writer:FileWriter"
+WRITER = "penstock_filesystem.sink._writer:FileSystemWriter"
 
 
 @pytest.mark.spark

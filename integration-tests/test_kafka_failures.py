@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.transactions import QueryPrefix
-from penstock_kafka.transactions.coordinators import Coordinators
 
 LOG = "penstock._commit._chain:Chain"
-WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
+WRITER = "penstock_kafka.sink._writer:KafkaTransactionalWriter"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
@@ -169,7 +169,9 @@ def test_ids_stay_few(spark, kafka, feed, watch, tmp_path):
     asked = Coordinators({"bootstrap_servers": kafka.address})
     try:
         asked.open_ids(lambda _: False)
-        known = [one.transactional_id for some in asked._brokers.admin.list_transactions().values() for one in some]
+        known = [
+            one.transactional_id for some in asked._brokers.client.admin.list_transactions().values() for one in some
+        ]
     finally:
         asked.close()
     ids = [one for one in known if query_of(tmp_path).owns(one)]
@@ -226,7 +228,7 @@ def test_at_least_once_loses_nothing_and_batch_writes_work(driver, kafka, feed):
     records = feed(source)
     records.add(500)
     job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100, "delivery": "at-least-once"}
-    run = driver("copy_kafka", fault="penstock_kafka.sink._writers:DeliveringWriter.prepare_commit:after:3", **job)
+    run = driver("copy_kafka", fault="penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.flush:after:3", **job)
     run.wait()
     assert run.was_hit(), run.tail()
     run = driver("copy_kafka", **job)

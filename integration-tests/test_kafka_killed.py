@@ -6,11 +6,11 @@ import pytest
 
 LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
-WRITER = "penstock_kafka.sink._writers:TransactionalWriter"
-PROOF = "penstock_kafka.sink._writers:_Proof"
+WRITER = "penstock_kafka.sink._writer:KafkaTransactionalWriter"
+PROOF = "penstock_kafka.sink._writer:_Proof"
 POOL = "penstock_kafka.transactions._producers:ProducerPool"
 COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
-COORDINATORS = "penstock_kafka.transactions.coordinators:Coordinators"
+COORDINATORS = "penstock_kafka.client.broker._coordinators:Coordinators"
 
 #: In the order in which a batch goes through them. The number says at which call of the run. What a kill before a step
 #: leaves is what one after the step before it leaves: such pairs are here once. The kit has both, without Spark.

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 TEMPORARY = "penstock.storage._local:LocalStorage._write_temporary:half"
 SEGMENT = f"{TEMPORARY}:2:~/staged/"
-PART = "penstock_filesystem.sink._staging:StagedFile.write:half:9"
+PART = "penstock_filesystem.sink.staging._staging:StagedFile.write:half:9"
 #: More than the sink needs to clear up once, and again.
 BATCHES = 13
 ONE_BY_ONE = {"files_per_trigger": 1, "bucketAssigner": "basePath"}

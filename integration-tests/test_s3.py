@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-COMMITTER = "penstock_filesystem.sink._multipart_committer:MultipartCommitter"
-STAGING = "penstock_filesystem.sink._multipart_staging:MultipartStaging"
+COMMITTER = "penstock_filesystem.sink.staging._multipart:MultipartCommitter"
+STAGING = "penstock_filesystem.sink.staging._multipart:MultipartStaging"
 POINTS = [
     f"{STAGING}.chunk:after:1",
     f"{STAGING}.part:after:1",
-    "penstock_filesystem.sink._uploads:Upload.flush:before:1",
+    "penstock_filesystem.sink.staging._uploads:Upload.flush:before:1",
     "penstock._commit._chain:Chain.create:after:3",
     f"{COMMITTER}._publish:before:2",
     f"{COMMITTER}._publish:after:1",

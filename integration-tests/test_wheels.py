@@ -90,8 +90,8 @@ def test_files_are_written_and_read_with_the_wheel(alone, tmp_path):
 
 NATIVE = """
 from penstock_kafka.client import native_problem, open_consumer
-from penstock_kafka.client._contracts import ClientConfig
-from penstock_kafka.client.native import _library
+from penstock_kafka.client._interfaces import ClientConfig
+from penstock_kafka.client.codec import _library
 
 print("problem:", native_problem() or "none", _library.__file__)
 """

@@ -50,7 +50,7 @@ ROOMS = ("source", "sink", "client", "options", "dev")
 EXTRA_ROOMS = {
     "penstock_kafka": {
         "config": "settings in the Java client's names, translated for each client",
-        "transactions": "names, coordinators and markers of Kafka's transactions",
+        "transactions": "names, slots and producers of Kafka's transactions",
     },
     "penstock_cassandra": {
         "types": "CQL types as Arrow's",
@@ -164,19 +164,29 @@ def _serializers(place: str, module: _Module) -> Iterator[str]:
                     yield f"{place}: {target.id} belongs in {SERIALIZERS[target.id]}"
 
 
+def private_imports(package: Path) -> list[str]:
+    """Imports of modules that are private to another folder, a line each."""
+    modules = [_Module.read(path, package) for path in sorted(package.rglob("*.py"))]
+    owners = [(module, name, _private_to(name, module.name)) for module in modules for name in module.imports]
+    return [f"{module.name}: {name} is private to {owner}" for module, name, owner in owners if owner]
+
+
+def _private_to(name: str, importer: str) -> str:
+    """The package that a private module belongs to, if ``importer`` is not in it; else nothing."""
+    parts = name.split(".")
+    if not parts[0].startswith("penstock"):
+        return ""
+    private = (index for index, part in enumerate(parts) if part.startswith("_") and part.islower())
+    owner = ".".join(parts[: next(private, 0)])
+    return owner if owner and not f"{importer}.".startswith(f"{owner}.") else ""
+
+
 def _imports(place: str, module: _Module, package: str) -> Iterator[str]:
     room = place.partition("/")[0] if "/" in place else ""
     for name in module.imports:
         parts = name.split(".")
-        if parts[0].startswith("penstock"):
-            for index, part in enumerate(parts):
-                if (
-                    part.startswith("_")
-                    and part.islower()
-                    and not (module.name + ".").startswith(".".join(parts[:index]) + ".")
-                ):
-                    yield f"{place}: {name} is private to {'.'.join(parts[:index])}"
-                    break
+        if owner := _private_to(name, module.name):
+            yield f"{place}: {name} is private to {owner}"
         if parts[0] == package and len(parts) > 1 and (room, parts[1]) in (("source", "sink"), ("sink", "source")):
             yield f"{place}: a {room} does not import the {parts[1]} ({name}): move what both need"
         if room == "client" and parts[0] == package and parts[1:2] and parts[1] in ("source", "sink", "options"):

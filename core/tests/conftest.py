@@ -21,9 +21,9 @@ from penstock.sink import (
     CommittingSinkWriter,
     Found,
     Kept,
-    Prepared,
-    Rolled,
+    PreparedCommit,
     SinkContext,
+    StateReplacement,
     StateRoller,
     SupportsStateRolling,
     TwoPhaseCommitSink,
@@ -87,13 +87,13 @@ class LedgerWriter(CommittingSinkWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         self.ids += batch.column(0).to_pylist()
 
-    def prepare_commit(self) -> Prepared:
+    def prepare_commit(self) -> PreparedCommit:
         if not self.ids:
-            return Prepared()
+            return PreparedCommit()
         hide(self.sink, self.name, self.ids)
         if self.context.writer_index % 2 == 0:
-            return Prepared(committables=[{"name": self.name, "consumed": []}], sequences_used=1)
-        return Prepared(states=[{"name": self.name, "rows": len(self.ids)}])
+            return PreparedCommit(committables=[{"name": self.name, "consumed": []}], sequences_used=1)
+        return PreparedCommit(states=[{"name": self.name, "rows": len(self.ids)}])
 
     def abort(self) -> None:
         pass
@@ -103,14 +103,14 @@ class LedgerRoller(StateRoller):
     def __init__(self, sink: LedgerSink, context: WriterContext) -> None:
         self.sink, self.context = sink, context
 
-    def roll(self, states: Sequence[Any], *, finish: bool) -> list[Rolled]:
+    def roll(self, states: Sequence[Any], *, finish: bool) -> list[StateReplacement]:
         if not finish and sum(state["rows"] for state in states) < 5:
             return []
         name = f"{self.context.base}-{self.context.attempt_id}-rolled"
         ids = [i for state in states for i in reveal(f"{self.sink.root}/.hidden/{state['name']}")]
         hide(self.sink, name, ids)
         committable = {"name": name, "consumed": [state["name"] for state in states]}
-        return [Rolled(list(range(len(states))), committables=[committable], sequences_used=1)]
+        return [StateReplacement(list(range(len(states))), committables=[committable], sequences_used=1)]
 
     def abort(self) -> None:
         pass

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock import __version__
-from penstock._commit import Batch, Link, LinkKind, Output, StateItem, TwoPhaseCommit
+from penstock._commit import Batch, Link, LinkKind, StateItem, TaskOutput, TwoPhaseCommit
 from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
@@ -32,7 +32,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet
 from penstock.connector import Connector
 from penstock.serialization import JsonSerializer
-from penstock.sink import Committer, Found, Rolled, StateRoller, SupportsStateRolling, TwoPhaseCommitSink
+from penstock.sink import Committer, Found, StateReplacement, StateRoller, SupportsStateRolling, TwoPhaseCommitSink
 
 
 class NotesSource:
@@ -76,7 +76,7 @@ class NotesRoller(StateRoller):
         self.sink = sink
 
     def roll(self, states, *, finish):
-        return [Rolled([index], committables=[state]) for index, state in enumerate(states) if finish]
+        return [StateReplacement([index], committables=[state]) for index, state in enumerate(states) if finish]
 
     def abort(self):
         pass
@@ -384,7 +384,7 @@ def checkpoint(site, tmp_path):
     query = open_stored_query(str(root))
     pack = query.sink.committable_serializer.pack
     state = StateItem("s", query.sink.state_serializer.pack("c"))
-    output = Output(writer=0, attempt="a", committables=(pack("a"), pack("b")), states=(state,))
+    output = TaskOutput(writer=0, attempt="a", committables=(pack("a"), pack("b")), states=(state,))
     prints = [Batch(batch, (root / f"offsets/{batch}").read_bytes()).fingerprint for batch in (0, 1)]
     links = [
         Link(0, LinkKind.CLAIM, 0, id="0"),

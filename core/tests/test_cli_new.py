@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import layout
 from penstock import BadConfigurationError
 from penstock.cli import app
 from penstock.cli._new import new_connector
@@ -64,10 +66,16 @@ def test_what_is_written_is_clean(tmp_path, kind):
     new_connector(kind, "notes", tmp_path)
     project = tmp_path / "penstock-notes"
     sources = "".join(path.read_text() for path in project.rglob("*.py"))
-    assert "Minimal" not in sources and "Lines" not in sources and "$" not in sources
+    assert not re.search("Minimal|Lines[A-Z]|Files[A-Z]|_samples", sources) and "$" not in sources
     ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E,F,W", "--line-length", "120"]
     assert subprocess.run([*ruff, str(project)], capture_output=True, check=False).returncode == 0
     assert 'notes = "penstock_notes:Notes' in (project / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("kind", PROVEN)
+def test_what_is_written_follows_the_plan(tmp_path, kind):
+    new_connector(kind, "notes", tmp_path)
+    assert layout.problems(tmp_path / "penstock-notes" / "src" / "penstock_notes") == []
 
 
 @pytest.mark.parametrize("name", ["My Notes", "9", "", "a--b", "../x"])

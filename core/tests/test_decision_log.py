@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from penstock import FatalError
-from penstock._commit import BEFORE_ALL, Chain, Head, Link, LinkKind, Output, committables_of, now_ms
+from penstock._commit import BEFORE_ALL, Chain, Head, Link, LinkKind, TaskOutput, committables_of, now_ms
 from suite.scripted_sink import TEXT, ScriptedStorage, copied, item, output, scripted_system
 
 DIRECTORY = "/ck/penstock/decisions"
@@ -199,7 +199,9 @@ def test_links_are_values():
         LINK.number = 7
     with pytest.raises(FrozenInstanceError):
         Head(LINK).link = LINK
-    assert Output(0, "attempt 0") == output() and LINK.time_ms == 0 and LINK.pending is None and LINK.generation == -1
+    assert (
+        TaskOutput(0, "attempt 0") == output() and LINK.time_ms == 0 and LINK.pending is None and LINK.generation == -1
+    )
     assert len({item("x"), copied(item("x"))}) == 1 and len({output(1), copied(output(1))}) == 1
     assert Head(LINK) == copied(Head(LINK))
 

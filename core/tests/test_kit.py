@@ -35,11 +35,12 @@ from penstock.testing import (
     SourceSuite,
     SparkSourceSuite,
 )
-from penstock.testing._file_sink import FileSinkConnector
 from penstock.testing._hostile import FLAWS, hostile_connector
 from penstock.testing._hostile_source import _RELEASED, SOURCE_FLAWS, hostile_source_connector
-from penstock.testing._lines_source import LinesConnector
-from penstock.testing._minimal import MinimalConnector, MinimalSink
+from penstock.testing._samples.connector import MinimalConnector
+from penstock.testing._samples.connector.sink import MinimalWriteAheadSink
+from penstock.testing._samples.sink import FilesConnector
+from penstock.testing._samples.source import LinesConnector
 from suite.kit import TieredSparkSinkSuite, by_default
 
 pytest_plugins = ["pytester"]
@@ -83,15 +84,15 @@ class InAQuarter:
 
 
 class TestFileSink(InAQuarter, SinkSuite):
-    connector = FileSinkConnector
+    connector = FilesConnector
 
     @pytest.fixture
     def new_target(self, tmp_path):
         return lambda: json_target(tmp_path)
 
 
-class SmallSegments(MinimalSink):
-    segment_bytes = MinimalSink.segment_bytes // 4
+class SmallSegments(MinimalWriteAheadSink):
+    segment_bytes = MinimalWriteAheadSink.segment_bytes // 4
 
 
 class MinimalWithSmallSegments(MinimalConnector):
@@ -379,7 +380,7 @@ def hostile_suites(base, sound, connector_of, flaws):
 
 
 def hostile_sinks():
-    return hostile_suites(HostileSuite, FileSinkConnector, hostile_connector, FLAWS)
+    return hostile_suites(HostileSuite, FilesConnector, hostile_connector, FLAWS)
 
 
 def hostile_sources():
@@ -436,10 +437,10 @@ def test_rows_of_the_kit_fit_its_schema():
 SKIPPING = """
 import pytest
 from penstock.testing import SinkSuite, SinkTarget
-from penstock.testing._file_sink import FileSinkConnector
+from penstock.testing._samples.sink import FilesConnector
 
-class Plain(FileSinkConnector):
-    capabilities = FileSinkConnector.capabilities - {{"exactly-once"}}
+class Plain(FilesConnector):
+    capabilities = FilesConnector.capabilities - {{"exactly-once"}}
 
 class TestOwn(SinkSuite):
     connector = {connector}
@@ -456,7 +457,7 @@ THREE_CASES = ("-q", "-p", "no:cacheprovider", "-k", "rows_arrive or commit_twic
 
 
 def outcome(pytester, case):
-    pytester.makepyfile(SKIPPING.format(connector="FileSinkConnector", case=case))
+    pytester.makepyfile(SKIPPING.format(connector="FilesConnector", case=case))
     return pytester.runpytest_inprocess(*THREE_CASES)
 
 

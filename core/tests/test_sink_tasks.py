@@ -19,9 +19,9 @@ from penstock._commit import (
 from penstock.metrics import Metrics
 from penstock.sink import (
     CheckpointLocation,
-    Prepared,
-    Rolled,
+    PreparedCommit,
     SinkContext,
+    StateReplacement,
     WriterContext,
     describe_state,
     state_serializer_of,
@@ -42,7 +42,7 @@ def system():
 
 @pytest.fixture
 def sink():
-    return ScriptedSink(prepared=Prepared(["a"], [], 2))
+    return ScriptedSink(prepared=PreparedCommit(["a"], [], 2))
 
 
 def context(writer=0, batch=501, metrics=None):
@@ -84,19 +84,19 @@ def test_the_offsets_come_from_the_first_writer_alone(sink):
 
 
 def test_an_attempt_that_has_nothing_contributes_nothing(sink):
-    sink.prepared = Prepared([], [], 3)
+    sink.prepared = PreparedCommit([], [], 3)
     assert run_task(sink, plan(sink, ()), context(), []).outputs == ()
 
 
 @pytest.mark.parametrize(("committables", "states"), [(["a"], []), ([], ["b"]), (["a"], ["b"])])
 def test_an_attempt_contributes_either(sink, committables, states):
-    sink.prepared = Prepared(committables, states)
+    sink.prepared = PreparedCommit(committables, states)
     (found,) = run_task(sink, plan(sink, ()), context(), []).outputs
     assert (len(found.committables), len(found.states)) == (len(committables), len(states))
 
 
 def test_state_has_an_id_of_its_own(sink):
-    sink.prepared = Prepared([], ["b", "b"])
+    sink.prepared = PreparedCommit([], ["b", "b"])
     (found,) = run_task(sink, plan(sink, ()), context(), []).outputs
     assert [state.id for state in found.states] == ["id 1", "id 2"]
 
@@ -113,14 +113,14 @@ def test_the_planned_batch_is_known_by_its_number(sink):
 
 
 def test_a_replay_reads_its_input_and_drops_it(sink):
-    sink.rolled, read = [Rolled([0])], []
+    sink.rolled, read = [StateReplacement([0])], []
     result = run_task(sink, plan(sink, is_decided=True), context(1), (read.append(i) for i in range(3)))
     assert len(read) == 3
     assert result == TaskResult(1, "attempt 1", replace(PLANNED, is_decided=True)) and sink.asked == []
 
 
 def test_rolls_come_before_rows_and_so_do_their_numbers(sink):
-    sink.rolled = [Rolled([1], ["merged"], [], 5), Rolled([0, 2], [], ["left"], 4)]
+    sink.rolled = [StateReplacement([1], ["merged"], [], 5), StateReplacement([0, 2], [], ["left"], 4)]
     result = run_task(sink, plan(sink), context(), iter("x"))
     first, second, third = result.outputs
     assert (first.consumed, second.consumed, third.consumed) == (("other",), ("one", "two"), ())
@@ -133,13 +133,13 @@ def test_rolls_come_before_rows_and_so_do_their_numbers(sink):
 
 
 def test_a_roll_that_consumes_and_leaves_nothing_counts(sink):
-    sink.rolled, sink.prepared = [Rolled([0])], Prepared()
+    sink.rolled, sink.prepared = [StateReplacement([0])], PreparedCommit()
     (found,) = run_task(sink, plan(sink), context(), []).outputs
     assert found == output(0, consumed=["one"])
 
 
 def test_a_sink_may_carry_nothing(sink):
-    plain = PlainScriptedSink(prepared=Prepared(["made"], [], 1))
+    plain = PlainScriptedSink(prepared=PreparedCommit(["made"], [], 1))
     assert len(run_task(plain, plan(sink), context(), []).outputs) == 1
     assert roll_states(plain, context(), ITEMS, finish=True) == []
     assert grouped_by_owner(plain, ITEMS, 3) == {}
@@ -168,14 +168,14 @@ def test_a_writer_that_fails_throws_away(sink, at, error):
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])
 def test_a_roller_that_fails_throws_away(sink, error):
-    sink.rolled, sink.on["roll"] = [Rolled([0])], fail(error)
+    sink.rolled, sink.on["roll"] = [StateReplacement([0])], fail(error)
     with pytest.raises(type(error)):
         run_task(sink, plan(sink), context(), iter("x"))
     assert [what for what, *_ in sink.asked] == ["roller", "roll", "abort roller", "close roller"]
 
 
 def test_a_roller_that_consumes_nothing_is_told_so(sink):
-    sink.rolled = [Rolled([], ["merged"])]
+    sink.rolled = [StateReplacement([], ["merged"])]
     with pytest.raises(FatalError, match="consumes nothing"):
         roll_states(sink, context(), ITEMS, finish=False)
     assert ("abort roller",) in sink.asked
@@ -229,7 +229,7 @@ def test_results_are_values():
 
 def test_only_a_sink_that_can_roll_state_carries_any(sink):
     """It must not be lost in silence."""
-    plain = PlainScriptedSink(prepared=Prepared([], ["carried"], 1))
+    plain = PlainScriptedSink(prepared=PreparedCommit([], ["carried"], 1))
     nothing = state_serializer_of(plain)
     assert nothing.unpack(nothing.pack(None)) is None and state_serializer_of(sink) is TEXT
     assert (describe_state(sink, "a"), describe_state(plain, "a")) == ("state a", "'a'")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock import FatalError
-from penstock._commit import Link, LinkKind, Output, StateItem
+from penstock._commit import Link, LinkKind, StateItem, TaskOutput
 from penstock.serialization import JsonSerializer, Versioned
 from penstock.source.log import SPLIT_SERIALIZER, STATE_SERIALIZER, LogPartition, LogSplit, LogState
 from penstock.spark._offsets import StreamOffset, is_last_batch, pack_splits
@@ -31,8 +31,8 @@ LINK = Link(
     fingerprint="f" * 64,
     offsets=b"v1\n{}\n{}",
     outputs=(
-        Output(0, "a" * 32, (), (Versioned(1, b'{"path":"x"}'),), (), 1),
-        Output(1, "b" * 32, ("s1",), (), (StateItem("s2", Versioned(1, b'"two"')),), 2),
+        TaskOutput(0, "a" * 32, (), (Versioned(1, b'{"path":"x"}'),), (), 1),
+        TaskOutput(1, "b" * 32, ("s1",), (), (StateItem("s2", Versioned(1, b'"two"')),), 2),
     ),
     states=(StateItem("s2", Versioned(1, b'"two"')), StateItem("s0", Versioned(1, b'"zero"'))),
     pending=7,

@@ -52,7 +52,7 @@ class NotingSink(WriteAheadSink):
         self.notes, self.fails, self.screened = notes, None, None
         self.may_close = threading.Event()
 
-    def screen(self, batch, context):
+    def drop_invalid(self, batch, context):
         return batch if self.screened is None else self.screened(batch, context)
 
     def create_sender(self, context):
@@ -284,7 +284,7 @@ def test_rows_may_be_put_aside_before_they_are_staged(made):
 
 def test_rows_are_kept_unless_the_sink_says_otherwise():
     one = batch(3)
-    assert WriteAheadSink.screen(None, one, None) is one
+    assert WriteAheadSink.drop_invalid(None, one, None) is one
 
 
 def test_an_abort_removes_what_was_staged(made):

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 import penstock
-from penstock.testing._minimal import MinimalConnector
+from penstock.testing._samples.connector import MinimalConnector
 from penstock.testing._spark_source import data_source
 
 arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])

@@ -59,7 +59,7 @@ SCOPES = {
         ),
     ),
     "files": Scope(
-        tuple(f"{_FILES}/{name}.py" for name in ("_committer", "_rename_committer", "_multipart_committer")),
+        tuple(f"{_FILES}/{name}.py" for name in ("_committer", "staging/_rename", "staging/_multipart")),
         (
             (
                 "connectors/filesystem/tests/test_sink_committers.py",
@@ -74,7 +74,7 @@ SCOPES = {
     "kafka": Scope(
         tuple(
             f"{_KAFKA}/{name}.py"
-            for name in ("sink/_committer", "sink/_committable", "transactions/_names", "transactions/_refs")
+            for name in ("sink/_committer", "sink/_committable", "transactions/_names", "client/_transactions")
         ),
         (
             ("connectors/kafka/tests/test_sink_committer_steps.py",),

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import griffe
 
-from public_api.loading import public_modules, public_names
+from public_api.loading import faces, public_names
 
 __all__ = ["undocumented"]
 
 
 def undocumented(package: griffe.Module) -> Iterator[str]:
-    """A line for each public name that nothing is said of."""
+    """A line for each name of a face that nothing is said of, public or not."""
     seen: set[str] = set()
-    for module in public_modules(package):
+    for module in faces(package):
         if module.docstring is None:
             yield f"{module.path}: the module has no docstring"
         for name in public_names(module):

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import griffe
 
-__all__ = ["load_packages", "public_modules", "public_names"]
+__all__ = ["faces", "load_packages", "public_modules", "public_names"]
+
+#: Of a connector, its own face is public, and its servers to try things with; its other rooms are its own.
+_PUBLIC_ROOMS = ("dev",)
 
 logging.getLogger("griffe").setLevel(logging.ERROR)
 
@@ -25,12 +28,20 @@ def load_packages(sources: Iterable[Path]) -> dict[str, griffe.Module]:
 
 
 def public_modules(package: griffe.Module) -> Iterator[griffe.Module]:
+    """The faces that users and authors of connectors may import."""
+    for face in faces(package):
+        room = face.path.removeprefix(package.path).lstrip(".").partition(".")[0]
+        if package.path == "penstock" or room in ("", *_PUBLIC_ROOMS):
+            yield face
+
+
+def faces(package: griffe.Module) -> Iterator[griffe.Module]:
     """The package and what is below it, by path: modules that say what they offer, without a leading underscore."""
     if package.exports is not None:
         yield package
     for name, member in sorted(package.members.items()):
         if isinstance(member, griffe.Module) and not name.startswith("_"):
-            yield from public_modules(member)
+            yield from faces(member)
 
 
 def public_names(module: griffe.Module) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from penstock.dev import Place
+from penstock.dev import ServerFiles
 from penstock_cassandra.client import _client
 from penstock_cassandra.dev import CassandraDevServer
 
@@ -24,7 +24,7 @@ class QuickServer(CassandraDevServer):
         memory = {"memtable_allocation_type": "unslabbed_heap_buffers"}
         super().__init__(memory | dict(settings or {}), quick_start=True, **options)
 
-    def command(self, place: Place) -> list[str]:
+    def command(self, place: ServerFiles) -> list[str]:
         """As the base class's, with one more property."""
         java, *arguments = super().command(place)
         return [java, "-Dcassandra.test.flush_local_schema_changes=false", *arguments]

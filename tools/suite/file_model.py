@@ -18,8 +18,9 @@ from botocore.exceptions import ClientError
 from penstock.storage import S3Storage, Storage
 from penstock.system import system
 from penstock.testing.simulation import Event, Scheduler, SimulatedTarget, target
-from penstock_filesystem.sink import SINK_OPTIONS, FileSink
-from penstock_filesystem.sink._state import PendingPart
+from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
+from penstock_filesystem.sink import FileSystemTransactionalSink, create_sink
+from penstock_filesystem.sink._committable import PendingPart
 
 __all__ = ["DiskTarget", "S3Target"]
 
@@ -48,9 +49,9 @@ class _FileTarget(SimulatedTarget):
         """What the sink writes to."""
         raise NotImplementedError
 
-    def create_sink(self) -> FileSink:
+    def create_sink(self) -> FileSystemTransactionalSink:
         """See the base class."""
-        sink = FileSink.from_options(SINK_OPTIONS.parse(self.options, owner="sink"), _SCHEMA)
+        sink = create_sink(SinkOptions.from_values(SINK_OPTIONS.parse(self.options, owner="sink")), _SCHEMA)
         layout = sink._layout
         object.__setattr__(layout, "storage", self.storage())
         object.__setattr__(layout, "root", self.root)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.dev import LocalServer, Place
+from penstock.dev import LocalServer, ServerFiles
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 from spark_classes import QUIET, archive_path
 
@@ -35,7 +35,7 @@ class _NotedServer(KafkaDevServer):
         super().__init__(quick_start=True)
         self._archive = archive
 
-    def command(self, place: Place) -> list[str]:
+    def command(self, place: ServerFiles) -> list[str]:
         java, *rest = super().command(place)
         others = [word for word in rest if not word.startswith("-XX:SharedArchiveFile")]
         return [java, f"-XX:ArchiveClassesAtExit={self._archive}", *others]

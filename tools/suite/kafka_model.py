@@ -16,12 +16,13 @@ from penstock._commit import AnySink
 from penstock.errors import RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import JsonSerializer
-from penstock.sink import CommittingSinkWriter, Prepared, SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.system import system
 from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarget, target
+from penstock_kafka.client import Ended, OpenTransaction, Proof, TransactionRef
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.transactions import DEFAULT_PREFIX, Ended, OpenTransaction, Proof, QueryPrefix, TransactionRef
+from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix
 
 __all__ = ["FencedError", "KafkaTarget", "ModelCoordinators"]
 
@@ -46,7 +47,7 @@ class _Id:
 
 
 class ModelCoordinators:
-    """What :class:`~penstock_kafka.transactions.coordinators.Coordinators` asks, and what producers do.
+    """What :class:`~penstock_kafka.client.broker.Coordinators` asks, and what producers do.
 
     ``bumps`` is what brokers with transactions version 2 (KIP-890) do: they raise the epoch as a transaction ends.
     ``shown`` are the rows of committed transactions, in order.
@@ -290,8 +291,8 @@ class _SimulatedWriter(CommittingSinkWriter[KafkaCommittable, None]):
         there.ask(f"send {rows} in {_name(made.ref)}", lambda: there.model.write(made.ref, rows, made.proof, now_ms))
         self._committable = replace(made, records=made.records + len(rows))
 
-    def prepare_commit(self) -> Prepared[KafkaCommittable, None]:
-        return Prepared([] if self._committable is None else [self._committable])
+    def prepare_commit(self) -> PreparedCommit[KafkaCommittable, None]:
+        return PreparedCommit([] if self._committable is None else [self._committable])
 
     def abort(self) -> None:
         there, made = target(), self._committable

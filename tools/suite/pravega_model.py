@@ -18,7 +18,7 @@ from penstock._commit import AnySink
 from penstock.errors import RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import JsonSerializer
-from penstock.sink import CommittingSinkWriter, Prepared, SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.system import system
 from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarget, target
 from penstock_pravega.client import NoSuchSegment, PingAnswer, TransactionState
@@ -284,12 +284,12 @@ class _SimulatedWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             raise RetriableError(f"{ref} is over") from error
         self._rows += len(rows)
 
-    def prepare_commit(self) -> Prepared[PravegaCommittable, Any]:
+    def prepare_commit(self) -> PreparedCommit[PravegaCommittable, Any]:
         if self._ref is None:
-            return Prepared()
+            return PreparedCommit()
         sizes, context, now_ms = ((_SEGMENT, self._rows),), self._context, system().now_us() // 1000
         made = PravegaCommittable(self._ref, sizes, self._rows, context.batch_id, context.attempt_id, _LEASE_MS, now_ms)
-        return Prepared([made])
+        return PreparedCommit([made])
 
     def abort(self) -> None:
         there, ref = target(), self._ref

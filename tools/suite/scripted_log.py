@@ -14,13 +14,13 @@ from penstock._commit import (
     Chain,
     Link,
     LinkKind,
-    Output,
     PlannedBatch,
     RunMemory,
+    TaskOutput,
     TaskResult,
     TwoPhaseCommit,
 )
-from penstock.sink import Found, Rolled, SinkContext
+from penstock.sink import Found, SinkContext, StateReplacement
 from suite.scripted_sink import ScriptedSink, ScriptedStorage, ScriptedSystem, copied, item, output
 
 __all__ = ["DIRECTORY", "HEAD", "OTHERS", "PLANNED", "ROLL", "SCHEMA", "ScriptedLog", "fail", "followed", "result"]
@@ -119,7 +119,7 @@ class ScriptedLog:
         consumed: tuple[int, ...] = (0, 1),
     ) -> None:
         """A roller makes these, and uses five numbers for it."""
-        self.sink.rolled = [Rolled(list(consumed), list(committables), list(states), 5)]
+        self.sink.rolled = [StateReplacement(list(consumed), list(committables), list(states), 5)]
 
     # What happens meanwhile.
 
@@ -188,7 +188,7 @@ def followed(
 
 
 def result(
-    *outputs: Output,
+    *outputs: TaskOutput,
     planned: PlannedBatch = PLANNED,
     writer: int = 0,
     offsets: bytes = b"",

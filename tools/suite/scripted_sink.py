@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from penstock._commit import Output, StateItem
+from penstock._commit import StateItem, TaskOutput
 from penstock.serialization import JsonSerializer, Versioned
 from penstock.sink import (
     Committer,
     CommittingSinkWriter,
     Found,
     Kept,
-    Prepared,
-    Rolled,
+    PreparedCommit,
     SinkContext,
+    StateReplacement,
     StateRoller,
     SupportsStateRolling,
     SupportsWriteTimestamps,
@@ -63,10 +63,10 @@ def output(
     states: Sequence[str] = (),
     consumed: Sequence[str] = (),
     used: int = 0,
-) -> Output:
+) -> TaskOutput:
     """What an attempt contributed, with names for its contents."""
     packed: tuple[Versioned, ...] = tuple(TEXT.pack(name) for name in committables)
-    return Output(writer, f"attempt {writer}", tuple(consumed), packed, tuple(item(name) for name in states), used)
+    return TaskOutput(writer, f"attempt {writer}", tuple(consumed), packed, tuple(item(name) for name in states), used)
 
 
 @dataclass
@@ -78,7 +78,7 @@ class PlainScriptedSink(TwoPhaseCommitSink[str, str]):
 
     target: str = "/out"
     holds_back_readers: bool = False
-    prepared: Prepared[str, str] = field(default_factory=Prepared)
+    prepared: PreparedCommit[str, str] = field(default_factory=PreparedCommit)
     found: dict[str, Found] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     forgets_the_last: bool = False
@@ -113,7 +113,7 @@ class PlainScriptedSink(TwoPhaseCommitSink[str, str]):
 class ScriptedSink(PlainScriptedSink, SupportsStateRolling[str, str]):
     """Carries states, which are names too. ``rolled`` is what its roller does; ``None``: nothing, without a note."""
 
-    rolled: list[Rolled[str, str]] | None = None
+    rolled: list[StateReplacement[str, str]] | None = None
     state_serializer = TEXT
 
     def owner_key(self, state: str) -> str:
@@ -141,7 +141,7 @@ class _Writer(CommittingSinkWriter[str, str]):
     def write(self, batch: pa.RecordBatch) -> None:
         self._sink.ask("write", batch)
 
-    def prepare_commit(self) -> Prepared[str, str]:
+    def prepare_commit(self) -> PreparedCommit[str, str]:
         self._sink.ask("prepare")
         return self._sink.prepared
 
@@ -153,7 +153,7 @@ class _Writer(CommittingSinkWriter[str, str]):
 
 
 class _IdleRoller(StateRoller[str, str]):
-    def roll(self, states: Sequence[str], *, finish: bool) -> list[Rolled[str, str]]:
+    def roll(self, states: Sequence[str], *, finish: bool) -> list[StateReplacement[str, str]]:
         return []
 
     def abort(self) -> None:
@@ -161,12 +161,14 @@ class _IdleRoller(StateRoller[str, str]):
 
 
 class _Roller(StateRoller[str, str]):
-    def __init__(self, sink: PlainScriptedSink, context: WriterContext, rolled: list[Rolled[str, str]]) -> None:
+    def __init__(
+        self, sink: PlainScriptedSink, context: WriterContext, rolled: list[StateReplacement[str, str]]
+    ) -> None:
         self._sink = sink
         self._rolled = rolled
         sink.ask("roller", context)
 
-    def roll(self, states: Sequence[str], *, finish: bool) -> list[Rolled[str, str]]:
+    def roll(self, states: Sequence[str], *, finish: bool) -> list[StateReplacement[str, str]]:
         self._sink.ask("roll", list(states), finish)
         return self._rolled
 

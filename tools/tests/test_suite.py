@@ -166,12 +166,12 @@ KAFKA, CASSANDRA = "connectors/kafka/tests", "connectors/cassandra/tests"
 #: A changed file, a test file that it can break, and one that it can't.
 CHANGES = [
     (
-        "connectors/kafka/src/penstock_kafka/sink/_writers.py",
+        "connectors/kafka/src/penstock_kafka/sink/_writer.py",
         f"{KAFKA}/test_sink_rows.py",
         "core/tests/test_storage.py",
     ),
     (
-        "connectors/kafka/src/penstock_kafka/client/native/decoder.c",
+        "connectors/kafka/src/penstock_kafka/client/codec/native/decoder.c",
         f"{KAFKA}/test_client_fetching.py",
         f"{CASSANDRA}/test_keys.py",
     ),

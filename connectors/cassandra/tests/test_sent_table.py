@@ -15,8 +15,10 @@ from penstock.sink import Segment
 from penstock.testing import SinkQuery
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client
-from penstock_cassandra.sink import SentTable, WriteAheadCassandraSink
-from penstock_cassandra.sink import _ahead as ahead
+from penstock_cassandra.sink import CassandraWriteAheadSink
+from penstock_cassandra.sink import _committer as committer
+from penstock_cassandra.sink._committer import CassandraCheckpointCommitter
+from penstock_cassandra.sink._writer import CassandraSender
 
 FIRST_EDITION = "(query text, batch_id bigint, segment text, primary key (query, batch_id, segment))"
 
@@ -31,7 +33,7 @@ def notes(cassandra):
     own = uuid.uuid4().hex
 
     def of(query=own, client=None):
-        made = SentTable(client or cassandra.client, cassandra.keyspace, query, 1.0)
+        made = CassandraCheckpointCommitter(client or cassandra.client, cassandra.keyspace, query, 1.0)
         made.create()
         return made
 
@@ -90,7 +92,7 @@ def test_a_call_that_lands_late_removes_nothing_that_is_asked_for(notes):
 @pytest.fixture
 def first_edition(cassandra):
     """Its table, in the keyspace that the others use: they must do with and without it."""
-    name = f"{cassandra.keyspace}.{ahead._TABLE_OF_FIRST_EDITION}"
+    name = f"{cassandra.keyspace}.{committer._TABLE_OF_FIRST_EDITION}"
     cassandra.cql(f"create table if not exists {name} {FIRST_EDITION}")
     yield lambda query, one: cassandra.cql(
         f"insert into {name} (query, batch_id, segment) values (?, ?, ?)", query, one.batch_id, one.id
@@ -117,17 +119,17 @@ def test_what_the_first_edition_has_recorded_is_found_and_forgotten(notes, first
 def test_the_first_editions_table_may_be_dropped_at_any_time(cassandra, notes):
     """The client hears of that later."""
     mine, old = notes(), segment(base=-1, batch=7)
-    cassandra.client.refresh_schema(cassandra.keyspace, ahead._TABLE_OF_FIRST_EDITION)
+    cassandra.client.refresh_schema(cassandra.keyspace, committer._TABLE_OF_FIRST_EDITION)
     tables = cassandra.client.keyspace(cassandra.keyspace).tables
     for ask in (lambda: mine.is_recorded(old), lambda: mine.forget(8, [])):
-        tables[ahead._TABLE_OF_FIRST_EDITION] = None  # as it was known
+        tables[committer._TABLE_OF_FIRST_EDITION] = None  # as it was known
         assert not ask()
-        assert ahead._TABLE_OF_FIRST_EDITION not in cassandra.client.keyspace(cassandra.keyspace).tables
+        assert committer._TABLE_OF_FIRST_EDITION not in cassandra.client.keyspace(cassandra.keyspace).tables
 
 
 def test_a_failure_that_is_about_something_else_is_told(cassandra, notes, first_edition, monkeypatch):
     mine = notes()
-    cassandra.client.refresh_schema(cassandra.keyspace, ahead._TABLE_OF_FIRST_EDITION)
+    cassandra.client.refresh_schema(cassandra.keyspace, committer._TABLE_OF_FIRST_EDITION)
     rows = mine._rows
 
     def failing(cql, *values):
@@ -201,21 +203,21 @@ class Lists:
         return Counter(n for (ids,) in self.cassandra.rows(self.table, "ids") for n in ids)
 
     def noted(self):
-        name = f"{self.cassandra.keyspace}.{ahead._TABLE}"
+        name = f"{self.cassandra.keyspace}.{committer._TABLE}"
         return self.cassandra.cql(f"select base, segment from {name} where query = ?", self.query_id)
 
 
 @pytest.fixture
 def lists(cassandra, tmp_path, monkeypatch):
-    monkeypatch.setattr(WriteAheadCassandraSink, "segment_bytes", 200)
+    monkeypatch.setattr(CassandraWriteAheadSink, "segment_bytes", 200)
     return Lists(cassandra, tmp_path / "ck")
 
 
 @pytest.mark.parametrize(
     ("owner", "method", "twice"),
     [
-        pytest.param(SentTable, "record", 0, id="between two segments"),
-        pytest.param(ahead._CassandraSender, "send", 1, id="behind a segment that is not noted"),
+        pytest.param(CassandraCheckpointCommitter, "record", 0, id="between two segments"),
+        pytest.param(CassandraSender, "send", 1, id="behind a segment that is not noted"),
     ],
 )
 def test_a_run_that_was_displaced_sends_no_more_than_the_segment_under_way(lists, monkeypatch, owner, method, twice):

@@ -8,9 +8,10 @@ import socket
 import pyarrow as pa
 import pytest
 
+from penstock._commit import write_all
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
-from penstock.sink import SinkContext, Upserter, WriterContext
+from penstock.sink import CommittingSinkWriter, SinkContext, Upserter, WriterContext
 from penstock.storage import LocalStorage
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import shared_client
@@ -35,9 +36,9 @@ def write(cassandra, rows, *, stamp=STAMP, schema=None, **options):
     sink = sink_of(cassandra, table.schema, **options)
     context = WriterContext("q", table.schema, Metrics(), write_timestamp_us=stamp, attempt_id="attempt")
     writer = sink.create_writer(context)
-    for batch in table.to_batches():
-        writer.write(batch)
-    writer.prepare_commit()
+    write_all(writer, table.to_batches())
+    if isinstance(writer, CommittingSinkWriter):
+        writer.prepare_commit()
     writer.close()
     return context.metrics.snapshot()
 
@@ -238,7 +239,7 @@ def test_rows_are_grouped_by_who_holds_them():
 
 def test_an_upserter_screens_nothing_by_default():
     batch = pa.record_batch([[1]], ["a"])
-    assert Upserter.screen(object(), batch) is batch
+    assert Upserter.drop_invalid(object(), batch) is batch
 
 
 @pytest.mark.parametrize(

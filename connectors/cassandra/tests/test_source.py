@@ -24,7 +24,7 @@ from penstock_cassandra.client import Client, _throttle, shared_client
 from penstock_cassandra.source import TableState, TokenRange, TokenSplit
 from penstock_cassandra.source._cql import parse_select, split_conditions
 from penstock_cassandra.source._ring import Ring, partitioner_of
-from penstock_cassandra.source._splits import SPLITS, STATES
+from penstock_cassandra.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -245,7 +245,9 @@ STATE = TableState(4, 20, 1 << 26, "Murmur3Partitioner")
 
 
 @pytest.mark.parametrize(
-    ("name", "serializer", "value"), [("split-v1", SPLITS, SPLIT), ("state-v1", STATES, STATE)], ids=["split", "state"]
+    ("name", "serializer", "value"),
+    [("split-v1", SPLIT_SERIALIZER, SPLIT), ("state-v1", STATE_SERIALIZER, STATE)],
+    ids=["split", "state"],
 )
 def test_stored_forms_open(name, serializer, value):
     stored = json.loads((GOLDEN / f"{name}.json").read_text())

@@ -17,8 +17,9 @@ from penstock.metrics import Metrics
 from penstock.sink import Found, Kept, SinkContext, WriterContext
 from penstock.source import ReaderContext, SourceReader
 from penstock.testing._disks import without_waiting_for_disks
-from penstock_filesystem.sink import SINK_OPTIONS, FileSink
-from penstock_filesystem.source import SOURCE_OPTIONS, FileSource
+from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
+from penstock_filesystem.sink import create_sink
+from penstock_filesystem.source import FileSystemSource
 
 MINUTE = 60_000_000_000
 
@@ -46,7 +47,7 @@ class SinkQuery:
         self.schema, self.query_id, self.tasks = schema, query_id, tasks
         self.now = 1_700_000_000_000_000_000
         texts = {"path": str(path), **{name.replace("_", "."): str(text) for name, text in options.items()}}
-        self.sink = FileSink.from_options(SINK_OPTIONS.parse(texts, owner="sink"), schema)
+        self.sink = create_sink(SinkOptions.from_values(SINK_OPTIONS.parse(texts, owner="sink")), schema)
         self.sink.validate_schema(schema)
         self.metrics = Metrics()
         self.batch, self.sequence = 0, 0
@@ -177,7 +178,9 @@ class SourceHarness:
 
     def source(self, path, **options):
         texts = {name.replace("s3_", "s3."): str(value) for name, value in options.items()}
-        return FileSource.from_options(SOURCE_OPTIONS.parse({"path": str(path), **texts}, owner="source"))
+        return FileSystemSource(
+            SourceOptions.from_values(SOURCE_OPTIONS.parse({"path": str(path), **texts}, owner="source"))
+        )
 
     def context(self):
         context = SourceContext(self.metrics)

@@ -26,7 +26,8 @@ from penstock.errors import DataLostError
 from penstock.spark._write import BatchWriter
 from penstock.storage._contract import is_temporary
 from penstock.testing import Crash, Fuse
-from penstock_filesystem.sink import SINK_OPTIONS, FileSink
+from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
+from penstock_filesystem.sink import create_sink
 
 SCHEMA = pa.schema([("id", pa.int64()), ("half", pa.string())])
 #: Each task publishes its own part; or the driver merges what they leave into one part for each bucket.
@@ -76,7 +77,9 @@ class Write:
     def __init__(self, root, way="merged"):
         values = SINK_OPTIONS.parse({"path": str(root), "format": "json", **WAYS[way]}, owner="sink")
         self.root = root
-        self.writer = BatchWriter(FileSink.from_options(values, SCHEMA), SCHEMA, "filesystem", values, None)
+        self.writer = BatchWriter(
+            create_sink(SinkOptions.from_values(values), SCHEMA), SCHEMA, "filesystem", values, None
+        )
 
     def task(self, rows):
         halves = ["even" if row % 2 == 0 else "odd" for row in rows]

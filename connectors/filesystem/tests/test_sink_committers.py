@@ -14,12 +14,12 @@ from penstock.storage import LocalStorage
 from penstock.testing.simulation import Scheduler
 from penstock.testing.simulation._choices import PlayedChoices
 from penstock.testing.simulation._target import use
-from penstock_filesystem.sink._committer import FileCommitter
+from penstock_filesystem.sink._committable import Chunk, PendingPart
+from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink._multipart_committer import MultipartCommitter
-from penstock_filesystem.sink._rename_committer import RenameCommitter
-from penstock_filesystem.sink._state import Chunk, PendingPart
-from penstock_filesystem.sink._uploads import Upload
+from penstock_filesystem.sink.staging._multipart import MultipartCommitter
+from penstock_filesystem.sink.staging._rename import RenameCommitter
+from penstock_filesystem.sink.staging._uploads import Upload
 from suite.file_model import S3Target
 from suite.scripted_sink import scripted_system
 
@@ -269,7 +269,7 @@ def test_an_answer_that_was_lost_is_looked_up(bucket, monkeypatch, error, is_don
             bucket.put(part.final)
         raise error
 
-    monkeypatch.setattr("penstock_filesystem.sink._multipart_committer.complete_upload", complete)
+    monkeypatch.setattr("penstock_filesystem.sink.staging._multipart.complete_upload", complete)
     if is_done:
         assert bucket.committer.publish([part]) == [Found.COMMITTED]
     else:
@@ -296,7 +296,7 @@ def test_discarding_uploads(bucket):
 
 
 def test_what_is_of_each_store():
-    assert {"_hidden_files", "_remove"} < FileCommitter.__abstractmethods__
+    assert {"look", "_remove"} < FileSystemCommitter.__abstractmethods__
 
 
 def test_carried_objects_are_looked_for(bucket):

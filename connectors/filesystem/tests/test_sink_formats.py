@@ -21,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock_filesystem.sink import SINK_OPTIONS
-from penstock_filesystem.sink._formats import create_format
-from penstock_filesystem.sink._staging import StagedFile
+from penstock_filesystem.formats import WriteOptions, create_writer
+from penstock_filesystem.options import SINK_OPTIONS
+from penstock_filesystem.sink.staging import StagedFile
 
 UTC = timezone.utc
 MIXED = pa.schema(
@@ -49,9 +49,13 @@ for row in ROWS:
     row["c"] = None if row["i"] is None else decimal.Decimal("-1.250")
 
 
+def writer_of(schema, **given):
+    return create_writer(schema, WriteOptions.from_values(SINK_OPTIONS.parse({"path": "/x", **given}, owner="sink")))
+
+
 def encoded(rows, schema, salt="q", **given):
     """A file's bytes, and the size of its header."""
-    made = create_format(schema, SINK_OPTIONS.parse({"path": "/x", **given}, owner="sink"))
+    made = writer_of(schema, **given)
     made.validate()
     stream = io.BytesIO()
     encoder = made.encoder(StagedFile("", stream), salt)
@@ -115,7 +119,7 @@ def test_json_nested():
         {"l": [], "m": {}, "e": {}, "z": []},
     ]
     assert [json.loads(line) for line in data.splitlines()] == expected
-    made = create_format(schema, SINK_OPTIONS.parse({"path": "/x", "format": "json"}, owner="sink"))
+    made = writer_of(schema, format="json")
     sliced = made.lines(batch.slice(1)).to_pylist()  # type: ignore[attr-defined]
     assert [json.loads(line) for line in sliced] == expected[1:]
 
@@ -297,7 +301,7 @@ def test_schemas_that_do_not_fit(given, schema, message):
 def test_fingerprint_tells_what_can_be_joined():
     def fingerprint(kind="int64", **given):
         schema = pa.schema([("a", kind)])
-        return create_format(schema, SINK_OPTIONS.parse({"path": "/x", **given}, owner="sink")).fingerprint
+        return writer_of(schema, **given).fingerprint
 
     same = [{"format": "csv"}, {"format": "csv", "maxPartSize": "1kb"}]
     others = [{"format": "csv", "header": "true"}, {"format": "csv", "compression": "gzip"}, {"format": "json"}]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock import DataLostError
-from penstock_filesystem.sink import _roller
+from penstock_filesystem.sink import _rolling
 
 
 @pytest.mark.parametrize("batches", [1, 3])
@@ -25,7 +25,7 @@ def test_large_chunks_are_published_as_they_are(sink_query, numbers, tmp_path, v
     query = sink_query(tmp_path / "out", numbers([1]).schema, tasks=1, bucketAssigner="basePath", format="csv")
     for first in (0, 1000, 2000, 3000):
         query.run([numbers(range(first, first + (500 if first % 2000 else 2)), width=50)])
-    monkeypatch.setattr(_roller, "LARGE_CHUNK_BYTES", 20_000)
+    monkeypatch.setattr(_rolling, "LARGE_CHUNK_BYTES", 20_000)
     query.finish()
     lines = sorted(len(Path(path).read_text().splitlines()) for path in visible(tmp_path / "out"))
     assert lines == [4, 500, 500]

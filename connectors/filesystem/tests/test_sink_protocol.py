@@ -20,10 +20,9 @@ from penstock.sink import WriterContext
 from penstock.spark._write import BatchWriter
 from penstock.testing import SinkQuery
 from penstock.testing._sink_suite import query_crashing
-from penstock_filesystem.sink import SINK_OPTIONS, FileSink
-from penstock_filesystem.sink._multipart_committer import MultipartCommitter
-from penstock_filesystem.sink._multipart_staging import MultipartStaging
-from penstock_filesystem.sink._rename_staging import RenameStaging
+from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
+from penstock_filesystem.sink import create_sink
+from penstock_filesystem.sink.staging import MultipartCommitter, MultipartStaging, RenameStaging
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 #: Steps of a driver: the decision is durable and nothing of it was done; everything was done and not noted.
@@ -106,7 +105,7 @@ def new_query(tmp_path):
 
     def make(target, **options):
         texts = {"format": "json", "bucketAssigner": "basePath", **target.options, **options}
-        sink = FileSink.from_options(SINK_OPTIONS.parse(texts, owner="sink"), SCHEMA)
+        sink = create_sink(SinkOptions.from_values(SINK_OPTIONS.parse(texts, owner="sink")), SCHEMA)
         before = (made[0].query_id, made[0].done) if made else ()
         made.append(SinkQuery(sink, SCHEMA, tmp_path / "checkpoint", *before))
         return made[-1]
@@ -239,7 +238,7 @@ def new_write(monkeypatch):
     def make(target, **options):
         texts = {"format": "json", "bucketAssigner": "basePath", **target.options, **options}
         values = SINK_OPTIONS.parse(texts, owner="sink")
-        return BatchWriter(FileSink.from_options(values, SCHEMA), SCHEMA, "filesystem", values, None)
+        return BatchWriter(create_sink(SinkOptions.from_values(values), SCHEMA), SCHEMA, "filesystem", values, None)
 
     return make
 

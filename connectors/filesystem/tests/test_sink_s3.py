@@ -114,7 +114,7 @@ def test_an_upload_that_is_gone_without_a_trace(query_on_s3, numbers, s3_path, m
     query.sink._layout.storage.client.meta.events.unregister("needs-retry.s3", unique_id="retry-config-s3")
     client.abort_multipart_upload(Bucket=bucket, Key=f"out/{part.final}", UploadId=part.upload_id)
     assert query.commit(stored) == [ALREADY, COMMITTED]
-    monkeypatch.setattr("penstock_filesystem.sink._multipart_committer._TELLS_FOR_S", -1)
+    monkeypatch.setattr("penstock_filesystem.sink.staging._multipart._MARKER_PROVES_FOR_S", -1)
     with pytest.raises(DataLostError, match="penstock resolve"):
         query.commit(stored)
     query.committer().seal([part])
@@ -207,12 +207,12 @@ def test_zombie_whose_marker_was_cleaned_up_opens_no_upload(query_on_s3, numbers
 
 def test_large_chunks_are_copied_inside_the_store(query_on_s3, numbers, keys, ids, s3_path, monkeypatch):
     """Chunks of 5 MiB and more are not downloaded; small ones are gathered; the header stands once."""
-    import penstock_filesystem.sink._multipart_staging as staging
+    import penstock_filesystem.sink.staging._multipart as staging
 
     downloaded = []
-    copied = staging.copied
+    read = staging.chunk_bytes
     monkeypatch.setattr(
-        staging, "copied", lambda lay, chunk, at: downloaded.append(chunk.size) or copied(lay, chunk, at)
+        staging, "chunk_bytes", lambda lay, chunk, at: downloaded.append(chunk.size) or read(lay, chunk, at)
     )
     query = query_on_s3(format="csv", header=True)
     width, start = 60_000, 0

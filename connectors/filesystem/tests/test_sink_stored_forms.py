@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import FatalError
-from penstock_filesystem.sink import Chunk, PendingPart, UploadedPart
-from penstock_filesystem.sink._sink import FileSink
-from penstock_filesystem.sink._state import CHUNK_SERIALIZER, PART_SERIALIZER, describe_chunk, human_size
+from penstock_filesystem.sink import FileSystemTransactionalSink
+from penstock_filesystem.sink._committable import (
+    COMMITTABLE_SERIALIZER,
+    WRITER_STATE_SERIALIZER,
+    Chunk,
+    PendingPart,
+    UploadedPart,
+    describe_chunk,
+    human_size,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 CHUNK = Chunk(
@@ -45,15 +52,17 @@ MULTIPART = PendingPart(
 
 
 def test_state_of_version_1_opens():
-    assert CHUNK_SERIALIZER.deserialize(1, (GOLDEN / "state-v1.bin").read_bytes()) == CHUNK
+    assert WRITER_STATE_SERIALIZER.deserialize(1, (GOLDEN / "state-v1.bin").read_bytes()) == CHUNK
 
 
 def test_committables_of_version_1_open():
     stored = (GOLDEN / "committable-v1.bin").read_bytes().splitlines()
-    assert [PART_SERIALIZER.deserialize(1, one) for one in stored] == [RENAME, MULTIPART]
+    assert [COMMITTABLE_SERIALIZER.deserialize(1, one) for one in stored] == [RENAME, MULTIPART]
 
 
-@pytest.mark.parametrize(("serializer", "value"), [(CHUNK_SERIALIZER, CHUNK), (PART_SERIALIZER, MULTIPART)])
+@pytest.mark.parametrize(
+    ("serializer", "value"), [(WRITER_STATE_SERIALIZER, CHUNK), (COMMITTABLE_SERIALIZER, MULTIPART)]
+)
 def test_round_trip_and_equal_bytes_for_equal_values(serializer, value):
     stored = serializer.pack(value)
     assert serializer.unpack(stored) == value
@@ -62,13 +71,13 @@ def test_round_trip_and_equal_bytes_for_equal_values(serializer, value):
 
 def test_newer_forms_are_refused():
     with pytest.raises(FatalError, match="version 2"):
-        CHUNK_SERIALIZER.deserialize(2, b"{}")
+        WRITER_STATE_SERIALIZER.deserialize(2, b"{}")
 
 
 def test_in_words():
     text = describe_chunk(CHUNK)
     assert "120000 rows, 3.4 MB, bucket 2013-01-01--05, since 2013-01-01 05:00:00 UTC" in text
-    assert FileSink.describe_committable(None, MULTIPART).endswith(
+    assert FileSystemTransactionalSink.describe_committable(None, MULTIPART).endswith(
         "10 rows, 9.0 MB, waiting in multipart upload of 2 parts"
     )
     assert [human_size(n) for n in (999, 999_999, 1_500_000_000, 2 * 10**12)] == ["999 B", "1.0 MB", "1.5 GB", "2.0 TB"]

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError
 from penstock.storage import LocalStorage
-from penstock_filesystem.source.discovery import Discovery, glob_to_regex
+from penstock_filesystem.source._discovery import FileDiscovery, glob_to_regex
 
 
 @pytest.fixture
@@ -80,16 +80,16 @@ def test_globs_as_in_hadoop():
 
 def test_an_unchanged_directory_is_not_listed_again(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("1")
-    discovery = Discovery(LocalStorage(), [str(tmp_path)], recursive=True, name_glob=None)
-    discovery.look()
+    discovery = FileDiscovery(LocalStorage(), [str(tmp_path)], recursive=True, name_glob=None)
+    discovery.list_files()
     assert len(discovery.take()) == 1
     (tmp_path / "b").write_text("1")
-    discovery.look()  # written to a moment ago: its time may not have moved
+    discovery.list_files()  # written to a moment ago: its time may not have moved
     assert [file.path for file in discovery.take()] == [str(tmp_path / "b")]
     os.utime(tmp_path, (1, 1))
-    discovery.look()
+    discovery.list_files()
     listings = []
-    original = Discovery._list_directory
+    original = FileDiscovery._list_directory
 
     def counting(self, path, mtime_ns):
         before = self._listed[path]
@@ -97,11 +97,11 @@ def test_an_unchanged_directory_is_not_listed_again(tmp_path, monkeypatch):
         listings.append(after is not before)
         return after
 
-    monkeypatch.setattr(Discovery, "_list_directory", counting)
-    discovery.look()
+    monkeypatch.setattr(FileDiscovery, "_list_directory", counting)
+    discovery.list_files()
     assert listings == [False]
     (tmp_path / "c").write_text("1")
-    discovery.look()
+    discovery.list_files()
     assert listings == [False, True] and [file.path[-1] for file in discovery.take()] == ["c"]
 
 
@@ -110,12 +110,12 @@ def test_a_removed_directory_and_a_name_that_is_not_utf8(tmp_path):
     (tmp_path / "sub" / "a").write_text("1")
     with open(os.fsencode(tmp_path) + b"/\xff", "w") as file:
         file.write("1")
-    discovery = Discovery(LocalStorage(), [str(tmp_path)], recursive=True, name_glob=None)
-    discovery.look()
+    discovery = FileDiscovery(LocalStorage(), [str(tmp_path)], recursive=True, name_glob=None)
+    discovery.list_files()
     assert [file.path for file in discovery.take()] == [str(tmp_path / "sub" / "a")]
     (tmp_path / "sub" / "a").unlink()
     (tmp_path / "sub").rmdir()
-    discovery.look()
+    discovery.list_files()
     assert discovery.take() == []
 
 

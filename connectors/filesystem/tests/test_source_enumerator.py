@@ -11,11 +11,9 @@ import pytest
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.serialization import Versioned
 from penstock.source import ReadLimits
-from penstock_filesystem.source.first_edition import Edge
-from penstock_filesystem.source.seen import SeenFiles, SeenRun, fingerprint
-from penstock_filesystem.source.sketch import SetSketch
-from penstock_filesystem.source.split import FileSplit
-from penstock_filesystem.source.state import FileEnumeratorState, StoredRun
+from penstock_filesystem.source._split import Edge, FileSplit, FileSystemEnumeratorState, StoredRun
+from penstock_filesystem.source.tracking._sketch import SetSketch
+from penstock_filesystem.source.tracking._tracked_files import FingerprintRun, TrackedFiles, fingerprint
 
 SECOND = 10**9
 GOLDEN = Path(__file__).parent / "golden"
@@ -263,7 +261,7 @@ def test_listings_that_fail_for_long_end_the_stream(stream, monkeypatch):
     failing(s.enumerator._discovery, monkeypatch)
     s.look()
     assert s.take() == []
-    monkeypatch.setattr("penstock_filesystem.source.enumerator._LISTING_PATIENCE_S", 0.0)
+    monkeypatch.setattr("penstock_filesystem.source._enumerator._LISTING_PATIENCE_S", 0.0)
     s.look()
     with pytest.raises(RetriableError, match="could not be listed: no route"):
         s.take()
@@ -286,11 +284,11 @@ def first_edition_state():
 
 
 def golden_state():
-    return FileEnumeratorState(
-        newest=SeenRun.of(fingerprint(f"/in/é {i}.csv") for i in range(20)).fingerprints,
+    return FileSystemEnumeratorState(
+        newest=FingerprintRun.of(fingerprint(f"/in/é {i}.csv") for i in range(20)).fingerprints,
         runs=(
             StoredRun(8000, "000000000123-4c9184f37cff01bcdc32dc486ec36961.run"),
-            StoredRun(3, None, SeenRun.of([3, 1, 2]).fingerprints),
+            StoredRun(3, None, FingerprintRun.of([3, 1, 2]).fingerprints),
         ),
         place="0d0f4ba1c1a84a9f8a9a1bb7c3a3fd7e",
         commits=130,
@@ -311,8 +309,8 @@ def test_golden_stored_forms_still_open(source_harness, tmp_path):
     assert serializer.unpack(stored[2]) == golden_state() and serializer.pack(golden_state()) == stored[2]
     first = serializer.unpack(stored[1])
     assert (first.rest, first.returned) == first_edition_state() and first.edge is not None
-    seen = SeenFiles([SeenRun(run.fingerprints) for run in first.runs])
-    assert [i for i in range(1600) if not seen.contains(f"/in/é {i}.csv")] == list(range(1600 - len(seen)))
+    tracked = TrackedFiles([FingerprintRun(run.fingerprints) for run in first.runs])
+    assert [i for i in range(1600) if not tracked.contains(f"/in/é {i}.csv")] == list(range(1600 - len(tracked)))
     for either in (source.split_serializer, serializer):
         with pytest.raises(FatalError, match="version 9"):
             either.deserialize(9, b"{}")

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.source import ReadLimits
-from penstock_filesystem.source.discovery import FoundFile
-from penstock_filesystem.source.first_edition import Edge
-from penstock_filesystem.source.seen import SeenRun, fingerprint
-from penstock_filesystem.source.sketch import SetSketch
+from penstock_filesystem.source._discovery import FoundFile
+from penstock_filesystem.source._split import Edge
+from penstock_filesystem.source.tracking import files_below_edge
+from penstock_filesystem.source.tracking._sketch import SetSketch
+from penstock_filesystem.source.tracking._tracked_files import FingerprintRun, fingerprint
 
 PRINTS = st.sets(st.integers(0, 2**64 - 1), max_size=60)
 
@@ -55,14 +56,14 @@ def first_edition(count, forgotten):
 def test_files_that_came_late_to_a_checkpoint_of_the_first_edition_are_read():
     edge, files = first_edition(5000, 4000)
     late = [FoundFile(3, "late1", 1), FoundFile(5, "late2", 1)]
-    assert edge.split([*files, *late]) == files[:4000]
-    assert edge.split([*files[300:], *late]) == files[300:4000], "some were removed"
+    assert files_below_edge(edge, [*files, *late]) == files[:4000]
+    assert files_below_edge(edge, [*files[300:], *late]) == files[300:4000], "some were removed"
 
 
 def test_where_that_cannot_be_told_they_count_as_read_and_a_warning_says_so(caplog):
     edge, files = first_edition(5000, 4000)
     late = FoundFile(3, "late1", 1)
-    assert edge.split([*files[3000:], late]) == [*files[3000:4000], late]
+    assert files_below_edge(edge, [*files[3000:], late]) == [*files[3000:4000], late]
     assert "1001 file(s) that are not newer than f3999 are taken as read" in caplog.text
 
 
@@ -73,7 +74,7 @@ def test_a_stream_goes_on_from_a_checkpoint_of_the_first_edition(tmp_path, sourc
         os.utime(tmp_path / name, (seconds, seconds))
     sketch = SetSketch()
     sketch.add(fingerprint(f"{tmp_path}/{name}") for name in ("below", "edge", "removed"))
-    prints = SeenRun.of([fingerprint(f"{tmp_path}/chunk")]).fingerprints
+    prints = FingerprintRun.of([fingerprint(f"{tmp_path}/chunk")]).fingerprints
     head = {"edge": [3 * 10**9, f"{tmp_path}/edge"], "chunks": [[4 * 10**9, f"{tmp_path}/chunk", 1]]}
     packed = zlib.compress(json.dumps({**head, "rest": None, "returned": [], "late": []}).encode())
     stored = struct.pack("<I", len(packed)) + packed + prints + sketch.to_bytes()

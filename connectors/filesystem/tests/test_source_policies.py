@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.source import ReaderContext
-from penstock_filesystem.source import SOURCE_OPTIONS
+from penstock_filesystem.options import SOURCE_OPTIONS
 
 SCHEMA = pa.schema([("value", pa.string())])
 
@@ -148,7 +148,7 @@ def test_options_that_do_not_go_together(source_harness, tmp_path):
 
 def test_a_pickled_source_shows_no_secret(source_harness):
     source = source_harness.source("s3://b/x", format="text", s3_secret="hush")
-    assert "hush" not in repr(source) and "hush" not in repr(source._settings)
+    assert "hush" not in repr(source) and "hush" not in repr(source._options)
     assert pickle.loads(pickle.dumps(source)).fixed_schema() == SCHEMA
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock_filesystem.source.line_reader import can_split_at, quoted_row_blocks, row_blocks
+from penstock_filesystem.formats._blocks import can_split_at, quoted_row_blocks, row_blocks
 
 FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 FEWER = settings(FEW, max_examples=40)

@@ -16,7 +16,7 @@ from penstock.source.log import LogSplit, LogState
 from penstock.source.log._enumerator import LogEnumerator
 from penstock.spark._coordinator import Coordinator
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox, kafka_server
-from penstock_kafka.options import SOURCE_OPTIONS
+from penstock_kafka.options import SOURCE_OPTIONS, SourceOptions
 from penstock_kafka.source import KafkaSource
 from suite.kept import kept_for_directory
 
@@ -89,7 +89,7 @@ class SourceHarness:
 
     def __init__(self, address: str, **options: object) -> None:
         given = {"kafka.bootstrap.servers": address, **{n.replace("_", "."): str(o) for n, o in options.items()}}
-        self.source = KafkaSource.from_options(SOURCE_OPTIONS.parse(given, owner="source penstock.kafka"))
+        self.source = KafkaSource(SourceOptions.from_values(SOURCE_OPTIONS.parse(given, owner="source penstock.kafka")))
         self.metrics = Metrics()
         self.coordinator = Coordinator(self.metrics)
 

@@ -18,11 +18,10 @@ from penstock_kafka.client import HEADERS_TYPE, RECORD_SCHEMA, native_problem
 if native_problem() and not shutil.which("cc"):
     pytest.skip(native_problem(), allow_module_level=True)
 
-from penstock_kafka.client.direct._packing import packed, unpacked
-from penstock_kafka.client.direct._unpacking import Parts
-from penstock_kafka.client.native._decoder import Aborted, Scan, decode, scan
-from penstock_kafka.client.native._encoder import RecordEncoder, Rows, Stop, Stopped, halves, stamp
-from penstock_kafka.client.native._library import library
+from penstock_kafka.client.codec._compression import BatchChunks, compress, decompress
+from penstock_kafka.client.codec._decoder import Aborted, Scan, decode, scan
+from penstock_kafka.client.codec._encoder import RecordEncoder, Rows, Stop, Stopped, halves, stamp
+from penstock_kafka.client.codec._library import library
 
 TIMES = st.one_of(st.integers(1, 2**45), st.integers(1_700_000_000_000, 1_700_000_000_100))
 #: Of any length up to 300, repeated: to draw every byte would take most of the time.
@@ -62,7 +61,7 @@ def encoded(encoder, batch):
 
 
 def decoded(sealed, compression="none", level=None):
-    data, attributes = packed(sealed.data, compression, level)
+    data, attributes = compress(sealed.data, compression, level)
     stamp(data, attributes=attributes, producer_id=77, epoch=3, sequence=2**31 - 1)
     (batch,) = iter_batches(bytes(data))
     assert batch.validate_crc()
@@ -117,10 +116,10 @@ def test_two_halves_are_the_whole(records):
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("value", [b"value " * 9, b""])
-def test_what_is_packed_is_unpacked(encoder, compression, value):
+def test_what_is_compressed_can_be_decompressed(encoder, compression, value):
     (sealed,) = encoded(encoder, batch_of([(b"k%d" % i, value, 1_700_000_000_000 + i, None) for i in range(300)]))
-    data, _ = packed(sealed.data, compression, None)
-    assert unpacked(data, compression, len(sealed.data)) == sealed.data
+    data, _ = compress(sealed.data, compression, None)
+    assert decompress(data, compression, len(sealed.data)) == sealed.data
 
 
 def test_a_compressed_batch_is_decoded(encoder):
@@ -129,7 +128,7 @@ def test_a_compressed_batch_is_decoded(encoder):
     sealed = encoded(encoder, batch_of(records))[0]
     plain = len(sealed.data)
     assert decoded(sealed, "gzip", 5) == [(key, value, time, []) for key, value, time, _ in records]
-    assert len(packed(sealed.data, "gzip", None)[0]) < plain / 2
+    assert len(compress(sealed.data, "gzip", None)[0]) < plain / 2
 
 
 def test_the_checksum_is_castagnolis_both_ways():
@@ -219,7 +218,7 @@ def fetched(groups, *, attributes=0, producer=7, first=0, compression="none"):
         encoder.set_topic("t", 1)
         (sealed,) = encoded(encoder, batch_of(records))
         encoder.close()
-        batch, packing = packed(sealed.data, compression, None)
+        batch, packing = compress(sealed.data, compression, None)
         stamp(batch, attributes=attributes | packing, producer_id=producer, epoch=0, sequence=0)
         struct.pack_into(">q", batch, 0, first)  # not a part of the checksum
         data += bytes(batch)
@@ -262,12 +261,12 @@ def test_any_range_of_any_batches(groups, data):
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_compressed_batches_are_unpacked(compression):
+def test_compressed_batches_are_decompressed(compression):
     groups = [[(None, b"value %d " % i * 5, 1, None) for i in range(count)] for count in (100, 1, 1_000)]
     data = fetched(groups, compression=compression)
     status, length, following = scan(data)
     assert (status, length, following) == (Scan.PLAIN if compression == "none" else Scan.PACKED, len(data), 1_101)
-    parts = Parts(memoryview(data))
+    parts = BatchChunks(memoryview(data))
     rows, _ = everything(parts.next(), headers=False)
     assert parts.is_done
     assert [row["value"] for row in rows] == [value for group in groups for _, value, _, _ in group]
@@ -283,26 +282,26 @@ def test_blocks_of_snappy_as_java_writes_them():
     framed = bytearray(data[:61] + b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + blocks)
     stamp(framed, attributes=2, producer_id=-1, epoch=-1, sequence=-1)
     assert scan(bytes(framed))[0] is Scan.PACKED
-    assert everything(Parts(memoryview(framed)).next())[0][0]["value"] == b"v" * 50_000
+    assert everything(BatchChunks(memoryview(framed)).next())[0][0]["value"] == b"v" * 50_000
 
 
-def test_compressed_batches_are_unpacked_a_few_at_a_time():
+def test_compressed_batches_are_decompressed_a_few_at_a_time():
     groups = [[(None, b"v" * 10_000, 1, None)] * 10] * 5
-    parts, sizes, following = Parts(memoryview(fetched(groups, compression="zstd")), 150_000), [], 0
+    parts, sizes, following = BatchChunks(memoryview(fetched(groups, compression="zstd")), 150_000), [], 0
     while not parts.is_done:
         rows, following = everything(parts.next(), following)
         sizes.append(len(rows))
     assert sizes == [20, 20, 10]
 
 
-def test_what_can_not_be_unpacked_is_said():
+def test_what_can_not_be_decompressed_is_said():
     data = bytearray(fetched([[(None, b"v" * 100, 1, None)]], compression="gzip"))
     data[70:] = bytes(len(data) - 70)
     with pytest.raises(ValueError, match="gzip"):
-        Parts(memoryview(data)).next()
+        BatchChunks(memoryview(data)).next()
     struct.pack_into(">h", data, 21, 7)
     with pytest.raises(ValueError, match="not known"):
-        Parts(memoryview(data)).next()
+        BatchChunks(memoryview(data)).next()
 
 
 def test_the_last_batch_may_be_cut_off():
@@ -343,11 +342,11 @@ def test_aborted_transactions_and_marks_are_left_out():
     assert [row["offset"] for row in everything(data)[0]] == [0, 1, 2, 3, 4, 7, 9]
 
 
-@pytest.mark.parametrize("part_bytes", [1, 20, 8 << 20])
-def test_aborted_transactions_that_began_or_ended_in_an_earlier_part(part_bytes):
+@pytest.mark.parametrize("chunk_bytes", [1, 20, 8 << 20])
+def test_aborted_transactions_that_began_or_ended_in_an_earlier_part(chunk_bytes):
     data, aborted, expected = with_transactions("gzip")
     for start in range(11):
-        parts, rows, following = Parts(memoryview(data), part_bytes), [], start
+        parts, rows, following = BatchChunks(memoryview(data), chunk_bytes), [], start
         while not parts.is_done:
             found, following = everything(parts.next(), following, 11, aborted)
             rows += found

@@ -12,9 +12,9 @@ import pytest
 from penstock_kafka.client import RECORD_SCHEMA, PartitionRange, native_problem, open_consumer
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=["protocol", "librdkafka"])
 def implementation(request):
-    if request.param == "native" and native_problem() and not shutil.which("cc"):
+    if request.param == "protocol" and native_problem() and not shutil.which("cc"):
         pytest.skip(native_problem())
     return request.param
 
@@ -22,7 +22,10 @@ def implementation(request):
 #: Waits, or memory, of the other library: its own affair.
 only_native_by_default = pytest.mark.parametrize(
     "implementation",
-    ["native", pytest.param("python", marks=pytest.mark.exhaustive("seconds for what is librdkafka's own affair"))],
+    [
+        "protocol",
+        pytest.param("librdkafka", marks=pytest.mark.exhaustive("seconds for librdkafka's own affair")),
+    ],
     indirect=True,
 )
 

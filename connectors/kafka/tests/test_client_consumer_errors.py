@@ -18,9 +18,9 @@ from penstock_kafka.client import (
 )
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=["protocol", "librdkafka"])
 def implementation(request):
-    if request.param == "native" and native_problem() and not shutil.which("cc"):
+    if request.param == "protocol" and native_problem() and not shutil.which("cc"):
         pytest.skip(native_problem())
     return request.param
 
@@ -90,7 +90,7 @@ def test_a_topic_deleted_while_reading_is_lost_data(kafka, consumer):
 def test_unreachable_brokers_are_reported_again_and_again(implementation, monkeypatch):
     monkeypatch.setattr(_range_consumer, "BROKERS_DOWN_GRACE_SECONDS", 0.1)
     if not native_problem():
-        monkeypatch.setattr("penstock_kafka.client.direct._fetcher._CONNECT_S", 0.2)
+        monkeypatch.setattr("penstock_kafka.client.consumer._fetcher._CONNECT_S", 0.2)
     consumer = open_consumer({"bootstrap.servers": "127.0.0.1:1"}, implementation)
     try:
         consumer.assign([PartitionRange("t", 0, 0, 1)], headers=False)

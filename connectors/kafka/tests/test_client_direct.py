@@ -20,8 +20,8 @@ from penstock_kafka.dev import KafkaToolbox
 if native_problem() and not shutil.which("cc"):
     pytest.skip(native_problem(), allow_module_level=True)
 
-from penstock_kafka.client.direct import _connections
-from penstock_kafka.client.direct._settings import DirectSettings
+from penstock_kafka.client.broker import _pool
+from penstock_kafka.client.producer._settings import ProducerSettings
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -32,8 +32,8 @@ def opened(kafka):
 
     def make(address=None, **settings):
         config = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        producers.append(open_producer({"bootstrap.servers": address or kafka.address, **config}, "native"))
-        assert type(producers[-1]).__name__ == "DirectProducer"
+        producers.append(open_producer({"bootstrap.servers": address or kafka.address, **config}, "protocol"))
+        assert type(producers[-1]).__name__ == "ProtocolProducer"
         return producers[-1]
 
     yield make
@@ -74,11 +74,11 @@ def values_of(kafka, topic):
     ids=str,
 )
 def test_what_only_librdkafka_knows_or_judges_is_left_to_it(config):
-    assert DirectSettings.of({**NOWHERE, **config}) is None
+    assert ProducerSettings.of({**NOWHERE, **config}) is None
 
 
 def test_settings_under_either_name():
-    settings = DirectSettings.of(
+    settings = ProducerSettings.of(
         {
             "metadata.broker.list": "127.0.0.1:1",
             "message.timeout.ms": "5000",
@@ -99,7 +99,7 @@ def test_settings_under_either_name():
 
 
 def test_defaults_and_what_a_transaction_changes():
-    plain, transactional = (DirectSettings.of({**NOWHERE, **more}) for more in ({}, {"transactional.id": "t"}))
+    plain, transactional = (ProducerSettings.of({**NOWHERE, **more}) for more in ({}, {"transactional.id": "t"}))
     assert plain is not None and transactional is not None
     assert (plain.acks, plain.idempotent, plain.in_flight, plain.compression) == (-1, True, 5, "none")
     assert (plain.delivery_timeout_ms, transactional.delivery_timeout_ms) == (300_000, 60_000)
@@ -107,14 +107,14 @@ def test_defaults_and_what_a_transaction_changes():
 
 def test_secrets_do_not_show():
     config = {**NOWHERE, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "me"}
-    settings = DirectSettings.of({**config, "sasl.password": "hush"})
+    settings = ProducerSettings.of({**config, "sasl.password": "hush"})
     assert settings is not None and "hush" not in repr(settings)
 
 
 def test_another_setting_gets_the_producer_in_python(kafka):
-    producer = open_producer({"bootstrap.servers": kafka.address, "retries": "7", "socket.max.fails": "3"}, "native")
+    producer = open_producer({"bootstrap.servers": kafka.address, "retries": "7", "socket.max.fails": "3"}, "protocol")
     try:
-        assert type(producer).__name__ == "PythonProducer"
+        assert type(producer).__name__ == "LibrdkafkaProducer"
         topic = kafka.create_topic()
         send(producer, records(topic, [b"v"]))
         assert values_of(kafka, topic) == [b"v"]
@@ -222,8 +222,8 @@ def test_numbers_that_the_broker_does_not_expect_cost_nothing(kafka, opened):
     topic, producer = kafka.create_topic(), opened(batch_size=2_000)
     send(producer, records(topic, [b"%04d" % i for i in range(500)]))
     identity = producer._sender._identity
-    for lane in producer._sender._lanes.values():
-        lane.next_sequence += 1_000
+    for queue in producer._sender._queues.values():
+        queue.next_sequence += 1_000
     send(producer, records(topic, [b"%04d" % i for i in range(500, 3_000)]))
     assert producer._sender._identity != identity
     assert values_of(kafka, topic) == [b"%04d" % i for i in range(3_000)]
@@ -235,9 +235,9 @@ def test_numbers_begin_again_behind_the_last(kafka, opened):
     # A broker takes any number from a producer that it has not seen in a partition.
     fresh = kafka.create_topic()
     producer.produce(records(fresh, []))
-    producer._sender._lanes[fresh, 0] = type(producer._sender._lanes[topic, 0])(fresh, 0, next_sequence=2**31 - 150)
+    producer._sender._queues[fresh, 0] = type(producer._sender._queues[topic, 0])(fresh, 0, next_sequence=2**31 - 150)
     send(producer, records(fresh, [b"%04d" % i for i in range(1_000)]))
-    assert producer._sender._lanes[fresh, 0].next_sequence == 850
+    assert producer._sender._queues[fresh, 0].next_sequence == 850
     assert values_of(kafka, fresh) == [b"%04d" % i for i in range(1_000)]
 
 
@@ -248,7 +248,7 @@ def test_numbers_begin_again_behind_the_last(kafka, opened):
 @pytest.mark.budget(10)
 def test_a_broker_that_is_restarted_gets_every_record_once_and_in_order(breakable, kills):
     topic = KafkaToolbox(breakable.address).create_topic(partitions=2)
-    producer = open_producer({"bootstrap.servers": breakable.address, "batch.size": "20000"}, "native")
+    producer = open_producer({"bootstrap.servers": breakable.address, "batch.size": "20000"}, "protocol")
     stop, written, errors = threading.Event(), threading.Condition(), []
     number = 0
 
@@ -303,7 +303,7 @@ def test_producers_share_connections_and_the_last_one_ends_them(kafka, opened):
     send(second, records(topic, [b"3"]))
     second.close()
     assert not serving()
-    assert all(lent.users for lent in _connections._lent.values())
+    assert all(lent.users for lent in _pool._shared.values())
     send(opened(client_id="sharing"), records(topic, [b"4"]))
     assert values_of(kafka, topic) == [b"1", b"2", b"3", b"4"]
 
@@ -312,17 +312,17 @@ QUIET = """
 import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock_kafka.client import PartitionRange, open_consumer, open_producer
-from penstock_kafka.client.direct import _fetcher
+from penstock_kafka.client.consumer import _fetcher
 
 _fetcher._CONNECT_S = 0.2
 servers = {"bootstrap.servers": "127.0.0.1:1"}
-producer = open_producer({**servers, "delivery.timeout.ms": "200"}, "native")
+producer = open_producer({**servers, "delivery.timeout.ms": "200"}, "protocol")
 try:
     producer.produce(pa.record_batch({"value": [b"v"], "topic": ["t"]}))
 except PenstockError as error:
     print(type(error).__name__)
 producer.close()
-consumer = open_consumer({**servers, "client.id": "reading"}, "native")
+consumer = open_consumer({**servers, "client.id": "reading"}, "protocol")
 consumer.assign([PartitionRange("t", 0, 0, 1)], headers=False)
 try:
     while True:
@@ -356,7 +356,7 @@ def test_after_an_abort_nothing_is_dropped_in_silence(kafka, opened):
 def test_connections_whose_thread_has_ended_are_an_error_and_replaced(kafka, opened):
     topic, producer = kafka.create_topic(), opened(client_id="ending")
     send(producer, records(topic, [b"1"]))
-    net = producer._connections.manager._net
+    net = producer._connections.client.admin._net
     net._poll_once = lambda *_: 1 // 0
     net.wakeup()
     net._io_thread.join(30)

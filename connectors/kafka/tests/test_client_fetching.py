@@ -27,8 +27,9 @@ from penstock_kafka.dev import KafkaToolbox
 if native_problem() and not shutil.which("cc"):
     pytest.skip(native_problem(), allow_module_level=True)
 
-from penstock_kafka.client.direct import _connections, _fetcher
-from penstock_kafka.client.direct._fetch_settings import FetchSettings
+from penstock_kafka.client.broker import _pool
+from penstock_kafka.client.consumer import _fetcher
+from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -39,8 +40,8 @@ def opened(kafka):
 
     def make(address=None, **settings):
         config = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        consumers.append(open_consumer({"bootstrap.servers": address or kafka.address, **config}, "native"))
-        assert type(consumers[-1]).__name__ == "DirectConsumer"
+        consumers.append(open_consumer({"bootstrap.servers": address or kafka.address, **config}, "protocol"))
+        assert type(consumers[-1]).__name__ == "ProtocolConsumer"
         return consumers[-1]
 
     yield make
@@ -65,7 +66,7 @@ def values(consumer, topic, end, **more):
 
 
 def links(consumer):
-    return [channel._link for channel in consumer._fetcher._channels.values()]
+    return [channel._connection for channel in consumer._fetcher._channels.values()]
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -118,9 +119,9 @@ def test_settings_and_their_defaults():
 
 
 def test_another_setting_gets_the_consumer_in_python(kafka):
-    consumer = open_consumer({"bootstrap.servers": kafka.address, "client.rack": "a"}, "native")
+    consumer = open_consumer({"bootstrap.servers": kafka.address, "client.rack": "a"}, "protocol")
     try:
-        assert type(consumer).__name__ == "PythonConsumer"
+        assert type(consumer).__name__ == "LibrdkafkaConsumer"
         topic = kafka.create_topic()
         kafka.produce(topic, [b"v"])
         assert values(consumer, topic, 1) == [b"v"]
@@ -140,7 +141,7 @@ def test_every_version_of_the_request(kafka, opened, monkeypatch, version):
         settings = {"bootstrap.servers": kafka.address}
         if end:
             settings["transactional.id"] = f"{name}-{uuid.uuid4().hex}"
-        producer = open_producer(settings, "native")
+        producer = open_producer(settings, "protocol")
         if end:
             producer.init_transactions(30_000)
             producer.begin_transaction()
@@ -270,13 +271,13 @@ def test_a_leader_that_can_not_be_reached_is_named(kafka, opened, monkeypatch):
     """As where the brokers advertise an address that leads nowhere from here."""
     topic, consumer = kafka.create_topic(), opened(client_id="nowhere")
     kafka.produce(topic, [b"v"])
-    address = _connections.Connections.address
-    monkeypatch.setattr(_connections.Connections, "address", lambda *_: ("127.0.0.1", 1))
+    address = _pool.Connections.address
+    monkeypatch.setattr(_pool.Connections, "address", lambda *_: ("127.0.0.1", 1))
     monkeypatch.setattr(_range_consumer, "BROKERS_DOWN_GRACE_SECONDS", 0.1)
     for _ in range(2):
         with pytest.raises(TransientClientError, match=r"broker \d+ at 127.0.0.1:1: .*refused"):
             read(consumer, topic, 1)
-    monkeypatch.setattr(_connections.Connections, "address", address)
+    monkeypatch.setattr(_pool.Connections, "address", address)
     assert values(consumer, topic, 1) == [b"v"]
 
 
@@ -287,7 +288,7 @@ def test_clients_share_what_they_ask_and_the_last_one_ends_it(kafka, opened):
         return {thread.name: thread for thread in threading.enumerate() if thread not in before}
 
     topic = kafka.create_topic()
-    producer = open_producer({"bootstrap.servers": kafka.address, "client.id": "shared"}, "native")
+    producer = open_producer({"bootstrap.servers": kafka.address, "client.id": "shared"}, "protocol")
     producer.produce(pa.record_batch({"value": [b"v"], "topic": [topic]}))
     producer.flush()
     consumer = opened(client_id="shared")
@@ -301,7 +302,7 @@ def test_clients_share_what_they_ask_and_the_last_one_ends_it(kafka, opened):
     for thread in ours.values():
         thread.join(60)
     assert not threads()
-    assert all(lent.users for lent in _connections._lent.values())
+    assert all(lent.users for lent in _pool._shared.values())
 
 
 def test_closing_does_not_wait_for_brokers(opened):
@@ -314,7 +315,7 @@ def test_closing_does_not_wait_for_brokers(opened):
     assert not finder.is_alive()
 
 
-@pytest.mark.parametrize("method", ["_take", "_place"])
+@pytest.mark.parametrize("method", ["_accept", "_find_leader"])
 def test_an_error_of_ours_is_told_again_and_again(kafka, opened, monkeypatch, method):
     monkeypatch.setattr(_fetcher.Fetcher, method, lambda *_: 1 // 0)
     topic, consumer = kafka.create_topic(), opened(client_id=f"error-{method}")

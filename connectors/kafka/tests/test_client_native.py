@@ -1,4 +1,4 @@
-"""The compiled part: it is there where a C compiler is, without it Python takes over, and the switch obeys."""
+"""The compiled part: it is there where a C compiler is, without it librdkafka takes over, and the switch obeys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from penstock.errors import BadConfigurationError
 from penstock.native import NativeLibrary
 from penstock_kafka.client import native_problem, open_consumer, open_producer
-from penstock_kafka.client.native import _library
+from penstock_kafka.client.codec import _library
+from penstock_kafka.config import _client
+from penstock_kafka.options import SINK_OPTIONS, SOURCE_OPTIONS
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -21,13 +23,13 @@ def test_the_native_client_is_there():
     assert native_problem() == ""
 
 
-def test_without_the_compiled_part_python_takes_over(monkeypatch, tmp_path):
+def test_without_the_compiled_part_librdkafka_takes_over(monkeypatch, tmp_path):
     monkeypatch.setattr(_library, "LIBRARY", NativeLibrary(tmp_path, {}))
     assert "without its compiled part" in native_problem()
     with pytest.raises(BadConfigurationError, match="compiled part"):
-        open_consumer(NOWHERE, "native")
+        open_consumer(NOWHERE, "protocol")
     for opened in (open_consumer(NOWHERE), open_producer(NOWHERE)):
-        assert type(opened).__name__.startswith("Python")
+        assert type(opened).__name__.startswith("Librdkafka")
         opened.close()
 
 
@@ -38,11 +40,30 @@ def test_the_switch_decides_where_nothing_else_does(monkeypatch):
         opened.close()
         return type(opened).__name__
 
-    assert kind() == "DirectConsumer"
-    monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", "python")
-    assert (kind(), kind("native")) == ("PythonConsumer", "DirectConsumer")
+    assert kind() == "ProtocolConsumer"
+    monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", "librdkafka")
+    assert (kind(), kind("protocol")) == ("LibrdkafkaConsumer", "ProtocolConsumer")
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", "auto")
-    assert kind() == "DirectConsumer"
+    assert kind() == "ProtocolConsumer"
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", "nativ")
     with pytest.raises(BadConfigurationError, match="PENSTOCK_KAFKA_CLIENT"):
         kind()
+
+
+@pytest.mark.parametrize("declared", [SOURCE_OPTIONS, SINK_OPTIONS], ids=["source", "sink"])
+def test_former_names_of_the_clients_still_mean_the_same_and_warn_once(monkeypatch, recwarn, declared):
+    monkeypatch.setattr(_client, "_warned", set())
+    for former, name in {"native": "protocol", "Python": "librdkafka", "python": "librdkafka"}.items():
+        assert declared.parse({"client": former}, owner="penstock.kafka")["client"] == name
+    texts = [str(one.message) for one in recwarn]
+    assert [text.split(": ")[1] for text in texts] == ["write client=protocol", "write client=librdkafka"]
+    with pytest.raises(BadConfigurationError, match=r"'jvm' is not one of auto, protocol, librdkafka"):
+        declared.parse({"client": "jvm"}, owner="penstock.kafka")
+
+
+@needs_compiler
+def test_the_switch_takes_former_names(monkeypatch):
+    monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", "python")
+    opened = open_consumer(NOWHERE)
+    assert type(opened).__name__ == "LibrdkafkaConsumer"
+    opened.close()

@@ -25,9 +25,9 @@ from penstock_kafka.client import (
 )
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=["protocol", "librdkafka"])
 def implementation(request):
-    if request.param == "native" and native_problem() and not shutil.which("cc"):
+    if request.param == "protocol" and native_problem() and not shutil.which("cc"):
         pytest.skip(native_problem())
     return request.param
 
@@ -35,7 +35,10 @@ def implementation(request):
 #: Waits, or memory, of the other library: its own affair.
 only_native_by_default = pytest.mark.parametrize(
     "implementation",
-    ["native", pytest.param("python", marks=pytest.mark.exhaustive("seconds for what is librdkafka's own affair"))],
+    [
+        "protocol",
+        pytest.param("librdkafka", marks=pytest.mark.exhaustive("seconds for librdkafka's own affair")),
+    ],
     indirect=True,
 )
 
@@ -145,8 +148,8 @@ time.sleep(60)
 @pytest.mark.parametrize(
     "implementation",
     [
-        "native",
-        pytest.param("python", marks=pytest.mark.exhaustive("the other client, killed")),
+        "protocol",
+        pytest.param("librdkafka", marks=pytest.mark.exhaustive("the other client, killed")),
     ],
     indirect=True,
 )
@@ -267,7 +270,7 @@ def test_an_offset_for_a_group_without_a_coordinator_does_not_wait_for_ever(
     send(producer, records(topic, [b"a"]))
     with pytest.raises(TransientClientError, match="has not answered"):
         producer.send_offset(transactional_id, topic, 0, 1, "", 100)
-    if implementation == "native":
+    if implementation == "protocol":
         producer.abort_transaction(30_000)
     else:
         with pytest.raises(TransientClientError, match="stuck"):

@@ -45,7 +45,7 @@ def toolbox(cluster):
 )
 def test_the_producer_follows(cluster, toolbox):
     topic = toolbox.create_topic(partitions=6)
-    producer = open_producer({"bootstrap.servers": cluster.address, "batch.size": "20000"}, "native")
+    producer = open_producer({"bootstrap.servers": cluster.address, "batch.size": "20000"}, "protocol")
     count = 0
 
     def write(batches):
@@ -74,7 +74,7 @@ def test_the_consumer_follows(cluster, toolbox):
     topic = toolbox.create_topic(partitions=6)
     records = [{"value": b"%d" % i, "partition": i % 6} for i in range(12_000)]
     toolbox.produce(topic, records)
-    consumer = open_consumer({"bootstrap.servers": cluster.address, "fetch.message.max.bytes": "2000"}, "native")
+    consumer = open_consumer({"bootstrap.servers": cluster.address, "fetch.message.max.bytes": "2000"}, "protocol")
     consumer.assign([PartitionRange(topic, partition, 0, 2_000) for partition in range(6)], headers=False)
     found, finished = {partition: [] for partition in range(6)}, 0
     killed = False
@@ -98,7 +98,7 @@ def test_the_consumer_follows(cluster, toolbox):
 @pytest.mark.budget(20)
 def test_source_producer_and_toolbox_follow(cluster, toolbox, kafka_source):
     topic = toolbox.create_topic()
-    producer = open_producer({"bootstrap.servers": cluster.address, "batch.size": "20000"}, "native")
+    producer = open_producer({"bootstrap.servers": cluster.address, "batch.size": "20000"}, "protocol")
     producer.produce(pa.record_batch({"value": [b"x" * 1000] * 10_000, "topic": [topic] * 10_000}))
     producer.flush()
     small = {"kafka_queued_max_messages_kbytes": 200, "kafka_max_partition_fetch_bytes": 100_000}

@@ -15,6 +15,7 @@ import pytest
 from kafka import KafkaAdminClient
 
 from penstock import BadConfigurationError, RetriableError
+from penstock_kafka.client.broker import kafka_python_arguments
 from penstock_kafka.config import ClientSettings
 
 EVERYTHING = {
@@ -40,11 +41,11 @@ EVERYTHING = {
 
 def arguments(**given):
     kafka = {"bootstrap.servers": "h:1", **{name.replace("_", "."): text for name, text in given.items()}}
-    return ClientSettings.from_options(kafka, "admin").kafka_python()
+    return kafka_python_arguments(ClientSettings.from_options(kafka, "admin").librdkafka())
 
 
 def test_every_argument_is_one():
-    found = ClientSettings.from_options(EVERYTHING, "admin").kafka_python()
+    found = kafka_python_arguments(ClientSettings.from_options(EVERYTHING, "admin").librdkafka())
     assert set(found) <= set(KafkaAdminClient.DEFAULT_CONFIG)
     del found["ssl_context"]
     assert found == {
@@ -73,14 +74,16 @@ def test_plain_text_needs_little_and_system_defaults_stay():
 
 
 def test_settings_do_not_import_it_for_tasks():
-    code = "import sys, penstock_kafka.options; sys.exit('penstock_kafka.config._kafka_python' in sys.modules)"
+    code = "import sys, penstock_kafka.options; sys.exit('kafka' in sys.modules or 'confluent_kafka' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
 
 
 def test_a_real_client_takes_them(kafka):
     client = KafkaAdminClient(
-        **ClientSettings.from_options({"bootstrap.servers": kafka.address}, "admin").kafka_python()
+        **kafka_python_arguments(
+            ClientSettings.from_options({"bootstrap.servers": kafka.address}, "admin").librdkafka()
+        )
     )
     try:
         assert client.describe_cluster()
@@ -109,7 +112,7 @@ def test_a_real_client_takes_them(kafka):
     ],
 )  # fmt: skip
 def test_what_it_can_not_do(given, message, monkeypatch):
-    monkeypatch.setattr("penstock_kafka.config._kafka_python.find_spec", lambda name: None)
+    monkeypatch.setattr("penstock_kafka.client.broker._arguments.find_spec", lambda name: None)
     with pytest.raises(BadConfigurationError) as caught:
         arguments(**given)
     assert message in str(caught.value)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import BadConfigurationError
 from penstock.options import OptionSet
+from penstock_kafka.client import open_consumer, open_producer
+from penstock_kafka.client.broker import kafka_python_arguments
 from penstock_kafka.config import ClientSettings, is_secret_setting
 from penstock_kafka.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
@@ -24,6 +27,12 @@ PUBLIC = """
     sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.client.id sasl.oauthbearer.client.credentials.client.id
     sasl.oauthbearer.assertion.private.key.file ssl.truststore.location metric.reporters kafka.Client.Id
 """
+
+
+def check(client: ClientSettings) -> None:
+    """Has librdkafka look at every value."""
+    opening = open_consumer if client.role == "consumer" else open_producer
+    opening(client.librdkafka(), "librdkafka").close()
 
 
 def test_which_settings_are_secret():
@@ -49,8 +58,8 @@ def everything_shown(declared: OptionSet, build: type, options: dict[str, str]) 
             built = build.from_values(values)
             shown.append(repr(built))
             for client in (built.admin, getattr(built, "consumer", None) or built.producer):
-                client.check()
-                client.kafka_python()
+                check(client)
+                kafka_python_arguments(client.librdkafka())
         except BadConfigurationError as error:
             # The error that it came of is printed with it.
             shown += [str(error), str(error.__cause__)]
@@ -93,12 +102,13 @@ def test_jaas_never_shows(jaas):
 @pytest.mark.parametrize("role", ["consumer", "producer"])
 def test_a_library_that_sends_a_secret_back(monkeypatch, role):
     def refuse(settings):
-        raise ValueError(f"can't use {settings['sasl.password']} of {settings['sasl.username']}")
+        text = f"can't use {settings['sasl.password']} of {settings['sasl.username']}"
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
 
-    monkeypatch.setattr(f"penstock_kafka.config._settings.{role.title()}", refuse)
+    monkeypatch.setattr(f"penstock_kafka.client.librdkafka._{role}.{role.title()}", refuse)
     kafka = {"bootstrap.servers": "h:1", "sasl.username": "anna", "sasl.password": "hunter2"}
     with pytest.raises(BadConfigurationError, match=r"can't use \*\*\* of anna") as caught:
-        ClientSettings.from_options(kafka, role).check()
+        check(ClientSettings.from_options(kafka, role))
     assert caught.value.__suppress_context__
 
 

@@ -13,9 +13,17 @@ import warnings
 import pytest
 
 from penstock import BadConfigurationError
+from penstock_kafka.client import open_consumer, open_producer
+from penstock_kafka.client.broker import kafka_python_arguments
 from penstock_kafka.config import ClientSettings
 
 PASSWORD = "hunter2"
+
+
+def check(client: ClientSettings) -> None:
+    """Has librdkafka look at every value."""
+    opening = open_consumer if client.role == "consumer" else open_producer
+    opening(client.librdkafka(), "librdkafka").close()
 
 
 @pytest.fixture(scope="session")
@@ -107,8 +115,8 @@ def test_both_libraries_take_the_identity(store, kind, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     built = settings(ssl_truststore_location=store / "ca.pem", ssl_truststore_type="PEM", **identities(store)[kind])
     if kind != "PEM file and text":  # librdkafka takes the two as files or as texts
-        built.check()
-    seen = shake_hands(store, built.kafka_python()["ssl_context"])
+        check(built)
+    seen = shake_hands(store, kafka_python_arguments(built.librdkafka())["ssl_context"])
     assert seen == [((("commonName", "localhost"),),)]
     assert list(tmp_path.iterdir()) == []
 
@@ -123,7 +131,7 @@ def test_texts_pass_through_a_private_file(store, monkeypatch, tmp_path):
         return load(self, path, *arguments, **more)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", watched)
-    settings(**identities(store)["PEM texts"]).kafka_python()
+    kafka_python_arguments(settings(**identities(store)["PEM texts"]).librdkafka())
     assert modes == [("0o600", "0o700")] and list(tmp_path.iterdir()) == []
 
 
@@ -140,21 +148,22 @@ def test_texts_pass_through_a_private_file(store, monkeypatch, tmp_path):
 def test_trust(store, trust):
     words = {"text": (store / "ca.pem").read_text(), "ca.pem": store / "ca.pem"}
     built = settings(**identities(store)["PEM files"], **{name: words.get(v, v) for name, v in trust.items()})
-    built.check()
-    assert shake_hands(store, built.kafka_python()["ssl_context"])
+    check(built)
+    assert shake_hands(store, kafka_python_arguments(built.librdkafka())["ssl_context"])
 
 
 def test_nobody_else_is_trusted(store):
+    given = settings(**identities(store)["PEM files"]).librdkafka()
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(store, settings(**identities(store)["PEM files"]).kafka_python()["ssl_context"])
+        shake_hands(store, kafka_python_arguments(given)["ssl_context"])
 
 
 def test_host_names(store):
     known = {**identities(store)["PEM files"], "ssl_ca_location": store / "ca.pem"}
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-        shake_hands(store, settings(**known).kafka_python()["ssl_context"], "elsewhere")
+        shake_hands(store, kafka_python_arguments(settings(**known).librdkafka())["ssl_context"], "elsewhere")
     anybody = settings(**known, ssl_endpoint_identification_algorithm="")
-    assert shake_hands(store, anybody.kafka_python()["ssl_context"], "elsewhere")
+    assert shake_hands(store, kafka_python_arguments(anybody.librdkafka())["ssl_context"], "elsewhere")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +189,7 @@ def test_host_names(store):
 def test_files_that_do_not_work(store, given, message):
     placed = {name: store / text if text.endswith((".pem", ".p12")) else text for name, text in given.items()}
     with pytest.raises(BadConfigurationError) as caught:
-        settings(**placed).kafka_python()
+        kafka_python_arguments(settings(**placed).librdkafka())
     assert message in str(caught.value)
 
 

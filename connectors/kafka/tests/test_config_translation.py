@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from penstock import BadConfigurationError
+from penstock_kafka.client import open_consumer, open_producer
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.config._librdkafka import ALIASES, PROPERTIES
 
@@ -131,6 +132,12 @@ SPECIAL_VALUES = {
 }
 SWITCHES = ("allow", "check", "enable", "exclude", "internal", "sasl.oauthbearer.assertion.claim.jti")
 BROKERS = {"bootstrap.servers": "h:1"}
+
+
+def check(client: ClientSettings) -> None:
+    """Has librdkafka look at every value."""
+    opening = open_consumer if client.role == "consumer" else open_producer
+    opening(client.librdkafka(), "librdkafka").close()
 
 
 def translated(given, role="consumer"):
@@ -287,14 +294,14 @@ def test_brokers_are_needed():
 
 def test_values_are_checked_by_the_library():
     good = ClientSettings.from_options({**BROKERS, "fetch.min.bytes": "5"}, "consumer")
-    good.check()
+    check(good)
     assert pickle.loads(pickle.dumps(good)) == good
     bad = ClientSettings.from_options({**BROKERS, "fetch.min.bytes": "many", "sasl.password": "hunter2"}, "consumer")
-    with pytest.raises(BadConfigurationError, match=r"librdkafka says: .*fetch\.min\.bytes"):
-        bad.check()
+    with pytest.raises(BadConfigurationError, match=r"setting 'fetch\.min\.bytes'"):
+        check(bad)
     kerberos = {**BROKERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
     try:
         real_client("producer", {**kerberos, "sasl.kerberos.kinit.cmd": ""})
     except KafkaException:
         with pytest.raises(BadConfigurationError, match="no-binary confluent-kafka"):
-            ClientSettings.from_options(kerberos, "producer").check()
+            check(ClientSettings.from_options(kerberos, "producer"))

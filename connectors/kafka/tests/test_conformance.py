@@ -12,8 +12,8 @@ import pytest
 import penstock_kafka.transactions._producers as producers
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSourceSuite
 from penstock_kafka import KafkaConnector
-from penstock_kafka.source.schema import record_schema
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.client.broker import Coordinators
+from penstock_kafka.source._schema import record_schema
 from suite.kit import TieredSparkSinkSuite, by_default
 
 

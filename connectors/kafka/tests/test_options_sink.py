@@ -25,11 +25,16 @@ def test_defaults():
 
 def test_every_option_arrives():
     made = sink(
-        topic=" t ", delivery="Exactly-Once", partitioner="Round-Robin", client="native", transactionTimeout="5m",
+        topic=" t ", delivery="Exactly-Once", partitioner="Round-Robin", client="protocol", transactionTimeout="5m",
         transactionalIdPrefix="mine-", includeHeaders="true", value__format="avro",
         value__schema='"long"', key__format="json", kafka__acks="all", kafka__enable__idempotence="true",
     )  # fmt: skip
-    assert (made.topic, made.delivery, made.partitioner, made.client) == ("t", "exactly-once", "round-robin", "native")
+    assert (made.topic, made.delivery, made.partitioner, made.client) == (
+        "t",
+        "exactly-once",
+        "round-robin",
+        "protocol",
+    )
     assert (made.transactional_id_prefix, made.transaction_timeout_ms) == ("mine-", 300_000)
     assert made.key_format.name == "json"
     assert dict(made.value_format.options) == {"schema": '"long"'}

@@ -54,7 +54,7 @@ def test_every_option_arrives():
         maxRecordsPerPartition="9", failOnDataLoss="false", includeHeaders="true", fetchOffset__numRetries="1",
         fetchOffset__retryIntervalMs="20", kafkaConsumer__pollTimeoutMs="512", discoveryInterval="2s",
         newPartitionsStart="latest", newTopicsStart="Latest", groupIdPrefix="p", kafka__group__id="g",
-        commitGroupOffsets="lag", client="python", badRecords="DEADLETTER", badRecordColumn="wrong",
+        commitGroupOffsets="lag", client="librdkafka", badRecords="DEADLETTER", badRecordColumn="wrong",
     )  # fmt: skip
     log = made.log
     assert (log.max_records, log.min_records, log.max_trigger_delay_ms) == (50, 5, 60_000)
@@ -62,7 +62,7 @@ def test_every_option_arrives():
     assert (log.retries, log.retry_interval_ms, log.discovery_interval_ms, log.commit_group) == (1, 20, 2000, "lag")
     assert (log.new_partitions_start, log.new_streams_start) == (Latest(), Latest())
     assert (made.include_headers, made.poll_timeout_ms, made.group_id, made.group_id_prefix) == (True, 512, "g", "p")
-    assert (made.client, made.bad_records, made.bad_record_column) == ("python", "deadLetter", "wrong")
+    assert (made.client, made.bad_records, made.bad_record_column) == ("librdkafka", "deadLetter", "wrong")
     assert pickle.loads(pickle.dumps(made)) == made
 
 
@@ -222,7 +222,7 @@ def test_a_batch_may_start_anywhere_else():
         ({"subscribe": "t", "kafka__bootstrap__servers": " "}, "must name the brokers"),
         ({"subscribe": "t", "commitGroupOffsets": "true"}, "takes the name of a consumer group"),
         ({"subscribe": "t", "badRecordColumn": "offset"}, "'offset' is a column already"),
-        ({"subscribe": "t", "client": "java"}, "'java' is not one of auto, native, python"),
+        ({"subscribe": "t", "client": "java"}, "'java' is not one of auto, protocol, librdkafka"),
     ],
 )
 def test_other_mistakes(given, message):

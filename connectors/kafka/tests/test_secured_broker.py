@@ -21,7 +21,7 @@ from penstock.errors import BadConfigurationError, FatalError, PenstockError
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import PartitionRange, open_consumer
-from penstock_kafka.client.direct._fetcher import Fetcher
+from penstock_kafka.client.consumer._fetcher import Fetcher
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 
 PASSWORDS = {"alice": "alice-s3cr3t", "bob": "bob-s3cr3t"}
@@ -109,9 +109,9 @@ def secured(tmp_path_factory):
         yield made
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=["protocol", "librdkafka"])
 def client(request):
-    if request.param == "native" and not shutil.which("cc"):
+    if request.param == "protocol" and not shutil.which("cc"):
         pytest.skip("no compiler")
     yield request.param
     for pool in producers._pools.pop(os.getpid(), {}).values():
@@ -121,7 +121,7 @@ def client(request):
 @pytest.fixture
 def impatient(monkeypatch):
     """Refusals are told when a first connection is given up; until then it is tried again."""
-    monkeypatch.setattr("penstock_kafka.client._brokers._CONNECT_MS", 1_000)
+    monkeypatch.setattr("penstock_kafka.client.broker._kafka_python._CONNECT_MS", 1_000)
 
 
 def source_query(settings, **options):
@@ -145,7 +145,10 @@ def topic_of(secured, kind, **more):
 
 only_native_by_default = pytest.mark.parametrize(
     "client",
-    ["native", pytest.param("python", marks=pytest.mark.exhaustive("the same of librdkafka, whose own affair it is"))],
+    [
+        "protocol",
+        pytest.param("librdkafka", marks=pytest.mark.exhaustive("librdkafka's own affair")),
+    ],
     indirect=True,
 )
 
@@ -153,10 +156,12 @@ only_native_by_default = pytest.mark.parametrize(
 CLIENTS_AND_SPELLINGS = pytest.mark.parametrize(
     ("client", "spelling"),
     [
-        ("native", "librdkafka"),
-        ("python", "java"),
-        pytest.param("native", "java", marks=pytest.mark.exhaustive("the other pairs of client and spelling")),
-        pytest.param("python", "librdkafka", marks=pytest.mark.exhaustive("the other pairs of client and spelling")),
+        ("protocol", "librdkafka"),
+        ("librdkafka", "java"),
+        pytest.param("protocol", "java", marks=pytest.mark.exhaustive("the other pairs of client and spelling")),
+        pytest.param(
+            "librdkafka", "librdkafka", marks=pytest.mark.exhaustive("the other pairs of client and spelling")
+        ),
     ],
     indirect=["client"],
 )
@@ -178,15 +183,15 @@ def test_reading_with_the_rights_that_are_listed(secured, client, spelling):
 @only_native_by_default
 def test_a_broker_that_wants_to_know_again_who_reads(secured, client, monkeypatch):
     topic = topic_of(secured, "in")
-    links, new_link = [], Fetcher.new_link
-    monkeypatch.setattr(Fetcher, "new_link", lambda *given: links.append(new_link(*given)) or links[-1])
+    made, new_connection = [], Fetcher.new_connection
+    monkeypatch.setattr(Fetcher, "new_connection", lambda *given: made.append(new_connection(*given)) or made[-1])
     settings = {name.removeprefix("kafka."): text for name, text in secured.settings("alice").items()}
     consumer, found, sent = open_consumer({**settings, "bootstrap.servers": secured.brief}, client), [], 0
     # librdkafka does not tell when it has done so.
     until = time.monotonic() + 3 * REAUTHENTICATE_MS / 1000
 
     def is_going_on():
-        return len(links) < 3 if client == "native" else time.monotonic() < until
+        return len(made) < 3 if client == "protocol" else time.monotonic() < until
 
     try:
         consumer.assign([PartitionRange(topic, 0, 0, 1_000_000)], headers=False)
@@ -198,9 +203,9 @@ def test_a_broker_that_wants_to_know_again_who_reads(secured, client, monkeypatc
     finally:
         consumer.close()
     assert found == [b"%d" % number for number in range(sent)]
-    if client == "native":
+    if client == "protocol":
         # Opened in time: a broker that has to end one is not asked over it again.
-        assert all(link.is_proven for link in links[:-1])
+        assert all(link.is_proven for link in made[:-1])
 
 
 @CLIENTS_AND_SPELLINGS

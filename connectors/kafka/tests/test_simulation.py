@@ -12,10 +12,10 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.metrics import Metrics
 from penstock.testing.simulation import search
-from penstock_kafka.client import open_producer
+from penstock_kafka.client import Proof, TransactionRef, open_producer
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.transactions import Proof, QueryPrefix, TransactionRef
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.transactions import QueryPrefix
 from suite.kafka_model import FencedError, KafkaTarget, ModelCoordinators
 
 

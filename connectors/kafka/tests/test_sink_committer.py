@@ -18,12 +18,12 @@ from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.serialization import Versioned
 from penstock.sink import Found, Kept
-from penstock_kafka.client import open_producer
+from penstock_kafka.client import TransactionRef, open_producer
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.transactions import QueryPrefix, TransactionRef
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.transactions import QueryPrefix
 
 OPEN, COMMITTED, LOST = Found.OPEN, Found.COMMITTED, Found.LOST
 GENERATION = 5
@@ -72,7 +72,7 @@ class Query:
 OTHER_CLIENT = pytest.mark.exhaustive("transactions of the other client, which the committer does not tell apart")
 
 
-@pytest.fixture(params=["native", pytest.param("python", marks=OTHER_CLIENT)])
+@pytest.fixture(params=["protocol", pytest.param("librdkafka", marks=OTHER_CLIENT)])
 def query(kafka, request, monkeypatch):
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", request.param)
     made = Query(kafka)
@@ -102,7 +102,7 @@ def test_what_is_published_stays_so_and_what_is_not_never_will_be(query, end):
 
 
 def test_a_batch_of_more_transactions_than_travel_at_once(query, monkeypatch):
-    monkeypatch.setattr("penstock_kafka.transactions.coordinators._TOGETHER", 4)
+    monkeypatch.setattr("penstock_kafka.client.broker._coordinators._TOGETHER", 4)
     batch = [query.prepare(slot, values=[b"x"]) for slot in range(11)]
     assert query.committer.publish(batch) == [COMMITTED] * 11
     assert query.values() == [b"x"] * 11
@@ -262,7 +262,7 @@ def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_
 
 
 @pytest.mark.exhaustive("some 32,700 registrations of one id; the broker takes seconds of both cores for them")
-@pytest.mark.parametrize("query", ["native"], indirect=True)
+@pytest.mark.parametrize("query", ["protocol"], indirect=True)
 def test_epochs_run_out_and_the_producer_id_rolls_over(query):
     """An id's epoch is a 16-bit number: near its end the coordinator hands out another producer id."""
     transactional_id = query.prefix.transactional_id(GENERATION, "0123abcd", 0)
@@ -284,7 +284,7 @@ def use_up_epochs(coordinators, transactional_id, epoch, until):
         return (await coordinators._find([transactional_id]))[transactional_id]
 
     node = coordinators._brokers.run(leader)
-    broker = coordinators._brokers.admin._manager.cluster.broker_metadata(node)
+    broker = coordinators._brokers.client.admin._manager.cluster.broker_metadata(node)
     fields = {"transactional_id": transactional_id, "transaction_timeout_ms": 10_000}
     request = InitProducerIdRequest(**fields, version=2)
     request.with_header(correlation_id=1, client_id="epochs")

@@ -16,10 +16,11 @@ from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import Versioned
 from penstock.sink import Found, Kept
+from penstock_kafka.client import Ended, OpenTransaction, Proof, TransactionRef
+from penstock_kafka.client.broker import Unmarked
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.transactions import Ended, OpenTransaction, Proof, QueryPrefix, TransactionRef
-from penstock_kafka.transactions.markers import Unmarked
+from penstock_kafka.transactions import QueryPrefix
 from suite.scripted_sink import copied, scripted_system
 
 OPEN, COMMITTED, LOST = Found.OPEN, Found.COMMITTED, Found.LOST

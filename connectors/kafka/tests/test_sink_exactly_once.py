@@ -17,11 +17,11 @@ from penstock.sink import Kept, SinkContext, WriterContext
 from penstock.storage import LocalStorage
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import DeliveryError
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.sink._writers import TransactionalWriter
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.sink._writer import KafkaTransactionalWriter
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
 
@@ -43,7 +43,7 @@ class Fuse:
             (KafkaCommitter, "look"),
             (KafkaCommitter, "_await_marks"),
             (KafkaCommitter, "publish"),
-            (TransactionalWriter, "prepare_commit"),
+            (KafkaTransactionalWriter, "prepare_commit"),
         ):
             monkeypatch.setattr(owner, name, self._fused(getattr(owner, name), name))
 
@@ -165,7 +165,7 @@ def test_a_crash_at_every_step_loses_and_doubles_nothing(kafka, tmp_path, fuse):
 OTHER_CLIENT = pytest.mark.exhaustive("a new broker for the other client, whose library waits for coordinators")
 
 
-@pytest.mark.parametrize("client", ["native", pytest.param("python", marks=OTHER_CLIENT)])
+@pytest.mark.parametrize("client", ["protocol", pytest.param("librdkafka", marks=OTHER_CLIENT)])
 def test_the_first_query_on_a_new_broker(new_broker, tmp_path, monkeypatch, client):
     monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", client)
     with new_broker() as server:
@@ -176,7 +176,7 @@ def test_the_first_query_on_a_new_broker(new_broker, tmp_path, monkeypatch, clie
 
 
 def test_brokers_that_can_have_no_coordinators_of_groups_are_said_so(groupless, tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock_kafka.client._brokers._TRIES_FOR_S", 0.5)
+    monkeypatch.setattr("penstock_kafka.client.broker._retrying._TRIES_FOR_S", 0.5)
     topic = groupless.create_topic()
     with pytest.raises(RetriableError, match=r"offsets\.topic\.replication"):
         Query(groupless, tmp_path, topic, uuid.uuid4().hex)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock_kafka.sink._kept_producer as keeping
+from penstock._commit import write_all
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
 from penstock.sink import WriterContext
@@ -133,12 +134,7 @@ def write(kafka):
         context = WriterContext("q", schema, Metrics(), attempt_id=uuid.uuid4().hex)
         writer = sink.create_writer(context)
         try:
-            for batch in batches:
-                writer.write(batch)
-            writer.prepare_commit()
-        except BaseException:
-            writer.abort()
-            raise
+            write_all(writer, batches)
         finally:
             writer.close()
         return context.metrics.snapshot()
@@ -197,3 +193,12 @@ def test_an_idle_producer_leaves_and_brings_no_deleted_topic_back(kafka, write, 
     time.sleep(0.5)
     assert topic not in kafka._admin().list_topics(timeout=10).topics
     write(VALUE, batch, topic=kafka.create_topic())
+
+
+def test_another_client_is_another_producer(kafka, write):
+    topic, batch, kinds = kafka.create_topic(), pa.record_batch([["a"]], schema=VALUE), []
+    for client in ("librdkafka", "protocol", "librdkafka"):
+        write(VALUE, batch, topic=topic, client=client)
+        kinds += [type(kept.producer).__name__ for kept in keeping._kept.values()]
+    assert kinds == ["LibrdkafkaProducer", "ProtocolProducer", "LibrdkafkaProducer"]
+    assert len(kafka.read(topic)) == 3

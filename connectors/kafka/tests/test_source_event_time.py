@@ -96,7 +96,7 @@ def test_record_timestamps(kafka, kafka_source):
 OTHER_CLIENT = pytest.mark.exhaustive("the other client, which test_client_consumer and its like show to do the same")
 
 
-@pytest.mark.parametrize("client", ["native", pytest.param("python", marks=OTHER_CLIENT)])
+@pytest.mark.parametrize("client", ["protocol", pytest.param("librdkafka", marks=OTHER_CLIENT)])
 def test_a_field_of_the_value(kafka, kafka_source, client):
     topic = kafka.create_topic(partitions=3)
     kafka.produce(topic, as_json(skewed()))

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.source import ReadLimits
 from penstock.source.log import LogPartition
-from penstock_kafka.source.admin import KafkaAdmin
+from penstock_kafka.client.librdkafka import KafkaAdmin
 
 ALL = ReadLimits()
 OR_LATEST = {"startingOffsetsByTimestampStrategy": "latest"}
@@ -210,7 +210,7 @@ def test_topic_that_is_deleted_in_mid_query_ends_it(kafka, kafka_source):
 
 def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
     impatient = lambda config, **_: KafkaAdmin(config, read_committed=True, patience_s=0.5)  # noqa: E731
-    monkeypatch.setattr("penstock_kafka.source.kafka_source.KafkaAdmin", impatient)
+    monkeypatch.setattr("penstock_kafka.source._source.KafkaAdmin", impatient)
     with pytest.raises(RetriableError, match=r"no answer from the brokers at 127\.0\.0\.1:1: "):
         kafka_source("127.0.0.1:1", subscribe="t", fetchOffset_numRetries=1).list_splits()
 

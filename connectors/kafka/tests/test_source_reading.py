@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-import penstock_kafka.source.kafka_source as asking
+import penstock_kafka.source._source as asking
 from penstock import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.source import ReaderContext, ReadLimits, SourceReader
 from penstock.source.log import LogSplit
 from penstock_kafka.client import open_consumer
 from penstock_kafka.dev import KafkaToolbox
-from penstock_kafka.source.consumers import ConsumerCache
+from penstock_kafka.source._consumer_cache import ConsumerCache
 
 NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
@@ -23,7 +23,7 @@ NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp
 OTHER_CLIENT = pytest.mark.exhaustive("the other client, which test_client_consumer and its like show to do the same")
 
 
-@pytest.fixture(params=["native", pytest.param("python", marks=OTHER_CLIENT)])
+@pytest.fixture(params=["protocol", pytest.param("librdkafka", marks=OTHER_CLIENT)])
 def client(request):
     return request.param
 
@@ -111,8 +111,8 @@ def test_range_dropped_before_it_was_read(kafka, kafka_source, client):
 
 def test_log_that_was_cut_off_ends(kafka, kafka_source, client, monkeypatch):
     """The topic was made anew, shorter: part of the range, or all of it, is behind its end."""
-    monkeypatch.setattr("penstock_kafka.source.split_reader._LOOK_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr("penstock_kafka.source.split_reader._POLL_MS", 50)
+    monkeypatch.setattr("penstock_kafka.source._reader._LOOK_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("penstock_kafka.source._reader._POLL_MS", 50)
     topic = kafka.create_topic()
     kafka.produce(topic, [str(n).encode() for n in range(5)])
     strict = kafka_source(subscribe=topic, client=client)
@@ -193,20 +193,20 @@ def test_broker_that_restarts_is_waited_for(kafka_source, breakable, monkeypatch
 def test_consumers_are_kept_for_the_next_task(kafka, monkeypatch):
     cache = ConsumerCache(most=2)
     config = {"bootstrap.servers": kafka.address, "group.id": "g"}
-    first = cache.take(config, "auto")
-    second = cache.take(config, "auto")
+    first = cache.acquire(config, "auto")
+    second = cache.acquire(config, "auto")
     assert first is not second
-    cache.give_back(config, "auto", first)
-    assert cache.take({**config, "client.id": "other"}, "auto") is not first
-    assert cache.take(config, "python") is not first
-    assert cache.take(config, "auto") is first
+    cache.release(config, "auto", first)
+    assert cache.acquire({**config, "client.id": "other"}, "auto") is not first
+    assert cache.acquire(config, "librdkafka") is not first
+    assert cache.acquire(config, "auto") is first
     third = open_consumer(config)
     for consumer in (first, second, third):
-        cache.give_back(config, "auto", consumer)
-    assert {cache.take(config, "auto"), cache.take(config, "auto")} == {second, third}
-    cache.give_back(config, "auto", second)
+        cache.release(config, "auto", consumer)
+    assert {cache.acquire(config, "auto"), cache.acquire(config, "auto")} == {second, third}
+    cache.release(config, "auto", second)
     monkeypatch.setattr("os.getpid", lambda: -1)  # as in a forked process
-    assert cache.take(config, "auto") is not second
+    assert cache.acquire(config, "auto") is not second
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------

@@ -18,19 +18,10 @@ from kafka.net.inet import KafkaNetSocket
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
-from penstock_kafka.client import DeliveryError, ProducerFencedError, open_producer
+from penstock_kafka.client import DeliveryError, Ended, ProducerFencedError, Proof, TransactionRef, open_producer
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.transactions import (
-    FIRST_EDITION,
-    Ended,
-    ProducerPool,
-    Proof,
-    QueryPrefix,
-    SlotLender,
-    TransactionRef,
-    forget_slots,
-)
-from penstock_kafka.transactions.coordinators import Coordinators
+from penstock_kafka.transactions import FIRST_EDITION, ProducerPool, QueryPrefix, SlotLender, forget_slots
 
 RECORDS = [{"value": b"1"}, {"value": b"2"}]
 
@@ -317,8 +308,8 @@ def test_a_proof_is_there_only_after_a_commit(kafka, coordinators, open_transact
 
 
 def test_brokers_that_are_away_are_a_retriable_error(monkeypatch):
-    monkeypatch.setattr("penstock_kafka.client._brokers._TRIES_FOR_S", 0.3)
-    monkeypatch.setattr("penstock_kafka.client._brokers._CONNECT_MS", 100)
+    monkeypatch.setattr("penstock_kafka.client.broker._retrying._TRIES_FOR_S", 0.3)
+    monkeypatch.setattr("penstock_kafka.client.broker._kafka_python._CONNECT_MS", 100)
     with pytest.raises(RetriableError, match="Nothing is lost"):
         Coordinators({"bootstrap_servers": "127.0.0.1:1"}).open_ids(lambda _: True)
 
@@ -395,7 +386,7 @@ def test_brokers_that_stay_away_cost_no_files(breakable, monkeypatch):
         gc.disable()
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(5):
-            asked._brokers.admin._manager.cluster.request_update()
+            asked._brokers.client.admin._manager.cluster.request_update()
             assert tries.acquire(timeout=30)
         assert len(os.listdir("/proc/self/fd")) <= before + 1, "the one that is being tried"
     finally:

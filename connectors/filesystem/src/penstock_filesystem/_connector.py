@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from penstock.connector import Capability, Connector
 from penstock.options import OptionSet, OptionValues
-from penstock_filesystem.sink import SINK_OPTIONS, FileSink
-from penstock_filesystem.source import SOURCE_OPTIONS, FileSource
+from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
     from penstock.sink import TwoPhaseCommitSink
@@ -39,13 +38,17 @@ class FileSystemConnector(Connector):
     )
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
-        """A file source."""
-        return FileSource.from_options(options)
+        """Creates a file source."""
+        from penstock_filesystem.source import FileSystemSource
+
+        return FileSystemSource(SourceOptions.from_values(options))
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> TwoPhaseCommitSink[Any, Any]:
-        """A file sink."""
-        return FileSink.from_options(options, schema)
+        """Creates a file sink."""
+        from penstock_filesystem.sink import create_sink
+
+        return create_sink(SinkOptions.from_values(options), schema)
 
     def describe_guarantee(self) -> str:
-        """See the base class."""
+        """Returns what this connector promises about rows."""
         return "source: every row of every file once; sink: exactly once (two-phase commit)"

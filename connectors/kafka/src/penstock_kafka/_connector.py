@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.connector import Capability, Connector
 from penstock.options import OptionSet, OptionValues
-from penstock_kafka.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions
+from penstock_kafka.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
     from penstock.dev import DevServer
@@ -42,7 +42,7 @@ class KafkaConnector(Connector):
         """A Kafka source."""
         from penstock_kafka.source import KafkaSource
 
-        return KafkaSource.from_options(options)
+        return KafkaSource(SourceOptions.from_values(options))
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
         """A sink of the chosen delivery."""

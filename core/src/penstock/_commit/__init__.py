@@ -4,7 +4,17 @@ For the engine, the command line and the kit; authors of connectors see :mod:`pe
 ``_two_phase.py``, which says who may do what.
 """
 
-from penstock._commit._chain import BEFORE_ALL, Chain, Head, Link, LinkKind, Output, StateItem, committables_of, now_ms
+from penstock._commit._chain import (
+    BEFORE_ALL,
+    Chain,
+    Head,
+    Link,
+    LinkKind,
+    StateItem,
+    TaskOutput,
+    committables_of,
+    now_ms,
+)
 from penstock._commit._publishing import DisplacedError, Publishing, displaced, undone
 from penstock._commit._tasks import (
     AnySink,
@@ -40,7 +50,7 @@ __all__ = [
     "Head",
     "Link",
     "LinkKind",
-    "Output",
+    "TaskOutput",
     "PlannedBatch",
     "Publishing",
     "RunMemory",

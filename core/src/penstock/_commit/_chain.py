@@ -22,7 +22,7 @@ from penstock.serialization import Versioned
 from penstock.storage import Storage
 from penstock.system import system
 
-__all__ = ["BEFORE_ALL", "Chain", "Head", "Link", "LinkKind", "Output", "StateItem"]
+__all__ = ["BEFORE_ALL", "Chain", "Head", "Link", "LinkKind", "TaskOutput", "StateItem"]
 
 FORMAT = 2
 #: Links that are kept below the base and below what is pending.
@@ -48,7 +48,7 @@ class StateItem:
 
 
 @dataclass(frozen=True)
-class Output:
+class TaskOutput:
     """What one attempt contributed: a writer's rows, or a replacement of carried state (``consumed`` is not empty).
 
     It is the unit of deciding: all of it counts or none. ``writer`` is the writer's index, -1 for the driver.
@@ -73,7 +73,7 @@ class Output:
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Output:
+    def from_json(cls, value: dict[str, Any]) -> TaskOutput:
         """The inverse of :meth:`to_json`."""
         return cls(
             writer=value["writer"],
@@ -121,7 +121,7 @@ class Link:
     fingerprint: str = ""
     offsets: bytes = b""
     states: tuple[StateItem, ...] = ()
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[TaskOutput, ...] = ()
     pending: int | None = None
     sequence: int = 0
     writers: int = 1
@@ -151,7 +151,7 @@ class Link:
         stored = value.pop("format")
         if stored > FORMAT:
             raise FatalError(f"{where}: written by a newer penstock (format {stored}): upgrade this one")
-        outputs = tuple(Output.from_json(output) for output in value.pop("outputs"))
+        outputs = tuple(TaskOutput.from_json(output) for output in value.pop("outputs"))
         states = tuple(StateItem.from_json(state) for state in value.pop("states"))
         if stored == 1:
             return _from_first_edition(value, outputs, states, done=done, where=where)
@@ -159,7 +159,7 @@ class Link:
         value["offsets"] = zlib.decompress(base64.b64decode(value["offsets"])) if value["offsets"] else b""
         return cls(outputs=outputs, states=states, **value)
 
-    def state_after(self, outputs: Iterable[Output]) -> tuple[StateItem, ...]:
+    def state_after(self, outputs: Iterable[TaskOutput]) -> tuple[StateItem, ...]:
         """This link's state with ``outputs`` applied."""
         outputs = list(outputs)
         consumed = {state_id for output in outputs for state_id in output.consumed}
@@ -168,7 +168,7 @@ class Link:
 
 
 def _from_first_edition(
-    value: dict[str, Any], outputs: tuple[Output, ...], states: tuple[StateItem, ...], *, done: bool, where: str
+    value: dict[str, Any], outputs: tuple[TaskOutput, ...], states: tuple[StateItem, ...], *, done: bool, where: str
 ) -> Link:
     if value["redo"]:
         raise FatalError(
@@ -326,6 +326,6 @@ def now_ms() -> int:
     return system().now_us() // 1000
 
 
-def committables_of(outputs: Sequence[Output]) -> list[Versioned]:
+def committables_of(outputs: Sequence[TaskOutput]) -> list[Versioned]:
     """All of them, in order."""
     return [committable for output in outputs for committable in output.committables]

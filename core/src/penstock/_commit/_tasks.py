@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock._commit._chain import Output, StateItem
+from penstock._commit._chain import StateItem, TaskOutput
 from penstock.errors import DataLostError, FatalError, RetriableError
 from penstock.sink import (
     CheckpointLocation,
-    Prepared,
-    Rolled,
+    PreparedCommit,
     SinkContext,
     SinkWriter,
+    StateReplacement,
     SupportsStateRolling,
     TwoPhaseCommitSink,
     WriterContext,
@@ -112,7 +112,7 @@ class TaskResult:
     writer: int
     attempt: str
     planned: PlannedBatch
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[TaskOutput, ...] = ()
     offsets: bytes = b""
     metrics: dict[str, int] = field(default_factory=dict)
 
@@ -156,7 +156,7 @@ def _carried_offsets(plan: BatchPlan, context: WriterContext) -> bytes:
     return plan.offsets if context.writer_index == 0 else b""
 
 
-def _roll_owned(sink: AnySink, context: WriterContext, plan: BatchPlan) -> list[Output]:
+def _roll_owned(sink: AnySink, context: WriterContext, plan: BatchPlan) -> list[TaskOutput]:
     try:
         return roll_states(sink, context, plan.states_of(context.writer_index), finish=False)
     except DataLostError as error:
@@ -164,7 +164,7 @@ def _roll_owned(sink: AnySink, context: WriterContext, plan: BatchPlan) -> list[
         raise RetriableError(f"{error}. Or another run has gone on: restart the query, which finds out") from error
 
 
-def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> Output:
+def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
     writer = sink.create_writer(context)
     try:
         write_all(writer, batches)
@@ -184,7 +184,7 @@ def write_all(writer: SinkWriter, batches: Iterable[pa.RecordBatch]) -> None:
     writer.flush()
 
 
-def roll_states(sink: AnySink, context: WriterContext, items: Sequence[StateItem], *, finish: bool) -> list[Output]:
+def roll_states(sink: AnySink, context: WriterContext, items: Sequence[StateItem], *, finish: bool) -> list[TaskOutput]:
     """Lets the sink's roller close what is due among ``items``; one output for each replacement."""
     if not items or not isinstance(sink, SupportsStateRolling):
         return []
@@ -200,17 +200,20 @@ def roll_states(sink: AnySink, context: WriterContext, items: Sequence[StateItem
         roller.close()
 
 
-def _consumed(items: Sequence[StateItem], rolled: Rolled[Any, Any]) -> tuple[str, ...]:
+def _consumed(items: Sequence[StateItem], rolled: StateReplacement[Any, Any]) -> tuple[str, ...]:
     if not rolled.consumed:
         raise FatalError("a roller returned a replacement that consumes nothing")
     return tuple(items[index].id for index in rolled.consumed)
 
 
 def _output(
-    sink: AnySink, context: WriterContext, consumed: tuple[str, ...], made: Prepared[Any, Any] | Rolled[Any, Any]
-) -> Output:
+    sink: AnySink,
+    context: WriterContext,
+    consumed: tuple[str, ...],
+    made: PreparedCommit[Any, Any] | StateReplacement[Any, Any],
+) -> TaskOutput:
     serializer = state_serializer_of(sink)
-    return Output(
+    return TaskOutput(
         writer=context.writer_index,
         attempt=context.attempt_id,
         consumed=consumed,
@@ -220,11 +223,11 @@ def _output(
     )
 
 
-def _used(outputs: Iterable[Output]) -> int:
+def _used(outputs: Iterable[TaskOutput]) -> int:
     return sum(output.sequences_used for output in outputs)
 
 
-def _is_something(output: Output) -> bool:
+def _is_something(output: TaskOutput) -> bool:
     return bool(output.consumed or output.committables or output.states)
 
 

@@ -46,7 +46,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from penstock._commit._chain import Chain, Head, Link, LinkKind, Output, now_ms
+from penstock._commit._chain import Chain, Head, Link, LinkKind, TaskOutput, now_ms
 from penstock._commit._publishing import DisplacedError, Publishing, displaced, undone
 from penstock._commit._tasks import (
     AnySink,
@@ -325,7 +325,7 @@ class TwoPhaseCommit:
             checkpoint=self._context.checkpoint,
         )
 
-    def _following(self, head: Head, kind: LinkKind, outputs: Sequence[Output] = ()) -> Link:
+    def _following(self, head: Head, kind: LinkKind, outputs: Sequence[TaskOutput] = ()) -> Link:
         """What comes behind ``head`` if nothing but ``outputs`` changes."""
         before = head.link
         number = before.number + 1
@@ -378,7 +378,7 @@ class TwoPhaseCommit:
             raise displaced(self._chain, head)
         return head
 
-    def _decide(self, planned: PlannedBatch, results: Sequence[TaskResult], outputs: Sequence[Output]) -> Link:
+    def _decide(self, planned: PlannedBatch, results: Sequence[TaskResult], outputs: Sequence[TaskOutput]) -> Link:
         before = self._chain.read(planned.head)
         head = Head(before, frozenset() if before.pending is None else frozenset([before.pending]))  # so it was planned
         metrics = _sum_metrics(result.metrics for result in results)
@@ -497,7 +497,7 @@ class TwoPhaseCommit:
             self._publishing.carry_out(link, owner=None)
         return link
 
-    def _rolled(self, link: Link, *, finish: bool) -> list[Output]:
+    def _rolled(self, link: Link, *, finish: bool) -> list[TaskOutput]:
         context = driver_context(self._context, base=link.number, generation=link.generation, sequence=link.sequence)
         try:
             return roll_states(self._sink, context, link.states, finish=finish)
@@ -697,7 +697,7 @@ class TwoPhaseCommit:
         finally:
             committer.close()
 
-    def _discard(self, outputs: Sequence[Output]) -> None:
+    def _discard(self, outputs: Sequence[TaskOutput]) -> None:
         if not outputs:
             return
 
@@ -742,7 +742,7 @@ def _common_plan(batch_id: int, results: Sequence[TaskResult]) -> PlannedBatch:
     return planned
 
 
-def _still_valid(head: Link, outputs: Sequence[Output]) -> tuple[list[Output], list[Output]]:
+def _still_valid(head: Link, outputs: Sequence[TaskOutput]) -> tuple[list[TaskOutput], list[TaskOutput]]:
     """Splits off replacements of state that a roll has replaced meanwhile: its rows are in the roll."""
     live = {state.id for state in head.states}
     counted = [output for output in outputs if live.issuperset(output.consumed)]

@@ -2,13 +2,13 @@
 
 from penstock.checkpoint._batch_writes import chain_of_write, forget_write, is_remembered, remember_write
 from penstock.checkpoint._commands import Finished, adopt, finish, open_pieces, resolve, restore_offsets, take_over
-from penstock.checkpoint._place import Place, open_place
+from penstock.checkpoint._identity import CheckpointIdentity, open_identity
 from penstock.checkpoint._spark_log import SparkLog
 from penstock.checkpoint._stored import StoredQuery, chain_of, open_stored_query, query_id_of, remember_sink
 
 __all__ = [
     "Finished",
-    "Place",
+    "CheckpointIdentity",
     "SparkLog",
     "StoredQuery",
     "adopt",
@@ -18,7 +18,7 @@ __all__ = [
     "forget_write",
     "is_remembered",
     "open_pieces",
-    "open_place",
+    "open_identity",
     "open_stored_query",
     "query_id_of",
     "remember_sink",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock._commit import AnySink, Batch, GaveWayError, Link, committables_of
 from penstock.checkpoint._batch_writes import StoredWrite, stored_writes
-from penstock.checkpoint._place import adopt as adopt_place
+from penstock.checkpoint._identity import adopt as adopt_place
 from penstock.checkpoint._stored import chain_of, open_stored_query, query_id_of, s3_options
 from penstock.errors import BadConfigurationError, DataLostError
 from penstock.storage import open_storage

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock._commit import AnySink, Chain, TwoPhaseCommit, committables_of
 from penstock._plugins import find_connector
-from penstock.checkpoint._place import Place, open_place
+from penstock.checkpoint._identity import CheckpointIdentity, open_identity
 from penstock.checkpoint._spark_log import SparkLog
 from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, FatalError
@@ -61,9 +61,9 @@ class StoredQuery:
         return SparkLog(self.storage, self.checkpoint)
 
     @property
-    def place(self) -> Place:
-        """Where it is at home. Raises BadConfigurationError as :func:`open_place` does."""
-        return open_place(self.storage, self.checkpoint, self.query_id)
+    def place(self) -> CheckpointIdentity:
+        """Where it is at home. Raises BadConfigurationError as :func:`open_identity` does."""
+        return open_identity(self.storage, self.checkpoint, self.query_id)
 
     @property
     def protocol(self) -> TwoPhaseCommit:

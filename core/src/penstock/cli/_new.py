@@ -1,16 +1,17 @@
 """``penstock new``: a package to begin a connector from, which is installable and passes the conformance kit at once.
 
-Its code is that of the kit's own small connectors (:mod:`penstock.testing._minimal`, ``_file_sink``, ``_lines_source``)
-under the new name, so what is written here is what the kit's tests prove.
+Its code is that of the kit's own small connectors (``penstock.testing._samples``) under the new name, so what it writes
+is what the kit's tests prove.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 
@@ -18,17 +19,16 @@ from penstock._version import __version__
 from penstock.cli import _new_texts as texts
 from penstock.errors import BadConfigurationError
 
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
 __all__ = ["Kind", "new_connector"]
 
 Kind = Literal["source", "sink", "connector"]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-#: The kit's module, and what its classes' names begin with.
-_MODULES = {
-    "connector": ("_minimal.py", "Minimal"),
-    "sink": ("_file_sink.py", "File"),
-    "source": ("_lines_source.py", "Lines"),
-}
+#: What the names of a sample's classes begin with.
+_PREFIXES = {"connector": "Minimal", "sink": "Files", "source": "Lines"}
 
 
 def new_connector(kind: Kind, name: str, directory: Path) -> int:
@@ -59,7 +59,6 @@ def _files(kind: Kind, name: str) -> dict[str, str]:
         "module": module,
         "prefix": prefix,
         "core": f"penstock>={major}.{minor},<{major}.{int(minor) + 1}",
-        "home": kind,
     }
 
     def fill(text: str) -> str:
@@ -70,17 +69,24 @@ def _files(kind: Kind, name: str) -> dict[str, str]:
         "README.md": fill(texts.README),
         ".github/workflows/test.yml": texts.WORKFLOW,
         "tests/test_conformance.py": fill(texts.TESTS[kind]),
-        f"src/{module}/__init__.py": fill(texts.INIT),
-        f"src/{module}/{kind}.py": _renamed(kind, prefix),
+        **{f"src/{module}/{path}": text for path, text in _renamed(kind, module, prefix).items()},
     }
 
 
-def _renamed(kind: Kind, prefix: str) -> str:
-    """The kit's module with the new name in its classes."""
-    file, old = _MODULES[kind]
-    text = (files("penstock.testing") / file).read_text("utf-8")
-    text = re.sub(rf"\b{old}(Sink)?Connector\b", f"{prefix}Connector", text)
-    text = re.sub(rf"\b{old}(?=[A-Z])(?!\w*Error\b)", prefix, text)  # not Python's FileNotFoundError
-    return text.replace("The smallest connector that passes the kit", "A small connector").replace(
-        ", to begin from", ""
-    )
+def _renamed(kind: Kind, module: str, prefix: str) -> dict[str, str]:
+    """The sample's files, with the new name of the package and in its classes."""
+    sample = files("penstock.testing") / "_samples" / kind
+    return {
+        path: re.sub(rf"\b{_PREFIXES[kind]}(?=[A-Z])", prefix, text)
+        .replace(f"penstock.testing._samples.{kind}", module)
+        .replace("The smallest connector that passes the kit", "A small connector")
+        for path, text in _texts(sample)
+    }
+
+
+def _texts(folder: Traversable, above: str = "") -> Iterator[tuple[str, str]]:
+    for entry in folder.iterdir():
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _texts(entry, f"{above}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield above + entry.name, entry.read_text("utf-8")

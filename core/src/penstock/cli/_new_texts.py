@@ -62,14 +62,6 @@ jobs:
       - run: pytest
 """
 
-INIT = """\
-\"\"\"``.format("penstock.$name")``.\"\"\"
-
-from $module.$home import ${prefix}Connector
-
-__all__ = ["${prefix}Connector"]
-"""
-
 _BEGIN = """\
 \"\"\"What the connector promises, proven with Penstock's conformance kit: without Spark, and on it.\"\"\"
 

@@ -6,7 +6,7 @@ that they may break (:class:`LocalServer`). Not for production: one node, small 
 on 127.0.0.1 only.
 """
 
-from penstock.dev._contracts import ContainerImage, DevServer, Place, Progress
+from penstock.dev._contracts import ContainerImage, DevServer, Progress, ServerFiles
 from penstock.dev._jars import JarSet, fetch_jars
 from penstock.dev._lifecycle import Found, Status, down, status, up
 from penstock.dev._local import LocalServer
@@ -21,7 +21,7 @@ __all__ = [
     "Found",
     "JarSet",
     "LocalServer",
-    "Place",
+    "ServerFiles",
     "ProcessIdentity",
     "Progress",
     "Record",

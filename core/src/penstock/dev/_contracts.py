@@ -13,7 +13,7 @@ from typing import ClassVar
 from penstock.dev._jars import JarSet
 from penstock.dev._java import java_command
 
-__all__ = ["ContainerImage", "DevServer", "Place", "Progress"]
+__all__ = ["ContainerImage", "DevServer", "ServerFiles", "Progress"]
 
 #: Is told, in a few words, what is being done.
 Progress = Callable[[str], None]
@@ -29,7 +29,7 @@ class ContainerImage:
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerFiles:
     """What a local process is given: a folder of its own, free ports of 127.0.0.1, and its jars, if it has any."""
 
     folder: Path
@@ -66,7 +66,7 @@ class DevServer(ABC):
     stop_seconds: ClassVar[float] = 20
 
     @abstractmethod
-    def command(self, place: Place) -> list[str]:
+    def command(self, place: ServerFiles) -> list[str]:
         """Writes the settings into ``place.folder`` and returns the command that runs a server there.
 
         Called before every start; what an earlier run left in the folder is to be kept. Raises PenstockError.

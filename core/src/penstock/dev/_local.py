@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from penstock.dev._contracts import DevServer, Place, Progress
+from penstock.dev._contracts import DevServer, Progress, ServerFiles
 from penstock.dev._jars import fetch_jars
 from penstock.dev._ports import free_ports
 from penstock.dev._process import ProcessIdentity, identify, is_alive, kill, terminate
@@ -87,7 +87,7 @@ class LocalServer:
         jars = self.server.jars
         try:
             folder = None if jars is None else fetch_jars(jars, progress)
-            return self.server.command(Place(self.folder, self.ports, folder))
+            return self.server.command(ServerFiles(self.folder, self.ports, folder))
         except BadConfigurationError as error:
             raise BadConfigurationError(
                 f"{self.server.title} can't be started here: {error}. Or start a server in another way, and set "

@@ -25,8 +25,8 @@ __all__ = [
     "CommittingSinkWriter",
     "Found",
     "Kept",
-    "Prepared",
-    "Rolled",
+    "PreparedCommit",
+    "StateReplacement",
     "Sink",
     "SinkContext",
     "SinkWriter",
@@ -99,10 +99,10 @@ class WriterContext(SinkContext):
     another one; ``plan_id`` is the same for all attempts of one run of a batch: a writer that sees another one than
     before knows that everything decided until then is carried out.
 
-    ``sequence`` never goes back over the life of a query (see :class:`Prepared`): numbers made from it go on after a
-    restart. ``write_timestamp_us`` (microseconds since 1970, for sinks that want it) is greater than that of every
-    earlier batch and of every earlier run of this one, by at least :data:`TIMESTAMPS_PER_RUN`. ``writer_index`` is -1
-    for a roller on the driver.
+    ``sequence`` never goes back over the life of a query (see :class:`PreparedCommit`): numbers made from it go on
+    after a restart. ``write_timestamp_us`` (microseconds since 1970, for a :class:`SupportsWriteTimestamps`) is
+    greater than that of every earlier batch and of every earlier run of this one, by at least
+    :data:`TIMESTAMPS_PER_RUN`. ``writer_index`` is -1 for a roller on the driver.
     """
 
     batch_id: int = 0
@@ -116,7 +116,7 @@ class WriterContext(SinkContext):
 
 
 @dataclass
-class Prepared(Generic[CommittableT, StateT]):
+class PreparedCommit(Generic[CommittableT, StateT]):
     """What a writer leaves behind: committables to publish, state to carry on, and how many sequence numbers it used.
 
     Everything in it is durable but invisible when it is returned. ``states`` are independent pieces of state (an open
@@ -129,7 +129,7 @@ class Prepared(Generic[CommittableT, StateT]):
 
 
 @dataclass
-class Rolled(Generic[CommittableT, StateT]):
+class StateReplacement(Generic[CommittableT, StateT]):
     """What became of some pieces of state: ``consumed`` (indexes into the given list) were replaced by the rest.
 
     The replacement must stand for exactly the same rows. If the decision finds that one of the consumed pieces has
@@ -164,7 +164,7 @@ class CommittingSinkWriter(SinkWriter, Generic[CommittableT, StateT]):
         """Sends what is buffered. Called once, before :meth:`prepare_commit`. By default that does everything."""
 
     @abstractmethod
-    def prepare_commit(self) -> Prepared[CommittableT, StateT]:
+    def prepare_commit(self) -> PreparedCommit[CommittableT, StateT]:
         """Returns what a commit needs. Everything written is durable, and still invisible, on return. Called once."""
 
     @abstractmethod
@@ -183,11 +183,11 @@ class StateRoller(ABC, Generic[CommittableT, StateT]):
     """
 
     @abstractmethod
-    def roll(self, states: Sequence[StateT], *, finish: bool) -> list[Rolled[CommittableT, StateT]]:
+    def roll(self, states: Sequence[StateT], *, finish: bool) -> list[StateReplacement[CommittableT, StateT]]:
         """Decides for each piece of ``states`` whether it is due. With ``finish`` everything is.
 
-        Pieces that no returned :class:`Rolled` consumes are carried on as they are. Must not change anything that the
-        given states point to: their replacement may be aborted.
+        Pieces that no returned :class:`StateReplacement` consumes are carried on as they are. Must not change anything
+        that the given states point to: their replacement may be aborted.
         """
 
     @abstractmethod

@@ -31,7 +31,7 @@ from penstock.sink._contracts import (
     Committer,
     CommittingSinkWriter,
     Found,
-    Prepared,
+    PreparedCommit,
     SinkContext,
     SupportsCompleteMode,
     SupportsWriteTimestamps,
@@ -45,7 +45,7 @@ __all__ = ["IdempotentSink", "Upserter"]
 class Upserter(ABC):
     """Writes rows under their keys. Lives in the task, single thread, serves one attempt."""
 
-    def screen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def drop_invalid(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """``batch`` without rows that can't be written and were put aside, durable with the next :meth:`flush`.
 
         Called first with every batch, before keys are looked at. By default all rows are kept.
@@ -55,7 +55,7 @@ class Upserter(ABC):
     def comparable_keys(self, batch: pa.RecordBatch, keys: Sequence[str]) -> Sequence[pa.Array]:
         """Arrays by which rows have the same key: one for each column of the key, or fewer; not nested, without nulls.
 
-        Called behind :meth:`screen`. By default the columns ``keys`` as they are. To be overridden where different
+        Called after :meth:`drop_invalid`. By default the columns ``keys`` as they are. Override it where different
         values are the same to the system (letters in upper and lower case, times that are cut off), or where keys are
         of a nested type. Raises :class:`penstock.errors.BadDataError` for a row that can't be written.
         """
@@ -157,7 +157,7 @@ class _UpsertWriter(CommittingSinkWriter[None, None]):
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        batch = self._upserter.screen(batch)
+        batch = self._upserter.drop_invalid(batch)
         if not batch.num_rows:
             return
         self._check_keys(batch)
@@ -178,10 +178,10 @@ class _UpsertWriter(CommittingSinkWriter[None, None]):
                     f"key column '{name}' is null in row {row} of a batch: {_excerpt(batch, row)}. Leave such rows out"
                 )
 
-    def prepare_commit(self) -> Prepared[None, None]:
+    def prepare_commit(self) -> PreparedCommit[None, None]:
         self._with_retries(self._upserter.flush)
         self._context.metrics.add("rows_written", self._rows)
-        return Prepared()
+        return PreparedCommit()
 
     def _with_retries(self, call: Callable[[], None]) -> None:
         retrying(call, self._retry_for_s, also=(OSError,), on_retry=lambda: self._context.metrics.add("retries"))

@@ -37,7 +37,7 @@ from penstock.sink._contracts import (
     CommittingSinkWriter,
     Found,
     Kept,
-    Prepared,
+    PreparedCommit,
     SinkContext,
     TwoPhaseCommitSink,
     WriterContext,
@@ -158,7 +158,7 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
     def create_sender(self, context: SinkContext) -> Sender:
         """A sender, for one thread. Driver."""
 
-    def screen(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
+    def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
         """``batch`` without rows that can't be sent and were put aside, durable on return.
 
         Task, before rows are staged. By default all rows are kept. A row that the target will never take must be found
@@ -270,7 +270,7 @@ class _StagingWriter(CommittingSinkWriter[Segment, None]):
         self._segments: list[Segment] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        batch = self._sink.screen(batch, self._context) if batch.num_rows else batch
+        batch = self._sink.drop_invalid(batch, self._context) if batch.num_rows else batch
         if not batch.num_rows:
             return
         rows = max(1, batch.num_rows * self._segment_bytes // max(1, batch.nbytes))
@@ -299,12 +299,12 @@ class _StagingWriter(CommittingSinkWriter[Segment, None]):
         context.metrics.add("bytes_staged", stored_bytes)
         self._batches, self._size = [], 0
 
-    def prepare_commit(self) -> Prepared[Segment, None]:
+    def prepare_commit(self) -> PreparedCommit[Segment, None]:
         if self._batches:
             self._store()
         self._context.metrics.add("rows_written", sum(segment.rows for segment in self._segments))
         self._context.metrics.add("bytes_written", sum(segment.size_bytes for segment in self._segments))
-        return Prepared(self._segments)
+        return PreparedCommit(self._segments)
 
     def abort(self) -> None:
         try:

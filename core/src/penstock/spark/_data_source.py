@@ -23,7 +23,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
 from penstock.source import Source, SupportsFilterPushDown
 from penstock.spark._ends import ENDS_OPTION
-from penstock.spark._garbage import begin_use
+from penstock.spark._gc_tuning import freeze_modules
 from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
 
 __all__ = ["PenstockDataSource", "data_source_of"]
@@ -54,7 +54,7 @@ class PenstockDataSource(DataSource):
         return f"penstock.{cls.connector_name}"
 
     def _load(self) -> Connector:
-        begin_use()
+        freeze_modules()
         return find_connector(self.connector_name).load()
 
     def _connector(self, capability: Capability) -> Connector:

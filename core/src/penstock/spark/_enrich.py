@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 from penstock.enrichment import AsyncFunction, AsyncSpec, CallSettings, Enricher, TableLookup, as_function
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint, parse_duration_ms
-from penstock.spark._garbage import begin_use
+from penstock.spark._gc_tuning import freeze_modules
 from penstock.spark._workers import classic_context, run_this_python
 
 __all__ = ["enrich", "enrich_async"]
@@ -34,7 +34,7 @@ def enrich(rows: DataFrame, lookup: TableLookup) -> DataFrame:
     run_this_python(classic_context(rows.sparkSession))
 
     def look_up(keys: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        begin_use()
+        freeze_modules()
         for structs in keys:
             yield lookup.look_up(pa.RecordBatch.from_struct_array(structs))
 
@@ -117,7 +117,7 @@ def _handler(spec: AsyncSpec) -> type[Any]:
 
     class EnrichAsync:
         def __init__(self) -> None:
-            begin_use()
+            freeze_modules()
             self._enricher = Enricher(spec)
 
         def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:

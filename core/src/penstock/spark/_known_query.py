@@ -7,7 +7,7 @@ from collections import OrderedDict
 import pyarrow as pa
 
 from penstock._commit import RunMemory
-from penstock.checkpoint import Place, SparkLog, chain_of, open_place, query_id_of, remember_sink
+from penstock.checkpoint import CheckpointIdentity, SparkLog, chain_of, open_identity, query_id_of, remember_sink
 from penstock.options import OptionValues
 from penstock.storage import Storage
 
@@ -23,7 +23,7 @@ class KnownQuery:
         self.storage = storage
         self.checkpoint = checkpoint
         self.query_id = query_id_of(storage, checkpoint)
-        self.place: Place = open_place(storage, checkpoint, self.query_id)
+        self.place: CheckpointIdentity = open_identity(storage, checkpoint, self.query_id)
         self.spark_log = SparkLog(storage, checkpoint)
         self.chain = chain_of(storage, checkpoint)
         self.memory = RunMemory()

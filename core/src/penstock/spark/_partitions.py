@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, Source, SourceReader
-from penstock.spark._garbage import begin_use
+from penstock.spark._gc_tuning import freeze_modules
 
 __all__ = ["SplitPartition", "pack", "read_partition"]
 
@@ -39,7 +39,7 @@ def read_partition(
     source: Source[Any, Any], schema: pa.Schema, partition: InputPartition, accumulator: Any
 ) -> Iterator[pa.RecordBatch]:
     """Every row of ``partition``; its counters go to ``accumulator`` when it ends, also in failure."""
-    begin_use()
+    freeze_modules()
     if not isinstance(partition, SplitPartition):
         return
     metrics = Metrics()

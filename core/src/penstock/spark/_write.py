@@ -34,7 +34,7 @@ from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
 from penstock.sink import CheckpointLocation, Sink, SinkContext, WriterContext
-from penstock.spark._garbage import begin_use
+from penstock.spark._gc_tuning import freeze_modules
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
 from penstock.spark._offsets import is_last_batch
 from penstock.storage import MemoryStorage, open_storage
@@ -59,7 +59,7 @@ def _run(
     batches: Iterator[pa.RecordBatch],
     accumulator: Any,
 ) -> TaskResultMessage:
-    begin_use()
+    freeze_modules()
     context = _writer_context(plan.planned.query_id, schema, batch_id)
     result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
     if accumulator is not None:
@@ -319,7 +319,7 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""
-        begin_use()
+        freeze_modules()
         query_id = _local_property("sql.streaming.queryId") or ""
         batch_id = int(_local_property("streaming.sql.batchId") or 0)
         context = _writer_context(query_id, self._schema, batch_id)

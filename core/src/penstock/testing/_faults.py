@@ -21,11 +21,11 @@ from penstock.sink import (
     CommittingSinkWriter,
     Found,
     Kept,
-    Prepared,
-    Rolled,
+    PreparedCommit,
     Sink,
     SinkContext,
     SinkWriter,
+    StateReplacement,
     StateRoller,
     SupportsCompleteMode,
     SupportsStateRolling,
@@ -316,7 +316,7 @@ class FaultyWriter(_FaultyPlainWriter, CommittingSinkWriter[Any, Any]):
     def __init__(self, inner: CommittingSinkWriter[Any, Any], fuse: Steps) -> None:
         super().__init__(inner, fuse)
 
-    def prepare_commit(self) -> Prepared[Any, Any]:
+    def prepare_commit(self) -> PreparedCommit[Any, Any]:
         """See the contract."""
         return self._do("prepare_commit", self._inner.prepare_commit)
 
@@ -331,7 +331,7 @@ class _FaultyRoller(StateRoller[Any, Any]):
         self._inner = inner
         self._fuse = fuse
 
-    def roll(self, states: Sequence[Any], *, finish: bool) -> list[Rolled[Any, Any]]:
+    def roll(self, states: Sequence[Any], *, finish: bool) -> list[StateReplacement[Any, Any]]:
         return self._fuse.do("roll", lambda: self._inner.roll(states, finish=finish))
 
     def abort(self) -> None:

@@ -1,7 +1,7 @@
 """Sinks with one flaw each, that the kit must catch: a test of the kit itself, and what the flaws look like.
 
-Each is :class:`penstock.testing._file_sink.FileSink` with one mistake that is easy to make. ``FLAWS`` names them, with
-the case that catches each.
+Each is the sink of ``_samples/sink`` with one mistake that is easy to make. ``FLAWS`` names them, with the case that
+catches each.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import Option, OptionSet, OptionValues
 from penstock.serialization import JsonSerializer
-from penstock.sink import Committer, CommittingSinkWriter, Found, Kept, Prepared, SinkContext, WriterContext
-from penstock.testing._file_sink import FileCommitter, FileSink, FileSinkConnector, FileWriter
+from penstock.sink import Committer, CommittingSinkWriter, Found, Kept, PreparedCommit, SinkContext, WriterContext
+from penstock.testing._samples.sink import FilesConnector
+from penstock.testing._samples.sink._options import SinkOptions
+from penstock.testing._samples.sink.sink._committer import FilesCommitter
+from penstock.testing._samples.sink.sink._sink import FilesTransactionalSink
+from penstock.testing._samples.sink.sink._writer import FilesWriter
 
 __all__ = ["FLAWS", "Flaw", "hostile_connector"]
 
@@ -30,149 +34,149 @@ class Flaw:
     """``caught_by`` is the case whose failure is expected; other cases may fail as well."""
 
     caught_by: str
-    make_sink: Callable[[str], FileSink]
-    connector: type[FileSinkConnector] = FileSinkConnector
+    make_sink: Callable[[SinkOptions], FilesTransactionalSink]
+    connector: type[FilesConnector] = FilesConnector
 
 
-class _WritesInPlace(FileWriter):
+class _WritesInPlace(FilesWriter):
     def __init__(self, path: str, context: WriterContext) -> None:
         super().__init__(path, context)
         self._name = self._name.removeprefix(".")
 
 
-class WritesInPlace(FileSink):
+class WritesInPlace(FilesTransactionalSink):
     """Rows are visible before the commit."""
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
-        return _WritesInPlace(self.path, context)
+        return _WritesInPlace(self.options.path, context)
 
 
-class _AppendingCommitter(FileCommitter):
+class _AppendingCommitter(FilesCommitter):
     def _publish(self, name: str) -> Found:
         with open(f"{self._path}/{name}", "rb") as hidden, open(f"{self._path}/all.jsonl", "ab") as visible:
             visible.write(hidden.read())
         return Found.COMMITTED
 
 
-class CommitsAgain(FileSink):
+class CommitsAgain(FilesTransactionalSink):
     """A commit that is repeated writes the rows again."""
 
     def create_committer(self, context: SinkContext) -> Committer[str, None]:
-        return _AppendingCommitter(self.path, context.query_id)
+        return _AppendingCommitter(self.options.path, context.query_id)
 
 
-class _ByBatchOnly(FileWriter):
+class _ByBatchOnly(FilesWriter):
     def __init__(self, path: str, context: WriterContext) -> None:
         super().__init__(path, context)
         self._name = f".{context.query_id}.{context.batch_id}.{context.writer_index}.jsonl"
 
 
-class AttemptsShareAFile(FileSink):
+class AttemptsShareAFile(FilesTransactionalSink):
     """Files are named by batch and task, so that two attempts of a task write to the same."""
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
-        return _ByBatchOnly(self.path, context)
+        return _ByBatchOnly(self.options.path, context)
 
 
-class _CleansEverything(FileCommitter):
+class _CleansEverything(FilesCommitter):
     def clear(self, kept: Kept[str, None]) -> int:
         names = [name for name in os.listdir(self._path) if name.startswith(".")] if os.path.isdir(self._path) else []
         self._remove(names)
         return len(names)
 
 
-class CleansUpAfterOthers(FileSink):
+class CleansUpAfterOthers(FilesTransactionalSink):
     """A clean-up removes whatever is hidden, another query's included."""
 
     def create_committer(self, context: SinkContext) -> Committer[str, None]:
-        return _CleansEverything(self.path, context.query_id)
+        return _CleansEverything(self.options.path, context.query_id)
 
 
-class _CleansNothing(FileCommitter):
+class _CleansNothing(FilesCommitter):
     def clear(self, kept: Kept[str, None]) -> int:
         return 0
 
 
-class LeavesThingsBehind(FileSink):
+class LeavesThingsBehind(FilesTransactionalSink):
     """Nothing ever removes what crashed attempts left."""
 
     def create_committer(self, context: SinkContext) -> Committer[str, None]:
-        return _CleansNothing(self.path, context.query_id)
+        return _CleansNothing(self.options.path, context.query_id)
 
 
-class _ForgetsTheRest(FileWriter):
+class _ForgetsTheRest(FilesWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         if self._rows == 0:
             super().write(batch)
 
 
-class ForgetsLaterBatches(FileSink):
+class ForgetsLaterBatches(FilesTransactionalSink):
     """Only the first Arrow batch of a task is written."""
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
-        return _ForgetsTheRest(self.path, context)
+        return _ForgetsTheRest(self.options.path, context)
 
 
-class _CountsNothing(FileWriter):
-    def prepare_commit(self) -> Prepared[str, None]:
+class _CountsNothing(FilesWriter):
+    def prepare_commit(self) -> PreparedCommit[str, None]:
         prepared = super().prepare_commit()
         self._context.metrics.take()
         return prepared
 
 
-class CountsNothing(FileSink):
+class CountsNothing(FilesTransactionalSink):
     """No metric says how many rows were written."""
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
-        return _CountsNothing(self.path, context)
+        return _CountsNothing(self.options.path, context)
 
 
-class _NeedsRows(FileWriter):
-    def prepare_commit(self) -> Prepared[str, None]:
-        return Prepared([super().prepare_commit().committables[0]])
+class _NeedsRows(FilesWriter):
+    def prepare_commit(self) -> PreparedCommit[str, None]:
+        return PreparedCommit([super().prepare_commit().committables[0]])
 
 
-class StumblesOverEmptyTasks(FileSink):
+class StumblesOverEmptyTasks(FilesTransactionalSink):
     """A task without rows fails."""
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
-        return _NeedsRows(self.path, context)
+        return _NeedsRows(self.options.path, context)
 
 
-class _LostIsCommitted(FileCommitter):
+class _LostIsCommitted(FilesCommitter):
     def look(self, committables: Sequence[str]) -> list[Found]:
         self.discard([name for name in os.listdir(self._path) if name.endswith(".jsonl") and name[0] == "."][1:], [])
         return [found if found is Found.OPEN else Found.COMMITTED for found in super().look(committables)]
 
 
-class LosesWithoutAWord(FileSink):
+class LosesWithoutAWord(FilesTransactionalSink):
     """What can't be committed any more is reported as committed."""
 
     def create_committer(self, context: SinkContext) -> Committer[str, None]:
-        return _LostIsCommitted(self.path, context.query_id)
+        return _LostIsCommitted(self.options.path, context.query_id)
 
 
 @dataclass(frozen=True)
-class HoldsALock(FileSink):
+class HoldsALock(FilesTransactionalSink):
     """The sink holds something open, which can't be sent to a task."""
 
     lock: Any = field(default_factory=threading.Lock)
 
 
 @dataclass(frozen=True)
-class TellsItsPassword(FileSink):
+class TellsItsPassword(FilesTransactionalSink):
     """The secret is a field of the sink, and so in its repr."""
 
     password: str = ""
 
 
-class _WithPassword(FileSinkConnector):
+class _WithPassword(FilesConnector):
     sink_options = OptionSet(
         [Option("path", "A local directory", required=True), Option("password", "Told to everybody", secret=True)]
     )
 
-    def create_sink(self, options: OptionValues, schema: pa.Schema) -> FileSink:
-        return TellsItsPassword(options["path"], options["password"] or "")
+    def create_sink(self, options: OptionValues, schema: pa.Schema) -> FilesTransactionalSink:
+        return TellsItsPassword(SinkOptions.from_values(options), options["password"] or "")
 
 
 class _Lenient(OptionSet):
@@ -181,20 +185,20 @@ class _Lenient(OptionSet):
         return super().parse(known, owner=owner, ignore=ignore)
 
 
-class _TakesAnyOption(FileSinkConnector):
+class _TakesAnyOption(FilesConnector):
     """Options that nobody declared are dropped without a word."""
 
     sink_options = _Lenient([Option("path", "A local directory", required=True)])
 
 
-class _StateInTheClass(FileWriter):
+class _StateInTheClass(FilesWriter):
     shared: ClassVar[list[str]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.shared.extend(json.dumps(row) for row in batch.to_pylist())
         super().write(batch)
 
-    def prepare_commit(self) -> Prepared[str, None]:
+    def prepare_commit(self) -> PreparedCommit[str, None]:
         if self._file is not None:
             self._file.seek(0)
             self._file.write("".join(f"{line}\n" for line in self.shared))
@@ -202,14 +206,14 @@ class _StateInTheClass(FileWriter):
         return super().prepare_commit()
 
 
-class SharesStateBetweenAttempts(FileSink):
+class SharesStateBetweenAttempts(FilesTransactionalSink):
     """Rows are collected in the class, so that those of a failed attempt come with those of the next."""
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
-        return _StateInTheClass(self.path, context)
+        return _StateInTheClass(self.options.path, context)
 
 
-class _KeepsRows(FileWriter):
+class _KeepsRows(FilesWriter):
     def __init__(self, path: str, context: WriterContext) -> None:
         super().__init__(path, context)
         self._kept: list[Any] = []
@@ -217,20 +221,20 @@ class _KeepsRows(FileWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         self._kept += batch.to_pylist()
 
-    def prepare_commit(self) -> Prepared[str, None]:
+    def prepare_commit(self) -> PreparedCommit[str, None]:
         if self._kept:
             super().write(pa.RecordBatch.from_pylist(self._kept, self._context.schema))
         return super().prepare_commit()
 
 
-class KeepsRowsInMemory(FileSink):
+class KeepsRowsInMemory(FilesTransactionalSink):
     """Everything is collected, and written at the end."""
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
-        return _KeepsRows(self.path, context)
+        return _KeepsRows(self.options.path, context)
 
 
-class StumblesOverAColumn(FileSink):
+class StumblesOverAColumn(FilesTransactionalSink):
     """A column that it does not know is a KeyError somewhere."""
 
     def validate_schema(self, schema: pa.Schema) -> None:
@@ -244,24 +248,24 @@ class _ReadsAnyVersion(JsonSerializer[str]):
         return str(json.loads(data).get("name"))
 
 
-class MisreadsNewerForms(FileSink):
+class MisreadsNewerForms(FilesTransactionalSink):
     """The version of a stored form is not looked at."""
 
     committable_serializer = _ReadsAnyVersion(1, lambda name: {"name": name}, lambda version, fields: fields["name"])
 
 
-class _OutageIsTheEnd(FileCommitter):
+class _OutageIsTheEnd(FilesCommitter):
     def look(self, committables: Sequence[str]) -> list[Found]:
         if not os.path.isdir(self._path):
             raise FatalError("the directory is gone")
         return super().look(committables)
 
 
-class TakesAnOutageForTheEnd(FileSink):
+class TakesAnOutageForTheEnd(FilesTransactionalSink):
     """A system that can't be reached stops the query for good."""
 
     def create_committer(self, context: SinkContext) -> Committer[str, None]:
-        return _OutageIsTheEnd(self.path, context.query_id)
+        return _OutageIsTheEnd(self.options.path, context.query_id)
 
 
 class _Forgiving(OptionSet):
@@ -272,16 +276,16 @@ class _Forgiving(OptionSet):
             return super().parse({"path": given["path"]}, owner=owner, ignore=ignore)
 
 
-class _IgnoresWrongValues(FileSinkConnector):
+class _IgnoresWrongValues(FilesConnector):
     """A value that can't be parsed becomes the default."""
 
     sink_options = _Forgiving([Option("path", "A local directory", required=True), Option("rows", "", kind="int")])
 
 
-class _Boasts(FileSinkConnector):
+class _Boasts(FilesConnector):
     """Says what it does not declare."""
 
-    capabilities = FileSinkConnector.capabilities - {Capability.EXACTLY_ONCE}
+    capabilities = FilesConnector.capabilities - {Capability.EXACTLY_ONCE}
 
 
 #: What is wrong with each sink -> the case that must fail, and the sink.
@@ -302,20 +306,22 @@ FLAWS: dict[str, Flaw] = {
     "stumbles over a column": Flaw("test_the_schema_changes", StumblesOverAColumn),
     "misreads newer forms": Flaw("test_a_newer_stored_form_is_refused", MisreadsNewerForms),
     "takes an outage for the end": Flaw("test_the_system_is_away_for_a_while", TakesAnOutageForTheEnd),
-    "ignores wrong values": Flaw("test_a_value_of_the_wrong_type_is_refused", FileSink, _IgnoresWrongValues),
-    "boasts": Flaw("test_it_does_not_say_exactly_once", FileSink, _Boasts),
-    "takes any option": Flaw("test_an_unknown_option_is_refused", FileSink, _TakesAnyOption),
+    "ignores wrong values": Flaw(
+        "test_a_value_of_the_wrong_type_is_refused", FilesTransactionalSink, _IgnoresWrongValues
+    ),
+    "boasts": Flaw("test_it_does_not_say_exactly_once", FilesTransactionalSink, _Boasts),
+    "takes any option": Flaw("test_an_unknown_option_is_refused", FilesTransactionalSink, _TakesAnyOption),
 }
 
 
-def hostile_connector(flaw: str) -> type[FileSinkConnector]:
+def hostile_connector(flaw: str) -> type[FilesConnector]:
     """A connector whose sink has the flaw of that name."""
     found = FLAWS[flaw]
-    if found.connector is not FileSinkConnector:
+    if found.connector is not FilesConnector:
         return found.connector
 
-    class Hostile(FileSinkConnector):
-        def create_sink(self, options: OptionValues, schema: pa.Schema) -> FileSink:
-            return found.make_sink(options["path"])
+    class Hostile(FilesConnector):
+        def create_sink(self, options: OptionValues, schema: pa.Schema) -> FilesTransactionalSink:
+            return found.make_sink(SinkOptions.from_values(options))
 
     return Hostile

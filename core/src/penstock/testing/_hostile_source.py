@@ -1,6 +1,6 @@
 """Sources with one flaw each, that the kit must catch: a test of the kit itself, and what the flaws look like.
 
-Each is :class:`penstock.testing._lines_source.LinesSource` with one mistake. ``SOURCE_FLAWS`` names them, with the
+Each is ``LinesSource`` of ``_samples/source`` with one mistake. ``SOURCE_FLAWS`` names them, with the
 case that catches each.
 """
 
@@ -24,14 +24,13 @@ from penstock.source import (
     RecordsBySplits,
     SplitReader,
 )
-from penstock.testing._lines_source import (
-    LinesConnector,
-    LinesEmitter,
-    LinesEnumerator,
-    LinesReader,
-    LinesSource,
-    LinesSplit,
-)
+from penstock.testing._samples.source import LinesConnector
+from penstock.testing._samples.source._options import SourceOptions
+from penstock.testing._samples.source.source._emitter import LinesRecordEmitter
+from penstock.testing._samples.source.source._enumerator import LinesSplitEnumerator
+from penstock.testing._samples.source.source._reader import LinesSplitReader
+from penstock.testing._samples.source.source._source import LinesSource
+from penstock.testing._samples.source.source._split import LinesSplit
 
 __all__ = ["SOURCE_FLAWS", "SourceFlaw", "hostile_source_connector"]
 
@@ -41,53 +40,53 @@ class SourceFlaw:
     """``caught_by`` is the case whose failure is expected; other cases may fail as well."""
 
     caught_by: str
-    make_source: Callable[[str, int | None], LinesSource]
+    make_source: Callable[[SourceOptions], LinesSource]
 
 
 @dataclass(frozen=True)
 class _Hostile(LinesSource):
     """With another enumerator, or another reader. A class of the module, or it could not be pickled either."""
 
-    enumerator: type[LinesEnumerator] = LinesEnumerator
-    reader: type[LinesReader] = LinesReader
+    enumerator: type[LinesSplitEnumerator] = LinesSplitEnumerator
+    reader: type[LinesSplitReader] = LinesSplitReader
 
-    def create_enumerator(self, context: EnumeratorContext, checkpoint: int | None) -> LinesEnumerator:
-        return self.enumerator(self.path, checkpoint or 0)
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: int | None) -> LinesSplitEnumerator:
+        return self.enumerator(self.options.path, checkpoint or 0)
 
     def create_reader(self, context: ReaderContext) -> SplitReader[bytes, LinesSplit]:
-        return self.reader(self.path)
+        return self.reader(self.options.path)
 
 
-def _with_enumerator(kind: type[LinesEnumerator]) -> Callable[[str, int | None], LinesSource]:
+def _with_enumerator(kind: type[LinesSplitEnumerator]) -> Callable[[SourceOptions], LinesSource]:
     return partial(_Hostile, enumerator=kind)
 
 
-def _with_reader(kind: type[LinesReader]) -> Callable[[str, int | None], LinesSource]:
+def _with_reader(kind: type[LinesSplitReader]) -> Callable[[SourceOptions], LinesSource]:
     return partial(_Hostile, reader=kind)
 
 
-class _GoesBack(LinesEnumerator):
+class _GoesBack(LinesSplitEnumerator):
     """The state lies one split behind what was handed out."""
 
     def snapshot_state(self) -> int:
         return max(0, super().snapshot_state() - 2)
 
 
-class _NeverStandsStill(LinesEnumerator):
+class _NeverStandsStill(LinesSplitEnumerator):
     """The state changes while nothing is handed out, and so the offset."""
 
     def wants_checkpoint(self) -> bool:
         return True
 
 
-class _KeepsItsState(LinesEnumerator):
+class _KeepsItsState(LinesSplitEnumerator):
     """The position is kept in the process: a restart begins anew."""
 
     def snapshot_state(self) -> int:
         return 0
 
 
-class _CountsWhatItHandsOut(LinesEnumerator):
+class _CountsWhatItHandsOut(LinesSplitEnumerator):
     """What was handed out is noted beside the state, as if it were read."""
 
     noted: ClassVar[dict[str, int]] = {}
@@ -101,14 +100,14 @@ class _CountsWhatItHandsOut(LinesEnumerator):
         return split
 
 
-class _HasNoEnd(LinesEnumerator):
+class _HasNoEnd(LinesSplitEnumerator):
     """Available-now goes on with what is found later."""
 
     def prepare_for_available_now(self) -> None:
         pass
 
 
-class _FindsNothingLater(LinesEnumerator):
+class _FindsNothingLater(LinesSplitEnumerator):
     """Looks once, when it is made."""
 
     def __init__(self, path: str, position: int) -> None:
@@ -116,7 +115,7 @@ class _FindsNothingLater(LinesEnumerator):
         self._stop = self._end()
 
 
-class _ReadsToTheEnd(LinesReader):
+class _ReadsToTheEnd(LinesSplitReader):
     """Reads what the file has now, and not what the split says."""
 
     def fetch(self) -> RecordsBySplits[bytes]:
@@ -126,7 +125,7 @@ class _ReadsToTheEnd(LinesReader):
             return RecordsBySplits([(split.split_id, file.read())], [split.split_id])
 
 
-class _ReadsOneSplit(LinesReader):
+class _ReadsOneSplit(LinesSplitReader):
     """Finishes the other splits of its task without reading them."""
 
     def fetch(self) -> RecordsBySplits[bytes]:
@@ -140,7 +139,7 @@ class _ReadsOneSplit(LinesReader):
 _RELEASED = threading.Event()
 
 
-class _CanNotBeWoken(LinesReader):
+class _CanNotBeWoken(LinesSplitReader):
     """Waits for something between two fetches, and does not listen."""
 
     def __init__(self, path: str) -> None:
@@ -158,7 +157,7 @@ class _CountsTwice(LinesSource):
     """Counts the rows that the loop inside the task counts already."""
 
     def create_emitter(self, context: ReaderContext) -> RecordEmitter[bytes, LinesSplit]:
-        class Emitter(LinesEmitter):
+        class Emitter(LinesRecordEmitter):
             def emit_record(self, element: bytes, split_state: Any) -> Iterator[pa.RecordBatch]:
                 for batch in super().emit_record(element, split_state):
                     context.metrics.add("rows_read", batch.num_rows)
@@ -187,7 +186,7 @@ class _HoldsALock(LinesSource):
     lock: Any = field(default_factory=threading.Lock)
 
 
-class _SharesSplits(LinesReader):
+class _SharesSplits(LinesSplitReader):
     """The list of splits belongs to the class, so that a task that was left hands its splits to the next one."""
 
     shared: ClassVar[list[LinesSplit]] = []
@@ -208,7 +207,7 @@ class _SharesSplits(LinesReader):
         self._woken.set()
 
 
-class _OutageIsTheEnd(LinesReader):
+class _OutageIsTheEnd(LinesSplitReader):
     """What can't be opened has no rows."""
 
     def fetch(self) -> RecordsBySplits[bytes]:
@@ -246,6 +245,6 @@ def hostile_source_connector(flaw: str) -> type[LinesConnector]:
 
     class Hostile(LinesConnector):
         def create_source(self, options: OptionValues) -> LinesSource:
-            return SOURCE_FLAWS[flaw].make_source(options["path"], options["maxSplitsPerTrigger"])
+            return SOURCE_FLAWS[flaw].make_source(SourceOptions.from_values(options))
 
     return Hostile

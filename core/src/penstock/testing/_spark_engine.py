@@ -26,7 +26,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock import errors
 from penstock._commit import TwoPhaseCommit
-from penstock.checkpoint import chain_of, open_place, query_id_of
+from penstock.checkpoint import chain_of, open_identity, query_id_of
 from penstock.connector import Connector
 from penstock.errors import FatalError, PenstockError
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
@@ -186,7 +186,7 @@ class SparkSinkQuery(_SparkQuery):
         """Publishes what is carried from batch to batch, as ``penstock finish`` does."""
         if isinstance(self.sink, TwoPhaseCommitSink):
             storage, path = LocalStorage(), str(self.checkpoint)
-            names = open_place(storage, path, query_id_of(storage, path)).names
+            names = open_identity(storage, path, query_id_of(storage, path)).names
             context = SinkContext(names, self.schema, checkpoint=CheckpointLocation(storage, path))
             TwoPhaseCommit(self.sink.start(context), context, chain_of(storage, path)).take_over()
 

@@ -2,16 +2,21 @@
 
 from penstock_cassandra.client._client import Client, Page, Statement, shared_client
 from penstock_cassandra.client._errors import cassandra_errors, translate
-from penstock_cassandra.client._raw import RowsBatch
+from penstock_cassandra.client._murmur3 import murmur3
+from penstock_cassandra.client._raw import RawRows, RowsBatch
 from penstock_cassandra.client._settings import ConnectionSettings
+from penstock_cassandra.client._throttle import Throttle
 
 __all__ = [
     "Client",
     "ConnectionSettings",
     "Page",
+    "RawRows",
     "RowsBatch",
     "Statement",
+    "Throttle",
     "cassandra_errors",
+    "murmur3",
     "shared_client",
     "translate",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from cassandra.policies import FallthroughRetryPolicy
 from cassandra.protocol import (
     BatchMessage,
     ProtocolHandler,
@@ -66,7 +67,8 @@ class RowsBatch(BatchStatement):  # type: ignore[misc]
     def __init__(
         self, count: int, body: bytes, timestamp_us: int | None, routing_key: bytes | None, *, counters: bool = False
     ) -> None:
-        super().__init__(BatchType.COUNTER if counters else BatchType.UNLOGGED)
+        # Repeating is the caller's: it knows what may be repeated, and for how long.
+        super().__init__(BatchType.COUNTER if counters else BatchType.UNLOGGED, retry_policy=FallthroughRetryPolicy())
         self._statements_and_parameters = _Statements(count, body, timestamp_us)
         self._raw_routing_key = routing_key
 

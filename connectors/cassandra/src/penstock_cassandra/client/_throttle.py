@@ -1,4 +1,4 @@
-"""So many rows a second, and no more."""
+"""Limits the rate of rows per second."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Throttle:
         self._free_at = time.monotonic()
 
     def add(self, rows: int) -> None:
-        """So many rows were just moved."""
+        """Counts rows that were just moved."""
         if self._rate is not None:
             self._free_at = max(self._free_at, time.monotonic()) + rows / self._rate
 
     def wait_s(self) -> float:
-        """How long to wait."""
+        """Returns how long to wait before the next rows."""
         return 0.0 if self._rate is None else max(0.0, self._free_at - time.monotonic())

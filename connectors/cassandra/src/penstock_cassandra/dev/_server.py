@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, Place
+from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, ServerFiles
 from penstock.errors import FatalError, PenstockError, RetriableError
 from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev._settings import (
@@ -60,7 +60,7 @@ class CassandraDevServer(DevServer):
         self.connection = dict(connection or {})
         self.seed = seed
 
-    def command(self, place: Place) -> list[str]:
+    def command(self, place: ServerFiles) -> list[str]:
         """The settings are written anew on every start; data stays."""
         port, storage_port, control_port = place.ports
         (place.folder / "tmp").mkdir(exist_ok=True)
@@ -117,7 +117,7 @@ class CassandraServer(LocalServer):
         """What ``nodetool`` prints (a JVM's start: about 2 s). Raises FatalError if it fails."""
         jars = CassandraDevServer.jars
         assert jars is not None
-        place = Place(self.folder, self.ports, jars.folder)
+        place = ServerFiles(self.folder, self.ports, jars.folder)
         options = [*_NODETOOL_OPTIONS, f"-Dcassandra.storagedir={self.folder / 'nodetool'}"]
         options.append(f"-Dlogback.configurationFile={self.folder / 'logback.xml'}")
         where = ("-h", "127.0.0.1", "-p", str(self.ports[2]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes as ct
 import struct
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,20 +81,13 @@ def tokens_of(keys: pa.BinaryArray) -> Int64s:
     """The Murmur3 token of each partition key, serialized as Cassandra does; none is null."""
     tokens = np.empty(len(keys), np.int64)
     if _LIBRARY.problem:
-        hashed: Any = _murmur3()
+        from penstock_cassandra.client import murmur3  # which loads the driver
+
         # A loop per key, over compiled code of the driver: without ours there is no vectorized hash.
-        tokens[:] = [hashed(key.as_py()) for key in keys]
+        tokens[:] = [murmur3(key.as_py()) for key in keys]
         tokens[tokens == np.iinfo(np.int64).min] = np.iinfo(np.int64).max
         return tokens
     _, offsets, data = keys.buffers()
     address = 0 if data is None else data.address
     _LIBRARY.functions.penstock_tokens(address, len(keys), offsets.address + 4 * keys.offset, tokens.ctypes.data)
     return tokens
-
-
-def _murmur3() -> Any:
-    try:
-        from cassandra.cmurmur3 import murmur3
-    except ImportError:
-        from cassandra.murmur3 import murmur3
-    return murmur3

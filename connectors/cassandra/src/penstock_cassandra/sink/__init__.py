@@ -1,8 +1,10 @@
 """Writing tables: upserts, write-ahead, or at least once."""
 
-from penstock_cassandra.sink._ahead import SentTable, WriteAheadCassandraSink
-from penstock_cassandra.sink._create import create_sink
-from penstock_cassandra.sink._plain import PlainCassandraSink
-from penstock_cassandra.sink._upsert import UpsertCassandraSink
+from penstock_cassandra.sink._sink import (
+    CassandraAtLeastOnceSink,
+    CassandraUpsertSink,
+    CassandraWriteAheadSink,
+    create_sink,
+)
 
-__all__ = ["PlainCassandraSink", "SentTable", "UpsertCassandraSink", "WriteAheadCassandraSink", "create_sink"]
+__all__ = ["CassandraAtLeastOnceSink", "CassandraUpsertSink", "CassandraWriteAheadSink", "create_sink"]

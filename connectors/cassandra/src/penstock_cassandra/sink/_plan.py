@@ -11,13 +11,12 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint
+from penstock_cassandra._tables import quoted, table_of
 from penstock_cassandra.client import Client, Statement
 from penstock_cassandra.options import SinkOptions
-from penstock_cassandra.source._cql import quoted
-from penstock_cassandra.source._plan import table_of
 from penstock_cassandra.types import CqlType, check_writable, cql_type_of
 
-__all__ = ["Binding", "Prepared", "WritePlan", "target_of", "write_plan"]
+__all__ = ["Binding", "BoundStatement", "WritePlan", "target_of", "write_plan"]
 
 _NOT_REPEATABLE = re.compile(
     r"\b(now|uuid|currenttimestamp|currentdate|currenttime|currenttimeuuid)\s*\(", re.IGNORECASE
@@ -39,7 +38,7 @@ class Binding:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class BoundStatement:
     """A statement with its markers, in order."""
 
     statement: Statement
@@ -52,8 +51,8 @@ class WritePlan:
     with their types; empty if that can't be told. ``deletes`` is for rows that the delete column marks.
     """
 
-    writes: Prepared
-    deletes: Prepared | None
+    writes: BoundStatement
+    deletes: BoundStatement | None
     key: tuple[str, ...]
     partition_key: tuple[Binding, ...]
     keyspace: str
@@ -181,13 +180,13 @@ def _using(options: SinkOptions) -> tuple[str, list[str]]:
     return (f" USING {' AND '.join(parts)}" if parts else ""), columns
 
 
-def _prepared(client: Client, cql: str, columns: Sequence[str], unset: set[str], key: Sequence[str]) -> Prepared:
+def _prepared(client: Client, cql: str, columns: Sequence[str], unset: set[str], key: Sequence[str]) -> BoundStatement:
     statement = client.prepare(cql)
     bindings = [
         Binding(column, cql_type_of(marker[3]), column in unset, column in key)
         for column, marker in zip(columns, statement.markers, strict=True)
     ]
-    return Prepared(statement, tuple(bindings))
+    return BoundStatement(statement, tuple(bindings))
 
 
 def _of_statement(client: Client, options: SinkOptions, schema: pa.Schema) -> WritePlan:

@@ -15,10 +15,8 @@ import pyarrow.compute as pc
 from penstock.errors import BadDataError
 from penstock_cassandra.native import tokens_of
 from penstock_cassandra.options import SinkOptions
-from penstock_cassandra.sink._plan import Binding, Prepared, WritePlan
-from penstock_cassandra.types import encode, prefixed
-from penstock_cassandra.types._encode import NULL, UNSET
-from penstock_cassandra.types._keys import key_cells
+from penstock_cassandra.sink._plan import Binding, BoundStatement, WritePlan
+from penstock_cassandra.types import NULL, UNSET, encode, key_cells, prefixed
 
 __all__ = ["Encoded", "Grouping", "Request", "encode_rows", "find_bad_rows", "requests"]
 
@@ -96,7 +94,7 @@ class Grouping:
         return found
 
 
-def _cells(batch: pa.RecordBatch, prepared: Prepared, timestamp_column: str) -> pa.BinaryArray:
+def _cells(batch: pa.RecordBatch, prepared: BoundStatement, timestamp_column: str) -> pa.BinaryArray:
     identifier = prepared.statement.id
     head = b"\x01" + len(identifier).to_bytes(2, "big") + identifier + len(prepared.bindings).to_bytes(2, "big")
     cells = [_cell(batch, one, timestamp_column) for one in prepared.bindings]

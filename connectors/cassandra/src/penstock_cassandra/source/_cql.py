@@ -7,8 +7,9 @@ import re
 from dataclasses import dataclass
 
 from penstock.errors import BadConfigurationError
+from penstock_cassandra._tables import quoted
 
-__all__ = ["Select", "parse_select", "quoted", "split_conditions"]
+__all__ = ["Select", "parse_select", "split_conditions"]
 
 _TOKEN = re.compile(
     r"""\s+|--[^\n]*|//[^\n]*|/\*.*?\*/|(?P<word>[A-Za-z][A-Za-z0-9_]*)|(?P<name>"(?:[^"]|"")*")"""
@@ -18,11 +19,6 @@ _TOKEN = re.compile(
 _AGGREGATES = {"count", "sum", "avg", "min", "max"}
 _PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _CLAUSES = ("WHERE", "GROUP", "ORDER", "PER", "LIMIT", "ALLOW")
-
-
-def quoted(name: str) -> str:
-    """``name`` as an identifier of CQL, exactly as it is."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True)

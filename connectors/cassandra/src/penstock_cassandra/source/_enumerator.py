@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from penstock.errors import RetriableError
 from penstock.source import EnumeratorContext, SplitEnumerator
-from penstock_cassandra.client import shared_client
+from penstock_cassandra.client import Client, shared_client
+from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._estimates import SPLITS_PER_SLOT, estimated_bytes, split_count, told
+from penstock_cassandra.source._plan import ReadPlan
 from penstock_cassandra.source._ring import Ring, partitioner_of
-from penstock_cassandra.source._splits import TableState, TokenRange, TokenSplit
+from penstock_cassandra.source._split import TableState, TokenRange, TokenSplit
 
-if TYPE_CHECKING:
-    from penstock_cassandra.source._source import CassandraSource
-
-__all__ = ["TokenEnumerator"]
+__all__ = ["CassandraSplitEnumerator"]
 
 _log = logging.getLogger("penstock.cassandra")
 _PATIENCE_MS = 120_000
 
 
-class TokenEnumerator(SplitEnumerator[TokenSplit, TableState]):
+class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
     """The size is estimated once in the life of a stream; from then on it only counts, so the state has one size.
 
     Splits are of equal share of the ring, not of equal size: partitions that are much larger than others make some
     larger. What comes in while the table is read may be read or not, as with any scan.
     """
 
-    def __init__(self, source: CassandraSource, context: EnumeratorContext, checkpoint: TableState | None) -> None:
-        self._source = source
+    def __init__(
+        self,
+        options: SourceOptions,
+        make_plan: Callable[[Client], ReadPlan],
+        context: EnumeratorContext,
+        checkpoint: TableState | None,
+    ) -> None:
+        self._options = options
+        self._make_plan = make_plan
         self._context = context
         self._state = checkpoint
         self._ring: Ring | None = None
@@ -41,8 +46,8 @@ class TokenEnumerator(SplitEnumerator[TokenSplit, TableState]):
         self._context.call_async(self._look, self._seen)
 
     def _look(self) -> tuple[Ring, TableState]:
-        client = shared_client(self._source.options.connection)
-        plan = self._source.plan(client)
+        client = shared_client(self._options.connection)
+        plan = self._make_plan(client)
         ring = Ring(client.metadata, plan.select.keyspace)
         if self._state is not None:
             return ring, self._state
@@ -50,7 +55,7 @@ class TokenEnumerator(SplitEnumerator[TokenSplit, TableState]):
         if not plan.by_token:
             return ring, TableState(0, 1, 0, partitioner.name, by_token=False)
         estimate = estimated_bytes(client, plan.select.keyspace, plan.select.table, partitioner)
-        count = split_count(self._source.options, estimate) or SPLITS_PER_SLOT * self._context.parallelism
+        count = split_count(self._options, estimate) or SPLITS_PER_SLOT * self._context.parallelism
         _log.warning("penstock.cassandra: %s", told(plan, estimate, count))
         return ring, TableState(0, count, (estimate or 0) // count, partitioner.name)
 

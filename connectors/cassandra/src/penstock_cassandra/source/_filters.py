@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.source import ColumnFilter
-from penstock_cassandra.source._cql import quoted
+from penstock_cassandra._tables import quoted
 
 __all__ = ["conditions_for", "literal", "servable"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock_cassandra._tables import quoted, table_of
 from penstock_cassandra.client import Client, Statement
 from penstock_cassandra.options import SourceOptions
-from penstock_cassandra.source._cql import Select, parse_select, quoted, split_conditions
+from penstock_cassandra.source._cql import Select, parse_select, split_conditions
 from penstock_cassandra.types import CqlType, arrow_type, check_readable, cql_type_of
 
 __all__ = ["ReadPlan", "plan_of"]
@@ -75,24 +75,6 @@ def plan_of(
         raise BadConfigurationError(f"two columns share a name, rename one with AS: {', '.join(names)}")
     types = tuple(cql_type_of(column[3]) for column in statement.columns)
     return ReadPlan(select, statement, names, types, not one_partition, not one_partition)
-
-
-def table_of(client: Client, keyspace: str, table: str) -> Any:
-    """The driver's metadata of a table. Raises BadConfigurationError if there is none."""
-    from penstock.options import nearest_hint
-
-    known = client.keyspace(keyspace)
-    if known is None:
-        near = nearest_hint(keyspace, client.metadata.keyspaces)
-        raise BadConfigurationError(f"the cluster has no keyspace '{keyspace}'{near}")
-    if table not in known.tables and table not in known.views:
-        client.refresh_schema(keyspace, table)
-        known = client.metadata.keyspaces[keyspace]
-    found = known.tables.get(table) or known.views.get(table)
-    if found is None:
-        near = nearest_hint(table, known.tables)
-        raise BadConfigurationError(f"keyspace '{keyspace}' has no table '{table}'{near}")
-    return found
 
 
 def _select(client: Client, options: SourceOptions, columns: Sequence[str] | None) -> Select:

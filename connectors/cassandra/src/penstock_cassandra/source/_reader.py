@@ -5,26 +5,19 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from penstock.errors import RetriableError
 from penstock.retry import retrying
-from penstock.source import ReaderContext, RecordEmitter, RecordsBySplits, SplitReader
-from penstock_cassandra.client import Client, Page, shared_client
-from penstock_cassandra.client._raw import RawRows
-from penstock_cassandra.client._throttle import Throttle
+from penstock.source import ReaderContext, RecordsBySplits, SplitReader
+from penstock_cassandra.client import Client, Page, RawRows, Throttle, shared_client
+from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._plan import ReadPlan
 from penstock_cassandra.source._ring import Partitioner, partitioner_of
-from penstock_cassandra.source._splits import TokenRange, TokenSplit
-from penstock_cassandra.types import cql_type_of, decode_page
+from penstock_cassandra.source._split import TokenRange, TokenSplit
 
-if TYPE_CHECKING:
-    from penstock_cassandra.source._source import CassandraSource
-
-__all__ = ["PageEmitter", "PageReader"]
+__all__ = ["CassandraSplitReader"]
 
 _POLL_S = 0.05
 _FIRST_PAGE_ROWS = 1000
@@ -32,22 +25,25 @@ _MOST_PAGE_ROWS = 100_000
 _PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
-class PageReader(SplitReader[RawRows, TokenSplit]):
+class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
     """An element is a page as it came. Memory: two pages here, and those that wait for the emitter.
 
     A page that fails is asked for again where it began, of any node: rows are neither lost nor doubled.
     """
 
-    def __init__(self, source: CassandraSource, context: ReaderContext) -> None:
-        self._source = source
+    def __init__(
+        self, options: SourceOptions, make_plan: Callable[[Client, Sequence[str]], ReadPlan], context: ReaderContext
+    ) -> None:
+        self._options = options
+        self._make_plan = make_plan
         self._context = context
         self._todo: deque[tuple[TokenSplit, TokenRange | None, bool]] = deque()
         self._woken = threading.Event()
         self._client: Client | None = None
         self._plan: ReadPlan | None = None
         self._partitioner: Partitioner | None = None
-        self._page_rows = source.options.page_rows or _FIRST_PAGE_ROWS
-        self._throttle = Throttle(source.options.max_rows_per_second)
+        self._page_rows = options.page_rows or _FIRST_PAGE_ROWS
+        self._throttle = Throttle(options.max_rows_per_second)
         #: The request that is on its way: where its page begins, the driver's future, and what is set at its end.
         self._from: bytes | None = None
         self._future: Any = None
@@ -93,7 +89,7 @@ class PageReader(SplitReader[RawRows, TokenSplit]):
 
     def _ask(self) -> None:
         if self._client is None:
-            self._client = retrying(self._connect, self._source.options.retry_for_s)
+            self._client = retrying(self._connect, self._options.retry_for_s)
         assert self._plan is not None and self._partitioner is not None
         _, one, _ = self._todo[0]
         values = [] if one is None else [self._partitioner.pack(one.after), self._partitioner.pack(one.until)]
@@ -109,8 +105,8 @@ class PageReader(SplitReader[RawRows, TokenSplit]):
         self._future = future
 
     def _connect(self) -> Client:
-        client = shared_client(self._source.options.connection)
-        self._plan = self._source.plan(client, self._context.schema.names)
+        client = shared_client(self._options.connection)
+        self._plan = self._make_plan(client, self._context.schema.names)
         self._partitioner = partitioner_of(client.metadata.partitioner)
         return client
 
@@ -119,15 +115,14 @@ class PageReader(SplitReader[RawRows, TokenSplit]):
         self._throttle.add(page.rows.count)
         self._context.metrics.add("bytes_read", len(page.rows.body))
         self._context.metrics.add("pages_read")
-        options = self._source.options
-        if options.page_rows is None and page.rows.count:
+        if self._options.page_rows is None and page.rows.count:
             row_bytes = max(1, len(page.rows.body) // page.rows.count)
             # Not at once: the first rows may be unlike the others.
             most = min(_MOST_PAGE_ROWS, 4 * self._page_rows)
-            self._page_rows = max(1, min(most, options.page_bytes // row_bytes))
+            self._page_rows = max(1, min(most, self._options.page_bytes // row_bytes))
 
     def _pause(self, error: RetriableError) -> None:
-        if self._failed_for_s >= self._source.options.retry_for_s:
+        if self._failed_for_s >= self._options.retry_for_s:
             raise error
         self._failures += 1
         self._context.metrics.add("retries")
@@ -144,24 +139,3 @@ class PageReader(SplitReader[RawRows, TokenSplit]):
     def close(self) -> None:
         """The connection is shared with other tasks of the process, and stays."""
         self._todo.clear()
-
-
-class PageEmitter(RecordEmitter[RawRows, TokenSplit]):
-    """Pages as columns, cell by cell for no row."""
-
-    def __init__(self, context: ReaderContext) -> None:
-        self._schema = context.schema
-
-    def emit_record(self, element: RawRows, split_state: Any) -> Iterator[pa.RecordBatch]:
-        """One batch for each page."""
-        names = [column[2] for column in element.columns]
-        types = [cql_type_of(column[3]) for column in element.columns]
-        wanted = {field.name: field.type for field in self._schema}
-        if not wanted:
-            yield pa.RecordBatch.from_struct_array(pa.array([{}] * element.count, pa.struct([])))
-            return
-        missing = [n for n in wanted if n not in names]
-        assert not missing, missing
-        columns = decode_page(element.body, element.count, types, [wanted.get(n) for n in names], names)
-        by_name = dict(zip(names, columns, strict=True))
-        yield pa.RecordBatch.from_arrays([by_name[field.name] for field in self._schema], schema=self._schema)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import BadConfigurationError
-from penstock_cassandra.source._splits import TokenRange
+from penstock_cassandra.source._split import TokenRange
 
 __all__ = ["Partitioner", "Ring", "partitioner_of"]
 

@@ -18,15 +18,17 @@ from penstock.source import (
     SupportsExplain,
     SupportsFilterPushDown,
 )
+from penstock_cassandra._tables import table_of
 from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SourceOptions
-from penstock_cassandra.source._enumerator import TokenEnumerator
+from penstock_cassandra.source._emitter import CassandraRecordEmitter
+from penstock_cassandra.source._enumerator import CassandraSplitEnumerator
 from penstock_cassandra.source._estimates import estimated_bytes, split_count, told
 from penstock_cassandra.source._filters import conditions_for, servable
-from penstock_cassandra.source._plan import ReadPlan, plan_of, table_of
-from penstock_cassandra.source._reader import PageEmitter, PageReader
+from penstock_cassandra.source._plan import ReadPlan, plan_of
+from penstock_cassandra.source._reader import CassandraSplitReader
 from penstock_cassandra.source._ring import partitioner_of
-from penstock_cassandra.source._splits import SPLITS, STATES, TableState, TokenSplit
+from penstock_cassandra.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, TableState, TokenSplit
 
 __all__ = ["CassandraSource"]
 
@@ -43,12 +45,12 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[TokenSplit]:
         """See the contract."""
-        return SPLITS
+        return SPLIT_SERIALIZER
 
     @property
     def enumerator_serializer(self) -> SimpleVersionedSerializer[TableState]:
         """See the contract."""
-        return STATES
+        return STATE_SERIALIZER
 
     def plan(self, client: Client, columns: Sequence[str] | None = None) -> ReadPlan:
         """What is asked of the server."""
@@ -97,14 +99,14 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
         """Splits were made as large as a task's share should be: only small ones are put together."""
         return min(self.options.max_split_bytes, super().target_task_bytes(parallelism, total_bytes))
 
-    def create_enumerator(self, context: EnumeratorContext, checkpoint: TableState | None) -> TokenEnumerator:
+    def create_enumerator(self, context: EnumeratorContext, checkpoint: TableState | None) -> CassandraSplitEnumerator:
         """See the contract."""
-        return TokenEnumerator(self, context, checkpoint)
+        return CassandraSplitEnumerator(self.options, self.plan, context, checkpoint)
 
-    def create_reader(self, context: ReaderContext) -> PageReader:
+    def create_reader(self, context: ReaderContext) -> CassandraSplitReader:
         """See the contract."""
-        return PageReader(self, context)
+        return CassandraSplitReader(self.options, self.plan, context)
 
-    def create_emitter(self, context: ReaderContext) -> PageEmitter:
+    def create_emitter(self, context: ReaderContext) -> CassandraRecordEmitter:
         """See the contract."""
-        return PageEmitter(context)
+        return CassandraRecordEmitter(context)

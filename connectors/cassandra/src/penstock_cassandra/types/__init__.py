@@ -3,17 +3,22 @@
 from penstock_cassandra.types._arrow import arrow_type, check_readable, check_writable
 from penstock_cassandra.types._cql import CqlType, cql_type_of
 from penstock_cassandra.types._decode import Cells, decode, decode_page
-from penstock_cassandra.types._encode import encode, prefixed
+from penstock_cassandra.types._encode import NULL, UNSET, encode, prefixed
+from penstock_cassandra.types._keys import comparable, key_cells
 
 __all__ = [
+    "NULL",
+    "UNSET",
     "Cells",
     "CqlType",
     "arrow_type",
     "check_readable",
     "check_writable",
+    "comparable",
     "cql_type_of",
     "decode",
     "decode_page",
     "encode",
+    "key_cells",
     "prefixed",
 ]

@@ -6,19 +6,8 @@ then merged and published. Readers only ever see finished files. The unfinished 
 below the sink's path.
 """
 
-from penstock_filesystem.sink._bucket_assigner import BucketAssigner
-from penstock_filesystem.sink._options import SINK_OPTIONS
+from penstock_filesystem.sink._buckets import BucketAssigner
 from penstock_filesystem.sink._rolling import PartFileInfo, RollingPolicy
-from penstock_filesystem.sink._sink import FileSink
-from penstock_filesystem.sink._state import Chunk, PendingPart, UploadedPart
+from penstock_filesystem.sink._sink import FileSystemTransactionalSink, create_sink
 
-__all__ = [
-    "SINK_OPTIONS",
-    "BucketAssigner",
-    "Chunk",
-    "FileSink",
-    "PartFileInfo",
-    "PendingPart",
-    "RollingPolicy",
-    "UploadedPart",
-]
+__all__ = ["BucketAssigner", "FileSystemTransactionalSink", "PartFileInfo", "RollingPolicy", "create_sink"]

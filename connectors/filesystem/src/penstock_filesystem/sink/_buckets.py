@@ -1,39 +1,56 @@
-"""Bucket assigners: which subdirectory a row goes to."""
+"""Buckets: which subdirectory a row goes to."""
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.options import OptionValues
 from penstock.serialization.values import TimeWriter, checked_zone
-from penstock_filesystem.sink._bucket_assigner import BucketAssigner
+from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._extensions import load_extension
-from penstock_filesystem.sink._hive import ColumnsBucketAssigner
 
-__all__ = [
-    "BasePathBucketAssigner",
-    "DateTimeBucketAssigner",
-    "bucket_assigner",
-    "split_by_bucket",
-]
+__all__ = ["BucketAssigner", "create_bucket_assigner", "escape_path_name", "split_by_bucket"]
 
 NO_TIME_BUCKET = "no-time"  # rows whose event time is null; must not begin with _ or ., which readers skip
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+
+
+class BucketAssigner(ABC):
+    """Chooses the bucket of each row: a relative path, ``""`` for the base path itself.
+
+    Users may write their own (option ``bucketAssigner``). Pickled to the tasks: holds configuration only.
+    """
+
+    @abstractmethod
+    def bucket_ids(self, batch: pa.RecordBatch, now_ms: int) -> pa.Array | str:
+        """Returns a string per row, or a plain string if all rows go to one bucket. ``now_ms``: the time of writing."""
+
+    def columns_left_out(self) -> tuple[str, ...]:
+        """Returns columns that the bucket's name holds, and that the files therefore leave out."""
+        return ()
+
+    def validate(self, schema: pa.Schema) -> None:  # noqa: B027 - nothing to check is a fine default
+        """Raises BadConfigurationError if rows of ``schema`` can't be assigned."""
 
 
 class BasePathBucketAssigner(BucketAssigner):
-    """No buckets: every file lies in the base path."""
+    """Puts every file into the base path."""
 
     def bucket_ids(self, batch: pa.RecordBatch, now_ms: int) -> str:
-        """See the base class."""
+        """Returns the base path for all rows."""
         return ""
 
 
 class DateTimeBucketAssigner(BucketAssigner):
-    """A bucket per hour (or what the pattern says), of a column's time or of the time of writing.
+    """Makes a bucket per hour (or what the pattern says), by a column's time or by the time of writing.
 
     Timestamps with a time zone are shown in ``time_zone``, those without are taken as they are. Null goes to
     ``no-time``.
@@ -45,7 +62,7 @@ class DateTimeBucketAssigner(BucketAssigner):
         self._column = column
 
     def bucket_ids(self, batch: pa.RecordBatch, now_ms: int) -> pa.Array | str:
-        """See the base class."""
+        """Formats the time of each row."""
         if self._column is None:
             now = pa.array([now_ms], pa.timestamp("ms", self._time_zone))
             return str(self._pattern.write(now)[0].as_py())
@@ -58,7 +75,7 @@ class DateTimeBucketAssigner(BucketAssigner):
         return pc.fill_null(names.take(encoded.indices), NO_TIME_BUCKET)
 
     def validate(self, schema: pa.Schema) -> None:
-        """See the base class."""
+        """Raises BadConfigurationError if the column is missing, or is no time."""
         if self._column is None:
             return
         index = schema.get_field_index(self._column)
@@ -66,41 +83,94 @@ class DateTimeBucketAssigner(BucketAssigner):
             raise BadConfigurationError(
                 f"option 'bucketColumn': no column '{self._column}' (there are: {', '.join(schema.names)})"
             )
-        kind = schema.field(index).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        type_ = schema.field(index).type
+        if not (pa.types.is_timestamp(type_) or pa.types.is_date(type_)):
             raise BadConfigurationError(
-                f"option 'bucketColumn': '{self._column}' is {kind}, not a timestamp or a date: cast it"
+                f"option 'bucketColumn': '{self._column}' is {type_}, not a timestamp or a date: cast it"
             )
 
 
-def bucket_assigner(options: OptionValues) -> BucketAssigner:
-    """The assigner that the options ask for. Raises BadConfigurationError."""
-    name = options["bucketAssigner"] or ("columns" if options["partitionColumns"] else "dateTime")
-    lower = name.lower()
-    if options["partitionColumns"] and lower in ("datetime", "basepath"):
-        raise BadConfigurationError(f"options 'partitionColumns' and bucketAssigner={name} exclude each other")
-    if lower == "datetime":
-        return _date_time_assigner(options)
-    if lower == "basepath":
+class ColumnsBucketAssigner(BucketAssigner):
+    """Makes a directory level per column, ``column=value``, as Hive and Spark name them.
+
+    The files leave the columns out, as with Spark's ``partitionBy``. Null and the empty string go to
+    ``__HIVE_DEFAULT_PARTITION__``; timestamps are written in UTC.
+    """
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self._columns = columns
+
+    def bucket_ids(self, batch: pa.RecordBatch, now_ms: int) -> pa.Array:
+        """Joins the levels of each row."""
+        levels = [self._level(name, batch.column(batch.schema.get_field_index(name))) for name in self._columns]
+        return levels[0] if len(levels) == 1 else pc.binary_join_element_wise(*levels, "/")
+
+    def _level(self, name: str, values: pa.Array) -> pa.Array:
+        if pa.types.is_timestamp(values.type) and values.type.tz:
+            values = values.cast(pa.timestamp(values.type.unit))
+        encoded = values.dictionary_encode(null_encoding="encode")
+        prefix = escape_path_name(name)
+        # In Python for the distinct values only: there are as many as directories.
+        names = pa.array(
+            [f"{prefix}={_directory_value(value)}" for value in encoded.dictionary.to_pylist()], pa.string()
+        )
+        return names.take(encoded.indices)
+
+    def columns_left_out(self) -> tuple[str, ...]:
+        """Returns the columns that make the directories."""
+        return self._columns
+
+    def validate(self, schema: pa.Schema) -> None:
+        """Raises BadConfigurationError for missing and nested columns, and if no column is left for the files."""
+        for name in self._columns:
+            index = schema.get_field_index(name)
+            if index < 0:
+                raise BadConfigurationError(
+                    f"option 'partitionColumns': no column '{name}' (there are: {', '.join(schema.names)})"
+                )
+            type_ = schema.field(index).type
+            if pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
+                raise BadConfigurationError(f"option 'partitionColumns': '{name}' is {type_}: cast it to string")
+        if set(self._columns) >= set(schema.names):
+            raise BadConfigurationError("option 'partitionColumns' names every column: nothing is left for the files")
+
+
+def escape_path_name(text: str) -> str:
+    """Escapes what Hive and Spark escape in a partition's directory: ``a/b`` → ``a%2Fb``."""
+    return _ESCAPED.sub(lambda match: f"%{ord(match.group()):02X}", text)
+
+
+def _directory_value(value: Any) -> str:
+    if value is None or value == "":
+        return NULL_PARTITION
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        text = value.strftime("%Y-%m-%d %H:%M:%S")
+        text += f".{value.microsecond:06d}".rstrip("0") if value.microsecond else ""
+        return escape_path_name(text)
+    return escape_path_name(str(value))
+
+
+def create_bucket_assigner(options: SinkOptions) -> BucketAssigner:
+    """Creates the assigner that the options ask for. Raises BadConfigurationError."""
+    name = options.bucket_assigner
+    if name.lower() == "datetime":
+        zone = checked_zone("bucketTimeZone", options.bucket_time_zone)
+        return DateTimeBucketAssigner(TimeWriter("bucketPattern", options.bucket_pattern), zone, options.bucket_column)
+    if name.lower() == "basepath":
         return BasePathBucketAssigner()
-    if lower == "columns":
-        columns = tuple(column.strip() for column in (options["partitionColumns"] or "").split(",") if column.strip())
-        if not columns:
+    if name.lower() == "columns":
+        if not options.partition_columns:
             raise BadConfigurationError("bucketAssigner=columns needs the option 'partitionColumns'")
-        return ColumnsBucketAssigner(columns)
+        return ColumnsBucketAssigner(options.partition_columns)
     known = ("dateTime", "basePath", "columns")
-    assigner: BucketAssigner = load_extension("bucketAssigner", name, known, options, BucketAssigner)
+    assigner: BucketAssigner = load_extension("bucketAssigner", name, known, options.values, BucketAssigner)
     return assigner
 
 
-def _date_time_assigner(options: OptionValues) -> DateTimeBucketAssigner:
-    zone = checked_zone("bucketTimeZone", options["bucketTimeZone"])
-    pattern = TimeWriter("bucketPattern", options["bucketPattern"])
-    return DateTimeBucketAssigner(pattern, zone, options["bucketColumn"])
-
-
 def split_by_bucket(batch: pa.RecordBatch, buckets: pa.Array | str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of ``batch`` by bucket, in the order in which they came.
+    """Yields the rows of ``batch`` by bucket, in the order in which they came.
 
     The pieces are copies, not slices: a few rows of a rare bucket must not keep the whole batch in memory.
     """

@@ -1,4 +1,4 @@
-"""Publishes decided parts, and removes what is garbage."""
+"""The base of the committers: what committing has in common on every store."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from penstock.metrics import Metrics
 from penstock.sink import Committer, Kept
+from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._layout import Layout, base_of
-from penstock_filesystem.sink._state import Chunk, PendingPart
 
-__all__ = ["FileCommitter"]
+__all__ = ["FileSystemCommitter"]
 
 
-class FileCommitter(Committer[PendingPart, Chunk]):
-    """What committing is alike on every store."""
+class FileSystemCommitter(Committer[PendingPart, Chunk]):
+    """Publishes decided parts and removes garbage. Subclasses know how their store makes a part appear in one step."""
 
     def __init__(self, layout: Layout, query_id: str, metrics: Metrics) -> None:
         self._layout = layout
@@ -22,12 +22,12 @@ class FileCommitter(Committer[PendingPart, Chunk]):
         self._metrics = metrics
 
     def are_there(self, states: Sequence[Chunk]) -> list[bool]:
-        """See the contract. One listing."""
+        """Checks with one listing which chunks are still there."""
         there = set(self._hidden_files())
         return [chunk.path in there for chunk in states]
 
     def clear(self, kept: Kept[PendingPart, Chunk]) -> int:
-        """See the contract."""
+        """Removes hidden files that nothing names and that were made for an earlier base: those of lost attempts."""
         named = {chunk.path for chunk in kept.states}
         for part in kept.committables:
             named |= {part.hidden, part.witness, part.sealed, part.marker}
@@ -36,9 +36,10 @@ class FileCommitter(Committer[PendingPart, Chunk]):
             self._remove(garbage)
         return len(garbage)
 
-    @abstractmethod
     def _hidden_files(self) -> list[str]:
-        """Everything in the query's hidden directory, relative to the sink's path."""
+        """Lists everything in the query's hidden directory, relative to the sink's path."""
+        paths = self._layout.storage.list_tree(self._layout.full(self._directory))
+        return [path[len(self._layout.root) + 1 :] for path in paths]
 
     @abstractmethod
     def _remove(self, paths: Sequence[str]) -> None:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from typing import Any
 
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionValues
+from penstock.options import OptionValues, load_object
 
 __all__ = ["load_extension"]
 
 
-def load_extension(option: str, text: str, known: Iterable[str], options: OptionValues, kind: type) -> Any:
+def load_extension(option: str, text: str, known: Iterable[str], values: OptionValues, kind: type) -> Any:
     """Imports ``module:callable``, calls it with the sink's options and checks that it returns a ``kind``.
 
     Raises BadConfigurationError that names ``option``, what is wrong, and the ``known`` names that could stand there.
     """
-    module, colon, attribute = text.partition(":")
-    if not colon or not module or not attribute:
+    module, _, attribute = text.partition(":")
+    if not module or not attribute:
         names = ", ".join(known)
         raise BadConfigurationError(f"option '{option}': {text!r} is neither one of {names} nor module:callable")
+    factory = load_object(f"option '{option}'", text)
     try:
-        factory = getattr(importlib.import_module(module), attribute)
-        made = factory(options)
+        made = factory(values)
     except Exception as error:
         raise BadConfigurationError(f"option '{option}': {text} fails: {type(error).__name__}: {error}") from error
     if not isinstance(made, kind):

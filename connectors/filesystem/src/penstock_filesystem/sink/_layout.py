@@ -1,4 +1,4 @@
-"""Where everything is: finished parts in buckets, and what is not finished in a hidden directory of each query."""
+"""Paths of the sink: finished parts are in buckets, the rest in a hidden directory of each query."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Layout:
     part_suffix: str
 
     def full(self, relative: str) -> str:
-        """A relative path as the storage wants it."""
+        """Returns the path that the storage takes for a relative one."""
         return f"{self.root}/{relative}"
 
     def query_directory(self, query_id: str) -> str:
-        """Everything hidden of one query is below it; nobody else's is."""
+        """Returns the directory of everything hidden of one query, and of nothing else."""
         return f"{HIDDEN_DIRECTORY}/{quote(query_id, safe='')}"
 
 
 def base_of(relative: str) -> int | None:
-    """The base that a hidden path was made for; ``None`` for a path that this sink did not make.
+    """Returns the base that a hidden path was made for; ``None`` for a path that this sink did not make.
 
     The first edition had the number of the batch in its place, which is never greater.
     """
@@ -45,7 +45,7 @@ def base_of(relative: str) -> int | None:
 
 
 class AttemptNames:
-    """Names that no other attempt, task, batch or query ever uses.
+    """Makes names that no other attempt, task, batch or query ever uses.
 
     Final names hold digests of the query's and the attempt's id. So a final name that exists was published from this
     very attempt's file: that is how a repeated commit knows that it was done before.
@@ -63,13 +63,13 @@ class AttemptNames:
         self._uid = f"{query}{attempt}"
 
     def hidden(self, kind: Literal["chunk", "upload"]) -> str:
-        """The next hidden path."""
+        """Returns the next hidden path."""
         name = f"{self.directory}/{self._stem}{self._hidden}.{kind}"
         self._hidden += 1
         return name
 
     def final(self, bucket: str, extension: str) -> str:
-        """The next final path; uses up one index of the query's sequence."""
+        """Returns the next final path; uses up one index of the query's sequence."""
         index = self._context.sequence + self.used
         self.used += 1
         prefix, suffix = self._layout.part_prefix, self._layout.part_suffix

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.metrics import Metrics
-from penstock.sink import CommittingSinkWriter, Prepared
-from penstock_filesystem.sink._bucket_assigner import BucketAssigner
-from penstock_filesystem.sink._buckets import split_by_bucket
-from penstock_filesystem.sink._format import Encoder, Format
+from penstock.sink import CommittingSinkWriter, PreparedCommit
+from penstock_filesystem.formats import Encoder, FormatWriter
+from penstock_filesystem.sink._buckets import BucketAssigner, split_by_bucket
+from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._rolling import PartFileInfo, RollingPolicy
-from penstock_filesystem.sink._staging import StagedFile, Staging
-from penstock_filesystem.sink._state import Chunk, PendingPart
+from penstock_filesystem.sink.staging import StagedFile, Staging
 
-__all__ = ["FileWriter"]
+__all__ = ["FileSystemWriter"]
 
 #: Rows that encoders hold back, of all open buckets together, in bytes of Arrow memory.
 BUFFER_BYTES = 256 << 20
@@ -37,7 +36,7 @@ class _OpenPart:
         return PartFileInfo(self.bucket, self.encoder.size, self.rows, self.created_ms, self.last_write_ms)
 
 
-class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
+class FileSystemWriter(CommittingSinkWriter[PendingPart, Chunk]):
     """Writes rows to hidden files, one open part per bucket.
 
     A part that is full is left for the commit to publish; the others become chunks, which live on as state.
@@ -47,7 +46,7 @@ class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
     def __init__(
         self,
         staging: Staging,
-        format_: Format,
+        format_writer: FormatWriter,
         assigner: BucketAssigner,
         policy: RollingPolicy,
         *,
@@ -57,7 +56,7 @@ class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
         metrics: Metrics,
     ) -> None:
         self._staging = staging
-        self._format = format_
+        self._format_writer = format_writer
         self._assigner = assigner
         self._policy = policy
         self._salt = salt
@@ -65,16 +64,18 @@ class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
         self._clock = clock
         self._metrics = metrics
         self._open: OrderedDict[str, _OpenPart] = OrderedDict()  # least recently used first
-        self._prepared: Prepared[PendingPart, Chunk] = Prepared()
+        self._prepared: PreparedCommit[PendingPart, Chunk] = (
+            PreparedCommit()
+        )  # grows as parts get full, returned at the end
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See the base class."""
+        """Adds rows to the open parts of their buckets; publishes parts that are full."""
         if not batch.num_rows:
             return
         now_ms = self._clock() // 1_000_000
         buckets = self._assigner.bucket_ids(batch, now_ms)
-        columns = [batch.column(field.name) for field in self._format.schema]
-        content = pa.RecordBatch.from_arrays(columns, schema=self._format.schema)
+        columns = [batch.column(field.name) for field in self._format_writer.schema]
+        content = pa.RecordBatch.from_arrays(columns, schema=self._format_writer.schema)
         for bucket, rows in split_by_bucket(content, buckets):
             part = self._part(bucket, now_ms)
             part.encoder.write(rows)
@@ -91,7 +92,7 @@ class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
             if len(self._open) >= self._max_open:
                 self._set_aside(self._open.popitem(last=False)[1])
             file = self._staging.create()
-            part = _OpenPart(bucket, file, self._format.encoder(file, self._salt), now_ms, now_ms)
+            part = _OpenPart(bucket, file, self._format_writer.encoder(file, self._salt), now_ms, now_ms)
             self._open[bucket] = part
         self._open.move_to_end(bucket)
         return part
@@ -113,7 +114,7 @@ class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
 
     def _publish(self, part: _OpenPart) -> None:
         part.encoder.finish()
-        final = self._staging.names.final(part.bucket, self._format.extension)
+        final = self._staging.names.final(part.bucket, self._format_writer.extension)
         self._prepared.committables.append(self._staging.part(part.file, final, part.rows))
         self._metrics.add("bytes_written", part.file.size)
 
@@ -124,9 +125,9 @@ class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
             path=self._staging.chunk(part.file),
             size=part.file.size,
             rows=part.rows,
-            format=self._format.name,
-            extension=self._format.extension,
-            fingerprint=self._format.fingerprint,
+            format=self._format_writer.name,
+            extension=self._format_writer.extension,
+            fingerprint=self._format_writer.fingerprint,
             header=part.encoder.header_size,
             created_ms=part.created_ms,
             last_write_ms=part.last_write_ms,
@@ -134,8 +135,8 @@ class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
         self._prepared.states.append(chunk)
         self._metrics.add("bytes_written", part.file.size)
 
-    def prepare_commit(self) -> Prepared[PendingPart, Chunk]:
-        """See the base class."""
+    def prepare_commit(self) -> PreparedCommit[PendingPart, Chunk]:
+        """Closes every open part: each is published or becomes a chunk. Everything is durable on return."""
         while self._open:
             part = self._open.popitem(last=False)[1]
             if self._policy.should_roll_on_checkpoint(part.info):
@@ -147,5 +148,5 @@ class FileWriter(CommittingSinkWriter[PendingPart, Chunk]):
         return self._prepared
 
     def abort(self) -> None:
-        """See the base class."""
+        """Removes what this attempt made."""
         self._staging.abort()

@@ -1,6 +1,11 @@
-"""Kafka clients that move Arrow batches: see :mod:`penstock_kafka.client._contracts`."""
+"""Kafka clients that move Arrow batches, and what they say to brokers. Two contracts, held by two implementations.
 
-from penstock_kafka.client._contracts import (
+The rooms: ``codec`` (record batches and Arrow) and ``broker`` (requests and connections) are the ground; ``consumer``
+and ``producer`` stand on them and hold the contracts; ``librdkafka`` holds them once more, by itself. This package
+imports none of those that bring a client library along before a client is opened.
+"""
+
+from penstock_kafka.client._interfaces import (
     DELIVERY_SCHEMA,
     HEADERS_TYPE,
     MAX_BATCH_BYTES,
@@ -17,7 +22,9 @@ from penstock_kafka.client._contracts import (
     RangeConsumer,
     TransientClientError,
 )
-from penstock_kafka.client._open import native_problem, open_consumer, open_producer
+from penstock_kafka.client._open import open_consumer, open_producer
+from penstock_kafka.client._transactions import Ended, OpenTransaction, Partition, Proof, TransactionRef
+from penstock_kafka.client.codec import native_problem
 
 __all__ = [
     "DELIVERY_SCHEMA",
@@ -28,12 +35,17 @@ __all__ = [
     "BatchProducer",
     "ClientConfig",
     "DeliveryError",
+    "Ended",
     "Fetched",
     "OffsetOutOfRangeError",
+    "OpenTransaction",
+    "Partition",
     "PartitionRange",
     "ProducerFencedError",
     "ProducerIdentity",
+    "Proof",
     "RangeConsumer",
+    "TransactionRef",
     "TransientClientError",
     "native_problem",
     "open_consumer",

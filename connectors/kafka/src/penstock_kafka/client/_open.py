@@ -1,50 +1,50 @@
-"""Chooses the implementation of the client: the compiled one where it loads, else the one in Python."""
+"""Chooses the client: the one that speaks the protocol itself where its compiled part loads, else librdkafka."""
 
 from __future__ import annotations
 
 import os
 
 from penstock.errors import BadConfigurationError
-from penstock_kafka.client._contracts import BatchProducer, ClientConfig, RangeConsumer
-from penstock_kafka.client.native._library import native_problem
+from penstock_kafka.client._interfaces import BatchProducer, ClientConfig, RangeConsumer
+from penstock_kafka.client.codec import native_problem
+from penstock_kafka.config import CLIENTS, client_name
 
-__all__ = ["native_problem", "open_consumer", "open_producer"]
+__all__ = ["open_consumer", "open_producer"]
 
 #: Environment variable that decides where ``auto`` is asked for.
 SWITCH = "PENSTOCK_KAFKA_CLIENT"
 
 
-def _is_native(implementation: str) -> bool:
+def _speaks_protocol(implementation: str) -> bool:
     chosen = implementation
     if chosen == "auto":
-        chosen = os.environ.get(SWITCH, "") or "auto"
+        chosen = client_name(os.environ.get(SWITCH, "") or "auto")
     if chosen == "auto":
         return not native_problem()
-    if chosen not in ("native", "python"):
-        raise BadConfigurationError(f"Kafka client '{chosen}' is unknown ({SWITCH}): write native, python or auto")
-    if chosen == "native" and native_problem():
-        raise BadConfigurationError(f"the native Kafka client can't be used: {native_problem()}")
-    return chosen == "native"
+    if chosen not in CLIENTS:
+        raise BadConfigurationError(f"Kafka client '{chosen}' is unknown ({SWITCH}): write {', '.join(CLIENTS)}")
+    if chosen == "protocol" and native_problem():
+        raise BadConfigurationError(f"the Kafka client 'protocol' can't be used: {native_problem()}")
+    return chosen == "protocol"
 
 
 def open_consumer(config: ClientConfig, implementation: str = "auto") -> RangeConsumer:
     """A consumer with settings ``config``, in librdkafka's spelling.
 
-    ``implementation`` is ``native``, ``python`` or ``auto``: what ``PENSTOCK_KAFKA_CLIENT`` says, else native where it
-    can be used (see :func:`native_problem`). Settings that only librdkafka knows get the one in Python all the same.
+    ``implementation`` is ``protocol``, ``librdkafka`` or ``auto``: what ``PENSTOCK_KAFKA_CLIENT`` says, else protocol
+    where it can be used (see :func:`native_problem`). Settings that only librdkafka knows get librdkafka all the same.
     Raises BadConfigurationError; does not wait for a broker.
     """
-    if _is_native(implementation):
-        from penstock_kafka.client.direct._fetch_settings import FetchSettings
+    if _speaks_protocol(implementation):
+        # Here and not above: it brings kafka-python, which takes a while.
+        from penstock_kafka.client.consumer import FetchSettings, ProtocolConsumer
 
         settings = FetchSettings.of(config)
         if settings is not None:
-            from penstock_kafka.client.direct._consumer import DirectConsumer
+            return ProtocolConsumer(settings)
+    from penstock_kafka.client.librdkafka import LibrdkafkaConsumer
 
-            return DirectConsumer(settings)
-    from penstock_kafka.client.python._consumer import PythonConsumer
-
-    return PythonConsumer(config)
+    return LibrdkafkaConsumer(config)
 
 
 def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchProducer:
@@ -52,15 +52,12 @@ def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchPr
 
     With ``transactional.id`` it is one for transactions.
     """
-    if _is_native(implementation):
-        # Not for everyone who imports this package: it brings kafka-python, which takes a while.
-        from penstock_kafka.client.direct._settings import DirectSettings
+    if _speaks_protocol(implementation):
+        from penstock_kafka.client.producer import ProducerSettings, ProtocolProducer
 
-        settings = DirectSettings.of(config)
+        settings = ProducerSettings.of(config)
         if settings is not None:
-            from penstock_kafka.client.direct._producer import DirectProducer
+            return ProtocolProducer(settings)
+    from penstock_kafka.client.librdkafka import LibrdkafkaProducer
 
-            return DirectProducer(settings)
-    from penstock_kafka.client.python._producer import PythonProducer
-
-    return PythonProducer(config)
+    return LibrdkafkaProducer(config)

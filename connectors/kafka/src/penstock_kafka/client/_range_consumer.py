@@ -1,4 +1,4 @@
-"""What both consumers share: one range per partition at a time, and what an error means for the caller."""
+"""Reads one range per partition at a time, for both consumers, and translates their problems for the caller."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock_kafka.client._contracts import (
+from penstock_kafka.client._errors import Problem, consumer_error
+from penstock_kafka.client._interfaces import (
     MAX_BATCH_ROWS,
     Fetched,
     PartitionRange,
     RangeConsumer,
     TransientClientError,
 )
-from penstock_kafka.client._problems import Problem, consumer_error
 
-__all__ = ["WavedConsumer"]
+__all__ = ["SequencedRangeConsumer"]
 
 #: How long all brokers must be down, without a record arriving, before that is reported: reconnecting takes a moment.
 BROKERS_DOWN_GRACE_SECONDS = 1.0
-
-
-#: How librdkafka's words for a partition that can't be read begin, where it tells nothing else of it.
+#: How librdkafka's words for a partition that can't be read begin, where it says nothing else of it.
 _NAMED_IN_TEXT = re.compile(r"(\S+) \[(\d+)\]: ")
 
 
@@ -42,7 +40,7 @@ def _waves(ranges: Sequence[PartitionRange]) -> list[list[int]]:
     return waves
 
 
-class WavedConsumer(RangeConsumer):
+class SequencedRangeConsumer(RangeConsumer):
     """Reads ranges of one partition one after the other: clients have one position for each partition."""
 
     def __init__(self) -> None:
@@ -78,11 +76,11 @@ class WavedConsumer(RangeConsumer):
             left = max(0.0, deadline - time.monotonic())
             outcome = self._fetch(int(left * 1000), max_rows)
             if isinstance(outcome, Problem):
-                self._judge(outcome)
+                self._handle_error(outcome)
             elif outcome:
                 return self._hand_over(outcome)
             else:
-                self._complain_if_down()
+                self._report_if_down()
                 return []
 
     def _hand_over(self, fetched: list[Fetched]) -> list[Fetched]:
@@ -98,11 +96,11 @@ class WavedConsumer(RangeConsumer):
         self._unfinished = len(self._wave)
         self._start([self._ranges[index] for index in self._wave], self._headers)
 
-    def _judge(self, problem: Problem) -> None:
+    def _handle_error(self, problem: Problem) -> None:
         if not problem.topic and (named := _NAMED_IN_TEXT.match(problem.text)):
             problem = replace(problem, topic=named[1], partition=int(named[2]))
             if all((one.topic, one.partition) != (problem.topic, problem.partition) for one in self._ranges):
-                # librdkafka goes on complaining of a missing partition for a while after it was assigned.
+                # librdkafka goes on reporting a missing partition for a while after it was assigned.
                 return
         if problem.code == "_ALL_BROKERS_DOWN":
             self._down_since = self._down_since or time.monotonic()
@@ -112,7 +110,7 @@ class WavedConsumer(RangeConsumer):
             raise error
         self._last_event = problem.text
 
-    def _complain_if_down(self) -> None:
+    def _report_if_down(self) -> None:
         now = time.monotonic()
         if self._down_since is not None and self._unfinished and now - self._down_since > BROKERS_DOWN_GRACE_SECONDS:
             self._down_since = now
@@ -125,4 +123,4 @@ class WavedConsumer(RangeConsumer):
 
     @abstractmethod
     def _fetch(self, timeout_ms: int, max_rows: int) -> list[Fetched] | Problem:
-        """What is there, with indexes into the list given to :meth:`_start`; or something to judge."""
+        """What is there, with indexes into the list given to :meth:`_start`; or a problem to handle."""

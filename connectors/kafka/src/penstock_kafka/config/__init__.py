@@ -1,17 +1,23 @@
 """Client settings: what users write as ``kafka.…``, in Java's or librdkafka's spelling, checked and translated."""
 
+from penstock_kafka.config._client import CLIENTS, client_name
 from penstock_kafka.config._delivery import Delivery, check_delivery, check_transaction_timeout
 from penstock_kafka.config._librdkafka import canonical
-from penstock_kafka.config._secrets import is_secret_setting
+from penstock_kafka.config._rules import wrong
+from penstock_kafka.config._secrets import hide, is_secret_setting
 from penstock_kafka.config._settings import ClientSettings
 from penstock_kafka.config._translate import Role
 
 __all__ = [
+    "CLIENTS",
     "ClientSettings",
     "Delivery",
     "Role",
     "canonical",
+    "client_name",
     "check_delivery",
     "check_transaction_timeout",
+    "hide",
     "is_secret_setting",
+    "wrong",
 ]

@@ -12,6 +12,7 @@ from kafka.errors import KafkaError, TransactionalIdNotFoundError
 from kafka.protocol.producer import InitProducerIdRequest
 
 from penstock.errors import RetriableError
+from penstock_kafka.client.broker import KafkaPython
 
 __all__ = ["check_broker", "warm_up_broker"]
 
@@ -55,7 +56,7 @@ def warm_up_broker(address: str) -> None:
     except KafkaError as error:
         raise RetriableError(f"{address}: {error}") from error
     try:
-        _ask_for_producer_id(admin)
+        _ask_for_producer_id(KafkaPython(admin))
         for unused in _UNUSED:
             _ask_transaction_coordinator(admin, unused)
             admin.list_group_offsets({unused: None})
@@ -65,16 +66,16 @@ def warm_up_broker(address: str) -> None:
         admin.close()
 
 
-def _ask_for_producer_id(admin: Any) -> None:
+def _ask_for_producer_id(client: KafkaPython) -> None:
     # As an idempotent producer does; the client has no method for it.
     request = InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=1000, producer_id=-1, producer_epoch=-1
     )
 
     async def send() -> Any:
-        return await admin._manager.send(request)
+        return await client.send(request)
 
-    code = admin._manager.run(send).error_code
+    code = client.run(send).error_code
     if code != 0:
         raise RetriableError(f"the broker has no producer ids yet (error {code})")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, Place, free_ports
+from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, ServerFiles, free_ports
 from penstock.errors import FatalError
 from penstock_kafka.dev._readiness import check_broker, warm_up_broker
 
@@ -76,7 +76,7 @@ class KafkaDevServer(DevServer):
         self.heap_mb = heap_mb
         self.node = node
 
-    def command(self, place: Place) -> list[str]:
+    def command(self, place: ServerFiles) -> list[str]:
         """Formats the storage on the first start; the settings are written anew on every start."""
         settings = place.folder / "server.properties"
         _write_properties(settings, self._settings(place))
@@ -87,7 +87,7 @@ class KafkaDevServer(DevServer):
             options.append(_ONE_COMPILER)
         return place.java("kafka.Kafka", str(settings), options=options)
 
-    def _settings(self, place: Place) -> dict[str, str]:
+    def _settings(self, place: ServerFiles) -> dict[str, str]:
         port, controller_port = place.ports
         number, controllers = (self.node.number, self.node.controllers) if self.node else (1, {1: controller_port})
         return {
@@ -168,7 +168,7 @@ def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def _format_storage(place: Place, settings: Path, cluster_id: str) -> None:
+def _format_storage(place: ServerFiles, settings: Path, cluster_id: str) -> None:
     options = ("-Xmx128m", _ONE_COMPILER, *_LOG_OPTIONS)
     command = place.java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings), options=options)
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from penstock.options import Option, OptionSet
 from penstock.serialization.formats import format_options
 from penstock.source.event_time import event_time_options
-from penstock_kafka.config import is_secret_setting
+from penstock_kafka.config import CLIENTS, client_name, is_secret_setting
 
 __all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS"]
+
+
+@dataclass(frozen=True)
+class _ClientOption(Option):
+    """The option ``client``, which takes the former names as well: they are in the checkpoints of queries."""
+
+    def parse(self, text: str) -> Any:
+        """Returns today's name of the client. Raises BadConfigurationError that names the option."""
+        return super().parse(client_name(text))
+
 
 _CLIENT = (
     Option("kafka.bootstrap.servers", "Brokers to ask first, as host:port with commas between; always needed"),
@@ -17,11 +30,11 @@ _CLIENT = (
         secret_names=is_secret_setting,
         credentials=("kafka.sasl.oauthbearer.client.id", "kafka.sasl.oauthbearer.client.secret"),
     ),
-    Option(
+    _ClientOption(
         "client",
-        "Which client moves records: native (compiled, fastest), python, or auto: native where it is installed",
+        "Which client moves records: protocol (compiled, fastest), librdkafka, or auto: protocol where it is compiled",
         kind="choice",
-        choices=("auto", "native", "python"),
+        choices=CLIENTS,
         default="auto",
     ),
 )

@@ -1,5 +1,5 @@
 """Writing to Kafka."""
 
-from penstock_kafka.sink._sink import ExactlyOnceKafkaSink, KafkaSink, create_sink
+from penstock_kafka.sink._sink import KafkaAtLeastOnceSink, KafkaTransactionalSink, create_sink
 
-__all__ = ["ExactlyOnceKafkaSink", "KafkaSink", "create_sink"]
+__all__ = ["KafkaTransactionalSink", "KafkaAtLeastOnceSink", "create_sink"]

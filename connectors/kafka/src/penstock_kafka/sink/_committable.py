@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.serialization import JsonSerializer
-from penstock_kafka.transactions import Proof, TransactionRef
+from penstock_kafka.client import Proof, TransactionRef
 
 __all__ = ["COMMITTABLE_SERIALIZER", "KafkaCommittable"]
 

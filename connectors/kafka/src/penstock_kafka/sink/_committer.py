@@ -15,12 +15,12 @@ from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import Committer, Found, Kept
 from penstock.system import system
+from penstock_kafka.client import Ended, OpenTransaction, Partition, TransactionRef
 from penstock_kafka.sink._committable import KafkaCommittable
-from penstock_kafka.transactions import Ended, OpenTransaction, Partition, QueryPrefix, TransactionRef, forget_slots
+from penstock_kafka.transactions import QueryPrefix, forget_slots
 
 if TYPE_CHECKING:
-    from penstock_kafka.transactions.coordinators import Coordinators
-    from penstock_kafka.transactions.markers import Unmarked
+    from penstock_kafka.client.broker import Coordinators, Unmarked
 
 __all__ = ["KafkaCommitter"]
 
@@ -46,8 +46,9 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     # 1. Which are open, and what became of the others?
 
     def look(self, committables: Sequence[KafkaCommittable]) -> list[Found]:
-        """See the contract. One is committed when readers see it: those that brokers have ended and not marked yet are
-        waited for.
+        """Finds out which are open, committed or lost.
+
+        One is committed when readers see it: those that brokers have ended and not marked yet are waited for.
 
         What has a third of its time-out left, or less, is lost as long as none is committed.
         """
@@ -101,7 +102,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     # 2. End the open ones together.
 
     def publish(self, committables: Sequence[KafkaCommittable]) -> list[Found]:
-        """See the contract. Requests travel together."""
+        """Commits the open ones. The requests travel together."""
         ended = dict(zip(committables, self._coordinators.end([c.ref for c in committables], commit=True), strict=True))
         found = {c: Found.COMMITTED for c, answer in ended.items() if answer is Ended.DONE}
         self._metrics.add("transactions_committed", len(found))
@@ -192,11 +193,11 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     # 5. What does not count.
 
     def seal(self, committables: Sequence[KafkaCommittable]) -> None:
-        """See the contract: aborted, by producer and epoch. A request to commit that is on its way is refused then."""
+        """Aborts by producer and epoch. Brokers then refuse a request to commit that is still on its way."""
         self._abort(committables)
 
     def discard(self, committables: Sequence[KafkaCommittable], states: Sequence[Any]) -> None:
-        """See the contract."""
+        """Aborts what does not count."""
         self._abort(committables)
 
     def _abort(self, committables: Sequence[KafkaCommittable]) -> None:
@@ -210,7 +211,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
         self._metrics.add("transactions_aborted", len(aborted))
 
     def clear(self, kept: Kept[KafkaCommittable, Any]) -> int:
-        """See the contract: open transactions of this query are listed, none is looked for by guessing its id.
+        """Aborts what earlier runs left open: brokers list it, no id is guessed.
 
         They are fenced and not only aborted: their producers may be alive and go on writing.
         """
@@ -230,7 +231,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
         return len(lingering)
 
     def leave(self) -> None:
-        """See the contract: the slots on this machine. Those on others go when nothing has used them for a day."""
+        """Removes the slots on this machine. Those on others go when nothing has used them for a day."""
         forget_slots(self._prefix)
 
 

@@ -2,54 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
-from penstock.errors import BadConfigurationError, RetriableError
+from penstock.errors import BadConfigurationError
 from penstock.options import load_object
-from penstock.per_process import PerProcess
 
-__all__ = ["CLIENT_PARTITIONERS", "Partitioner", "Partitions", "create_partitioner", "partition_counts"]
+if TYPE_CHECKING:
+    from penstock_kafka.client.librdkafka import PartitionCounts
+
+__all__ = ["CLIENT_PARTITIONERS", "Partitioner", "Partitions", "create_partitioner"]
 
 #: Partitioners that librdkafka has itself. ``murmur2`` is what Java's client does by default: a hash of the key, and
 #: where there is none whole batches to one partition after another.
 CLIENT_PARTITIONERS = {"default": "murmur2_random", "murmur2": "murmur2_random"}
-_COUNTS_KEPT_S = 60.0
-_METADATA_TIMEOUT_S = 30.0
-
-
-class PartitionCounts:
-    """How many partitions topics have, asked once a minute. Task, single thread."""
-
-    def __init__(self, client: Mapping[str, str]) -> None:
-        self._settings = dict(client)
-        self._admin: AdminClient | None = None
-        self._known: dict[str, tuple[int, float]] = {}
-
-    def of(self, topic: str) -> int:
-        """Raises BadConfigurationError for a topic that is not there, RetriableError if no broker answers."""
-        count, asked = self._known.get(topic, (0, 0.0))
-        if not count or time.monotonic() - asked > _COUNTS_KEPT_S:
-            count = self._ask(topic)
-            self._known[topic] = (count, time.monotonic())
-        return count
-
-    def _ask(self, topic: str) -> int:
-        if self._admin is None:
-            self._admin = AdminClient(self._settings)
-        try:
-            found = self._admin.list_topics(topic, timeout=_METADATA_TIMEOUT_S).topics[topic]
-        except KafkaException as error:
-            raise RetriableError(f"no broker says how many partitions '{topic}' has: {error.args[0].str()}") from error
-        if found.error is not None or not found.partitions:
-            raise BadConfigurationError(f"topic '{topic}' can't be written to: {found.error or 'it has no partitions'}")
-        return len(found.partitions)
 
 
 class Partitioner(ABC):
@@ -67,7 +37,7 @@ class RoundRobin(Partitioner):
         self._next = writer_index
 
     def partition(self, batch: pa.RecordBatch, topic: str, count: int) -> pa.Array:
-        """See the base class."""
+        """Counts on from row to row."""
         first, self._next = self._next, (self._next + batch.num_rows) % (1 << 31)
         numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
         return pc.subtract(numbers, pc.multiply(pc.divide(numbers, count), count)).cast(pa.int32())
@@ -80,7 +50,7 @@ class TaskToPartition(Partitioner):
         self._writer_index = writer_index
 
     def partition(self, batch: pa.RecordBatch, topic: str, count: int) -> pa.Array:
-        """See the base class."""
+        """Chooses the task's partition for every row."""
         return pa.repeat(pa.scalar(self._writer_index % count, pa.int32()), batch.num_rows)
 
 
@@ -92,7 +62,7 @@ class FunctionPartitioner(Partitioner):
         self._function = function
 
     def partition(self, batch: pa.RecordBatch, topic: str, count: int) -> pa.Array:
-        """See the base class. Raises BadConfigurationError for a partition that is not there."""
+        """Calls the function. Raises BadConfigurationError for a partition that is not there."""
         chosen = self._function(batch, topic, count)
         partitions = chosen if isinstance(chosen, pa.Array) else pa.array(chosen)
         if len(partitions) != batch.num_rows or partitions.null_count:
@@ -141,11 +111,3 @@ def create_partitioner(name: str, writer_index: int) -> Partitioner | None:
     if not callable(function):
         raise BadConfigurationError(f"option 'partitioner': {name} is not a function")
     return FunctionPartitioner(name, function)
-
-
-_counts = PerProcess[tuple[tuple[str, str], ...], PartitionCounts](lambda client: PartitionCounts(dict(client)))
-
-
-def partition_counts(client: Mapping[str, str]) -> PartitionCounts:
-    """This process's counts with these settings, kept from one task to the next."""
-    return _counts.get(tuple(sorted(client.items())))

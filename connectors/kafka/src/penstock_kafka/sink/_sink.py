@@ -24,17 +24,16 @@ from penstock_kafka.config import ClientSettings, check_transaction_timeout
 from penstock_kafka.options import SinkOptions
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.sink._encoders import create_encoders
 from penstock_kafka.sink._kept_producer import kept_producer
-from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, Partitions, create_partitioner, partition_counts
+from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, Partitions, create_partitioner
 from penstock_kafka.sink._rows import RecordColumns, check_schema
-from penstock_kafka.sink._writers import DeliveringWriter, RecordBatches, TransactionalWriter
+from penstock_kafka.sink._writer import KafkaAtLeastOnceWriter, KafkaTransactionalWriter, RecordBatches
 from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, producer_pool
 
 if TYPE_CHECKING:
-    from penstock_kafka.transactions.coordinators import Coordinators
+    from penstock_kafka.client.broker import Coordinators
 
-__all__ = ["ExactlyOnceKafkaSink", "KafkaSink", "create_sink"]
+__all__ = ["KafkaTransactionalSink", "KafkaAtLeastOnceSink", "create_sink"]
 
 _MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 #: Kafka's own default, for brokers that do not tell.
@@ -57,32 +56,39 @@ class _Delivery:
         partitioner = create_partitioner(self.options.partitioner, writer_index)
         if partitioner is None:
             return RecordBatches(columns, None)
+        # Here and not above: it brings confluent-kafka, for which few writers have a use.
+        from penstock_kafka.client.librdkafka import partition_counts
+
         counts = partition_counts(self.options.admin.librdkafka())
         return RecordBatches(columns, Partitions(partitioner, counts))
+
+    def producer_key(self, config: dict[str, str]) -> str:
+        """What a producer that is kept for the next task must have in common with the one that it would open."""
+        return repr((self.options.client, sorted(config.items())))
 
     def open(self, config: dict[str, str]) -> BatchProducer:
         return open_producer(config, self.options.client)
 
 
 @dataclass(frozen=True)
-class KafkaSink(Sink):
+class KafkaAtLeastOnceSink(Sink):
     """Delivery none and at-least-once."""
 
     delivery: _Delivery
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
+        """Raises BadConfigurationError if rows can't become records."""
         check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        """See the contract."""
+        """Makes the writer of a task, on a producer that the process keeps."""
         options = self.delivery.options
         config = self.delivery.producer_config()
         waits = options.delivery != "none"
         if not waits and "acks" not in config:
             config["acks"] = "1"
-        producer = kept_producer(repr(sorted(config.items())), lambda: self.delivery.open(config))
-        return DeliveringWriter(
+        producer = kept_producer(self.delivery.producer_key(config), lambda: self.delivery.open(config))
+        return KafkaAtLeastOnceWriter(
             context,
             self.delivery.batches(context.writer_index),
             producer,
@@ -92,7 +98,7 @@ class KafkaSink(Sink):
 
 
 @dataclass(frozen=True)
-class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
+class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
     """Delivery exactly-once. ``timeout_ms`` is what transactions may last; known once it was started."""
 
     delivery: _Delivery
@@ -100,20 +106,20 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
 
     @property
     def committable_serializer(self) -> JsonSerializer[KafkaCommittable]:
-        """See the contract."""
+        """The stored form of a transaction."""
         return COMMITTABLE_SERIALIZER
 
     @property
     def target(self) -> str:
-        """See the contract."""
+        """Where rows go, for a person."""
         return self.delivery.options.target
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """See the contract."""
+        """Raises BadConfigurationError if rows can't become records."""
         check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
 
-    def start(self, context: SinkContext) -> ExactlyOnceKafkaSink:
-        """See the contract: asks the brokers how long a transaction may last; once in a process."""
+    def start(self, context: SinkContext) -> KafkaTransactionalSink:
+        """Asks the brokers how long a transaction may last, once in a process."""
         if self.timeout_ms:
             return self
         options = self.delivery.options
@@ -133,35 +139,35 @@ class ExactlyOnceKafkaSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
 
     @property
     def holds_back_readers(self) -> bool:
-        """See the contract: nobody reads past an open transaction."""
+        """True: nobody reads past an open transaction."""
         return True
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[KafkaCommittable, Any]:
-        """See the contract."""
+        """Makes the writer of a task, on a producer with a transaction of its own."""
         config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
         pool = producer_pool(
             self.prefix_of(context.query_id),
             context.generation,
-            repr(sorted(config.items())),
+            self.delivery.producer_key(config),
             lambda transactional_id: self.delivery.open({**config, "transactional.id": transactional_id}),
         )
-        return TransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
+        return KafkaTransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
 
     def create_committer(self, context: SinkContext) -> Committer[KafkaCommittable, Any]:
-        """See the contract."""
+        """Makes the driver's side, on connections that the process keeps."""
         connections = coordinators_of(self.delivery.options.admin)
         return KafkaCommitter(connections, self.prefix_of(context.query_id), context.metrics)
 
     def describe_committable(self, committable: KafkaCommittable) -> str:
-        """See the contract."""
+        """Describes a transaction in words."""
         return committable.describe()
 
 
 def coordinators_of(settings: ClientSettings) -> Coordinators:
     """This process's connections with ``settings``. Driver: imported when asked for, since it takes a while."""
-    from penstock_kafka.transactions.coordinators import coordinators
+    from penstock_kafka.client.broker import coordinators
 
-    return coordinators(repr(sorted(settings.settings)), settings.kafka_python)
+    return coordinators(settings.settings)
 
 
 _most_timeouts: dict[str, int] = {}
@@ -179,10 +185,12 @@ def _prepare_brokers(settings: ClientSettings, prefix: QueryPrefix) -> int:
     return _most_timeouts[brokers]
 
 
-def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaSink | ExactlyOnceKafkaSink:
+def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaAtLeastOnceSink | KafkaTransactionalSink:
     """The sink of ``options`` for rows of ``schema``. Driver.
 
     Raises BadConfigurationError, and RetriableError if a schema registry does not answer.
     """
-    delivery = _Delivery(options, create_encoders(options, schema))
-    return ExactlyOnceKafkaSink(delivery) if options.delivery == "exactly-once" else KafkaSink(delivery)
+    formats = (options.key_format, options.value_format)
+    encoders = {one.part: one.create_encoder(schema, topic=options.topic) for one in formats}
+    delivery = _Delivery(options, {part: encoder for part, encoder in encoders.items() if encoder is not None})
+    return KafkaTransactionalSink(delivery) if options.delivery == "exactly-once" else KafkaAtLeastOnceSink(delivery)

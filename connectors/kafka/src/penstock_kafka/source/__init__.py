@@ -1,5 +1,5 @@
 """The Kafka source."""
 
-from penstock_kafka.source.kafka_source import KafkaSource
+from penstock_kafka.source._source import KafkaSource
 
 __all__ = ["KafkaSource"]

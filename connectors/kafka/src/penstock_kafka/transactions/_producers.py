@@ -16,9 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from penstock.errors import PenstockError
-from penstock_kafka.client import BatchProducer, ProducerIdentity
+from penstock_kafka.client import BatchProducer, ProducerIdentity, TransactionRef
 from penstock_kafka.transactions._names import QueryPrefix
-from penstock_kafka.transactions._refs import TransactionRef
 from penstock_kafka.transactions._slots import Slot, SlotLender
 
 __all__ = ["ProducerPool", "ReadyProducer", "producer_pool"]

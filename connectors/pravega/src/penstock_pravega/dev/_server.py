@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, Place
+from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, ServerFiles
 from penstock.errors import RetriableError
 from penstock_pravega.client import Controller, ControllerSettings
 from penstock_pravega.dev._jars import PRAVEGA_JARS, VERSION
@@ -55,7 +55,7 @@ class PravegaDevServer(DevServer):
         self.heap_mb = heap_mb
         self.quick_start = quick_start
 
-    def command(self, place: Place) -> list[str]:
+    def command(self, place: ServerFiles) -> list[str]:
         """Starts the standalone server with its three ports."""
         controller, segment_store, zookeeper = place.ports
         settings = {

@@ -135,7 +135,8 @@ def _ask_lease(limit: _LeaseLimit) -> int:
     return allowed
 
 
-_leases_ms = PerProcess(_ask_lease)
+#: What a server allows does not change while it runs; asking opens a transaction.
+_leases_ms = PerProcess(_ask_lease, most=100)
 
 
 def _prepare_stream(options: SinkOptions) -> None:

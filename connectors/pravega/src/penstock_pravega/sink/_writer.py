@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError, RetriableError
-from penstock.sink import CommittingSinkWriter, Prepared, SinkWriter, WriterContext
+from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, WriterContext
 from penstock.system import system
 from penstock_pravega.client import (
     NoSuchSegment,
@@ -77,16 +77,16 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             )
         return self._appender
 
-    def prepare_commit(self) -> Prepared[PravegaCommittable, Any]:
+    def prepare_commit(self) -> PreparedCommit[PravegaCommittable, Any]:
         """Waits until segment stores have acknowledged every event. Readers see none before the commit."""
         if self._appender is None or self._ref is None:
-            return Prepared()
+            return PreparedCommit()
         with self._translated_errors():
             self._appender.flush()
         sizes = self._appender.bytes_by_segment()
         self._context.metrics.add("rows_written", self._events)
         self._context.metrics.add("bytes_written", sum(sizes.values()))
-        return Prepared(
+        return PreparedCommit(
             [
                 PravegaCommittable(
                     ref=self._ref,

@@ -18,9 +18,9 @@ from penstock.sink import (
     CommittingSinkWriter,
     Found,
     Kept,
-    Prepared,
-    Rolled,
+    PreparedCommit,
     SinkContext,
+    StateReplacement,
     StateRoller,
     SupportsStateRolling,
     TwoPhaseCommitSink,
@@ -152,15 +152,15 @@ class _PieceWriter(CommittingSinkWriter[Piece, Piece]):
     def write(self, batch: pa.RecordBatch) -> None:
         self._rows += batch.column(0).to_pylist()
 
-    def prepare_commit(self) -> Prepared[Piece, Piece]:
+    def prepare_commit(self) -> PreparedCommit[Piece, Piece]:
         if not self._rows:
-            return Prepared()
+            return PreparedCommit()
         there, context = target(), self._context
         piece = Piece(f"{context.base}/{context.attempt_id[-6:]}-w{context.writer_index}", context.base)
         rows = tuple(self._rows)
         self._made.append(piece)
         there.scheduler.call(f"stage {piece.name} {rows}", lambda: there.stage(piece, rows))
-        return Prepared(states=[piece]) if self._sink.carries else Prepared([piece])
+        return PreparedCommit(states=[piece]) if self._sink.carries else PreparedCommit([piece])
 
     def abort(self) -> None:
         there = target()
@@ -173,7 +173,7 @@ class _PieceRoller(StateRoller[Piece, Piece]):
         self._sink, self._context = sink, context
         self._made: list[Piece] = []
 
-    def roll(self, states: Sequence[Piece], *, finish: bool) -> list[Rolled[Piece, Piece]]:
+    def roll(self, states: Sequence[Piece], *, finish: bool) -> list[StateReplacement[Piece, Piece]]:
         if not states or (len(states) < self._sink.most_chunks and not finish):
             return []
         there, context = target(), self._context
@@ -187,7 +187,7 @@ class _PieceRoller(StateRoller[Piece, Piece]):
 
         self._made.append(piece)
         there.scheduler.call(f"merge {[state.name for state in states]} into {piece.name}", merge)
-        return [Rolled(list(range(len(states))), [piece])]
+        return [StateReplacement(list(range(len(states))), [piece])]
 
     def abort(self) -> None:
         there = target()

@@ -1,0 +1,98 @@
+"""What a write-ahead sink has sent, noted in Cassandra itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from penstock.errors import BadConfigurationError, FatalError
+from penstock.retry import retrying
+from penstock.sink import CheckpointCommitter, Segment, base_of
+from penstock_cassandra._tables import quoted
+from penstock_cassandra.client import Client
+
+__all__ = ["CassandraCheckpointCommitter"]
+
+_TABLE, _TABLE_OF_FIRST_EDITION = "penstock_sent_segments", "penstock_sent"
+#: What is written at one of them is seen by whoever reads at the same one.
+_QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
+
+
+class CassandraCheckpointCommitter(CheckpointCommitter):
+    """Table ``penstock_sent_segments``: a row for each segment that was sent. All of a query are one partition.
+
+    Rows are in the order of their bases. So what is forgotten is one range from the partition's begin, and one
+    tombstone, which makes those before it superfluous; nothing reads over it. Segments of later bases are never in that
+    range: a call that lands late removes nothing that anybody will ask for. Notes are read and written at a quorum even
+    if rows are not: whoever takes a query over must find them.
+
+    The first edition had a table ordered by batch, ``penstock_sent``. It is read for segments of that edition.
+    """
+
+    def __init__(self, client: Client, keyspace: str, query_id: str, retry_for_s: float) -> None:
+        self._client = client
+        self._keyspace = keyspace
+        self._query_id = query_id
+        self._retry_for_s = retry_for_s
+        self._name = f"{quoted(keyspace)}.{quoted(_TABLE)}"
+        self._name_of_first_edition = f"{quoted(keyspace)}.{quoted(_TABLE_OF_FIRST_EDITION)}"
+        given = client.settings.consistency
+        self._consistency = given if given in _QUORUMS else "LOCAL_QUORUM"
+
+    def create(self) -> None:
+        """Makes the table unless it is there."""
+        if _TABLE not in self._tables():
+            self._client.rows(
+                f"CREATE TABLE IF NOT EXISTS {self._name} "
+                "(query text, base bigint, segment text, PRIMARY KEY (query, base, segment))"
+            )
+
+    def is_recorded(self, segment: Segment) -> bool:
+        """See the contract."""
+        cql = f"SELECT segment FROM {self._name} WHERE query = ? AND base = ? AND segment = ?"
+        if self._rows(cql, segment.base, segment.id):
+            return True
+        if segment.base >= 0:
+            return False
+        cql = f"SELECT segment FROM {self._name_of_first_edition} WHERE query = ? AND batch_id = ? AND segment = ?"
+        return bool(self._rows_of_first_edition(cql, segment.batch_id, segment.id))
+
+    def record(self, segment: Segment) -> None:
+        """See the contract. Tried again: what was sent and is not noted is sent a second time."""
+        cql = f"INSERT INTO {self._name} (query, base, segment) VALUES (?, ?, ?)"
+        retrying(lambda: self._rows(cql, segment.base, segment.id), self._retry_for_s)
+
+    def forget(self, before_base: int, kept: Collection[str]) -> None:
+        """See the contract. From the lowest base in ``kept`` on everything stays until a later call.
+
+        Segments of one base are decided by one link, so nothing but ``kept`` is there.
+        """
+        below = min((before_base, *map(base_of, kept)))
+        self._rows(f"DELETE FROM {self._name} WHERE query = ? AND base < ?", below)
+        if below >= 0:
+            self._rows_of_first_edition(f"DELETE FROM {self._name_of_first_edition} WHERE query = ?")
+
+    def _rows(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Of a statement whose first value is the query."""
+        return self._client.rows(cql, (self._query_id, *values), consistency=self._consistency)
+
+    def _rows_of_first_edition(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """None if its table is not there; somebody may have dropped it since the client last looked."""
+        if not self._has_first_edition():
+            return []
+        try:
+            return self._rows(cql, *values)
+        except FatalError:
+            self._client.refresh_schema(self._keyspace, _TABLE_OF_FIRST_EDITION)
+            if self._has_first_edition():
+                raise
+            return []
+
+    def _has_first_edition(self) -> bool:
+        return _TABLE_OF_FIRST_EDITION in self._tables()
+
+    def _tables(self) -> Any:
+        known = self._client.keyspace(self._keyspace)
+        if known is None:
+            raise BadConfigurationError(f"the cluster has no keyspace '{self._keyspace}' (option 'checkpointKeyspace')")
+        return known.tables

@@ -1,0 +1,139 @@
+"""The sinks, one for each delivery. They hold options and the rows' schema; each names its writer or sender."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.retry import retrying
+from penstock.sink import IdempotentSink, Sender, Sink, SinkContext, SinkWriter, Upserter, WriteAheadSink, WriterContext
+from penstock_cassandra.client import shared_client
+from penstock_cassandra.options import SinkOptions
+from penstock_cassandra.sink._committer import CassandraCheckpointCommitter
+from penstock_cassandra.sink._dead_letters import DeadLetters
+from penstock_cassandra.sink._plan import WritePlan, target_of, write_plan
+from penstock_cassandra.sink._row_writer import bad_rows, describe_row, row_values, without
+from penstock_cassandra.sink._writer import CassandraAtLeastOnceWriter, CassandraSender, CassandraUpserter
+
+__all__ = ["CassandraAtLeastOnceSink", "CassandraUpsertSink", "CassandraWriteAheadSink", "create_sink"]
+
+
+@dataclass(frozen=True)
+class CassandraUpsertSink(IdempotentSink):
+    """Holds options and the rows' schema."""
+
+    options: SinkOptions
+    schema: pa.Schema
+    #: Requests are tried again one by one (option retryFor).
+    retry_for_s: ClassVar[float] = 0.0  # type: ignore[misc]
+
+    def _plan(self) -> WritePlan:
+        return write_plan(shared_client(self.options.connection), self.options, self.schema)
+
+    def _plan_with_retries(self) -> WritePlan:
+        return retrying(self._plan, self.options.retry_for_s)
+
+    @property
+    def key_columns(self) -> Sequence[str]:
+        """Those of the rows that go to the table's primary key."""
+        return self._plan_with_retries().key
+
+    @property
+    def target(self) -> str:
+        """See the contract."""
+        return target_of(self.options)
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract. Keys may be of any type that the server takes as one."""
+        self._plan().check(schema, self.options)
+
+    def create_upserter(self, context: WriterContext) -> Upserter:
+        """See the contract."""
+        return CassandraUpserter(self.options, context)
+
+
+@dataclass(frozen=True)
+class CassandraWriteAheadSink(WriteAheadSink):
+    """Holds options and the rows' schema."""
+
+    options: SinkOptions
+    schema: pa.Schema
+
+    @property
+    def target(self) -> str:
+        """See the contract."""
+        return target_of(self.options)
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        write_plan(shared_client(self.options.connection), self.options, self.schema).check(schema, self.options)
+
+    def start(self, context: SinkContext) -> CassandraWriteAheadSink:
+        """Makes the table of what was sent, if it is not there."""
+        super().start(context)
+        self.create_checkpoint_committer(context).create()
+        return self
+
+    def create_checkpoint_committer(self, context: SinkContext) -> CassandraCheckpointCommitter:
+        """See the contract: in Cassandra."""
+        if not self.options.checkpoint_keyspace:
+            raise BadConfigurationError(
+                "delivery=write-ahead keeps a table of what was sent: name its keyspace with the option "
+                "'checkpointKeyspace'"
+            )
+        client, options = shared_client(self.options.connection), self.options
+        return CassandraCheckpointCommitter(client, options.checkpoint_keyspace, context.query_id, options.retry_for_s)
+
+    def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
+        """See the contract: null keys, values that do not fit, rows that are too large."""
+        plan = write_plan(shared_client(self.options.connection), self.options, self.schema)
+        reasons = bad_rows(batch, plan, self.options)
+        if reasons and self.options.dead_letters is None:
+            row, reason = next(iter(sorted(reasons.items())))
+            raise BadDataError(f"{describe_row(plan, batch, row)}: {reason}")
+        if reasons:
+            assert self.options.dead_letters is not None
+            letters = DeadLetters(*self.options.dead_letters, f"{context.batch_id}-{uuid.uuid4().hex}")
+            for row, reason in sorted(reasons.items()):
+                letters.put(row_values(batch, row), reason)
+            letters.flush()
+            context.metrics.add("bad_rows", len(reasons))
+        return without(batch, reasons)
+
+    def create_sender(self, context: SinkContext) -> Sender:
+        """See the contract."""
+        return CassandraSender(self.options, context)
+
+
+@dataclass(frozen=True)
+class CassandraAtLeastOnceSink(Sink):
+    """Holds options and the rows' schema."""
+
+    options: SinkOptions
+    schema: pa.Schema
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """See the contract."""
+        write_plan(shared_client(self.options.connection), self.options, self.schema).check(schema, self.options)
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        """See the contract."""
+        return CassandraAtLeastOnceWriter(self.options, context)
+
+
+_KINDS: dict[str, type[Any]] = {
+    "exactly-once": CassandraUpsertSink,
+    "write-ahead": CassandraWriteAheadSink,
+    "at-least-once": CassandraAtLeastOnceSink,
+}
+
+
+def create_sink(options: SinkOptions, schema: pa.Schema) -> Sink:
+    """Makes the sink of ``options.delivery`` for rows of ``schema``. Driver; does not connect."""
+    sink: Sink = _KINDS[options.delivery](options, schema)
+    return sink

@@ -1,0 +1,91 @@
+"""File formats: how the contents of files are read and written, whatever the files are for.
+
+:func:`create_reader` and :func:`create_writer` look a format up by its name. Its module is imported only then, so a
+process that reads loads no format's writer, and no library of a format that it does not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.options import load_object
+from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._options import ReadOptions, WriteOptions
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter
+
+__all__ = [
+    "READ_FORMATS",
+    "WRITE_FORMATS",
+    "BinaryOutput",
+    "Decoder",
+    "Encoder",
+    "FormatReader",
+    "FormatWriter",
+    "InputFile",
+    "ReadOptions",
+    "Rows",
+    "SplitState",
+    "WriteOptions",
+    "can_join_bytes",
+    "create_reader",
+    "create_writer",
+    "merge_files",
+]
+
+_READERS = {
+    "text": "text._reader:TextReader",
+    "csv": "csv._reader:CsvReader",
+    "json": "json._reader:JsonLinesReader",
+    "parquet": "parquet._reader:ParquetReader",
+    "avro": "avro._reader:AvroReader",
+    "binary": "binary._reader:BinaryReader",
+}
+_WRITERS = {
+    "parquet": "parquet._writer:ParquetWriter",
+    "csv": "csv._writer:CsvWriter",
+    "json": "json._writer:JsonLinesWriter",
+    "text": "text._writer:TextWriter",
+    "avro": "avro._writer:AvroWriter",
+    "sequencefile": "sequence._writer:SequenceWriter",
+}
+
+#: The values of the source's option ``format``.
+READ_FORMATS = tuple(_READERS)
+#: The values of the sink's option ``format``.
+WRITE_FORMATS = tuple(_WRITERS)
+
+
+def create_reader(options: ReadOptions) -> FormatReader:
+    """Creates the reader of the format that ``options`` name."""
+    reader: FormatReader = _load(_READERS[options.name])(options)
+    return reader
+
+
+def create_writer(schema: pa.Schema, options: WriteOptions) -> FormatWriter:
+    """Creates the writer of the format that ``options`` name, for files with the columns of ``schema``.
+
+    Raises BadConfigurationError for options that the format does not take.
+    """
+    writer: FormatWriter = _load(_WRITERS[options.name])(schema, options)
+    return writer
+
+
+def can_join_bytes(name: str) -> bool:
+    """Returns whether files of this format are joined byte by byte; others are merged by :func:`merge_files`."""
+    return name != "parquet"
+
+
+def merge_files(writer: FormatWriter, sources: Iterable[Any], out: BinaryOutput) -> None:
+    """Writes the rows of ``sources`` (open Parquet files of one schema) to ``out`` as one file.
+
+    Takes the codec and the size of row groups from ``writer`` if it writes Parquet, too. Memory: one row group.
+    """
+    _load("parquet._writer:merge_parquet")(writer, sources, out)
+
+
+def _load(reference: str) -> Any:
+    return load_object("format", f"{__name__}.{reference}")

@@ -1,0 +1,93 @@
+"""Decoding a block of text rows: as a whole where every row fits, else in smaller and smaller pieces."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock_filesystem.formats._bad_rows import BadRowPolicy
+from penstock_filesystem.formats._blocks import Block
+from penstock_filesystem.formats._lines import Line, Lines, halves, merge_pieces
+from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState
+
+__all__ = ["BlockDecoder"]
+
+#: A block smaller than this that does not fit is read row by row; a larger one is halved, to find the rows.
+_SMALL_BYTES = 16 << 10
+
+
+class BlockDecoder(Decoder):
+    """Halves a block that :meth:`parse_fast` refuses, until what does not fit is small enough to go row by row.
+
+    ``fields`` are the schema's without the column for corrupt records.
+    """
+
+    def __init__(
+        self, lines: Lines, schema: pa.Schema, corrupt_column: str, policy: BadRowPolicy, offsets: bool
+    ) -> None:
+        self.lines = lines
+        self.offsets = offsets
+        self._schema = schema
+        self._policy = policy
+        self._corrupt = corrupt_column if corrupt_column in schema.names else None
+        self.fields = pa.schema([field for field in schema if field.name != self._corrupt])
+
+    @abstractmethod
+    def parse_fast(self, block: Block) -> dict[str, pa.Array] | None:
+        """Returns every row of the block as columns of ``fields``; ``None`` if one of them does not fit."""
+
+    @abstractmethod
+    def convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:
+        """Yields the rows of a line, ``None`` for what does not fit, each with what is wrong with it or ``""``."""
+
+    def decode(self, element: Block, state: SplitState) -> Iterator[Rows]:
+        """Yields the rows of a block together."""
+        pieces = list(self._pieces(element, state))
+        if not pieces:
+            return
+        columns = merge_pieces([piece.columns for piece in pieces], self._schema)
+        offsets = pa.concat_arrays([piece.offsets for piece in pieces]) if self.offsets else None
+        yield Rows(columns, sum(piece.count for piece in pieces), offsets)
+
+    def _pieces(self, block: Block, state: SplitState) -> Iterator[Rows]:
+        if not block.data:
+            return
+        columns = self.parse_fast(block)
+        if columns is not None:
+            count = len(next(iter(columns.values())))
+            if self._corrupt is not None:
+                columns[self._corrupt] = pa.nulls(count, pa.string())
+            yield Rows(columns, count, self.lines.offsets(block) if self.offsets else None)
+            return
+        parts = None
+        if len(block.data) > _SMALL_BYTES and not self.lines.multi_line:
+            parts = halves(block, self.lines.separator)
+        if parts is None:
+            yield self._parse_rows(block, state)
+            return
+        for part in parts:
+            yield from self._pieces(part, state)
+
+    def _parse_rows(self, block: Block, state: SplitState) -> Rows:
+        # Row by row in Python: the few rows around one that does not fit, and what the quick way can't read at all.
+        values: list[list[Any]] = [[] for _ in self.fields]
+        corrupt: list[str | None] = []
+        offsets: list[int] = []
+        for line in self.lines.rows(block):
+            if not self.lines.is_row(line.text):
+                continue
+            for row, problem in self.convert(line):
+                reason = problem if line.valid else f"not {self.lines.encoding}"
+                if reason and not self._policy.keeps(state.url, line.offset, line.text, reason):
+                    continue
+                for column, value in zip(values, row, strict=True):
+                    column.append(value)
+                corrupt.append(line.text if reason else None)
+                offsets.append(line.offset)
+        columns = {f.name: pa.array(v, f.type) for f, v in zip(self.fields, values, strict=True)}
+        if self._corrupt is not None:
+            columns[self._corrupt] = pa.array(corrupt, pa.string())
+        return Rows(columns, len(offsets), pa.array(offsets, pa.int64()))

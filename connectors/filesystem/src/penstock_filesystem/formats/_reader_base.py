@@ -1,0 +1,93 @@
+"""The base of all readers: a file's contents are read in the fetcher thread and decoded in the main thread."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError
+from penstock.metrics import Metrics
+from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._options import ReadOptions
+
+__all__ = ["Decoder", "FormatReader", "Rows", "SplitState"]
+
+
+@dataclass
+class SplitState:
+    """The file that a split is of, and how far its decoding is: ``header_pending`` until its header line was met.
+
+    ``size`` and ``mtime_ns`` (since 1970 UTC) are what the file had when it was planned.
+    """
+
+    path: str
+    url: str
+    size: int
+    mtime_ns: int
+    header_pending: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Decoded rows: the requested data columns by name, and where each row starts if that was asked for.
+
+    ``offsets`` are int64: bytes in the file for line formats (in the decompressed text, in UTF-8 for UTF-16 and
+    UTF-32), numbers of rows for the others.
+    """
+
+    columns: dict[str, pa.Array]
+    count: int
+    offsets: pa.Array | None = None
+
+
+class Decoder(ABC):
+    """Turns elements into rows of the schema it was made for. One per task, main thread."""
+
+    @abstractmethod
+    def decode(self, element: Any, state: SplitState) -> Iterator[Rows]:
+        """Yields the rows of ``element``. Raises BadDataError."""
+
+
+class FormatReader(ABC):
+    """Reads files of one format. Pickled to the tasks: holds options only.
+
+    ``reads_empty_files``: whether a file of no bytes is a row. ``has_header``: whether files begin with a header line.
+    """
+
+    reads_empty_files = False
+    has_header = False
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def is_splittable(self, path: str) -> bool:
+        """Returns whether a file of this name may be read in ranges."""
+
+    @abstractmethod
+    def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[Any]:
+        """Yields what the decoder needs of the bytes from ``start`` to ``end``, a few MiB at a time.
+
+        Yields the same again if called again. ``schema`` holds the data columns that are wanted. Raises OSError,
+        pa.ArrowInvalid, EOFError or ValueError for files that cannot be read.
+        """
+
+    @abstractmethod
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+        """Creates a decoder of the data columns in ``schema`` (with the corrupt-record column if it is wanted)."""
+
+    def fixed_schema(self) -> pa.Schema | None:
+        """Returns the schema if the format decides it."""
+        return None
+
+    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
+        """Infers the schema of ``files``, which are not empty. Raises BadConfigurationError if the format can't."""
+        raise BadConfigurationError(f"format {self.options.name} has no schema to infer: give one with .schema(...)")
+
+    def validate(self, schema: pa.Schema) -> None:
+        """Raises BadConfigurationError for data columns that the format cannot hold."""
+        return

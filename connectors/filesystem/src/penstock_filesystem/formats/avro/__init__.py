@@ -1,0 +1,1 @@
+"""Avro container files."""

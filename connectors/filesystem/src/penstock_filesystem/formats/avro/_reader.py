@@ -1,0 +1,100 @@
+"""Reads Avro container files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import fastavro
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.metrics import Metrics
+from penstock.serialization.avro import avro_to_arrow
+from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+
+__all__ = ["AvroReader"]
+
+_BATCH_ROWS = 8_192
+
+
+class AvroRecords(NamedTuple):
+    """Records as dictionaries, and the number of the first in the file."""
+
+    records: list[dict[str, Any]]
+    first_row: int
+
+
+class AvroReader(FormatReader):
+    """Reads a file as one range. fastavro makes a Python object of every value: no columnar reader exists."""
+
+    def is_splittable(self, path: str) -> bool:
+        """Always returns False."""
+        return False
+
+    def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[AvroRecords]:
+        """Yields batches of at most 8,192 records."""
+        with file.storage.fs.open_input_stream(file.path, compression=None, buffer_size=1 << 20) as stream:
+            row, records = 0, []
+            for record in fastavro.reader(stream, return_record_name=False):
+                records.append(record)
+                if len(records) == _BATCH_ROWS:
+                    yield AvroRecords(records, row)
+                    row, records = row + len(records), []
+            if records:
+                yield AvroRecords(records, row)
+
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+        """Creates a decoder of records."""
+        return _AvroDecoder(schema)
+
+    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
+        """Translates the first file's writer schema."""
+        with files[0].storage.fs.open_input_stream(files[0].path, compression=None) as stream:
+            writer = fastavro.reader(stream).writer_schema
+        type_ = avro_to_arrow(writer)
+        if not pa.types.is_struct(type_):
+            raise BadConfigurationError(f"{files[0].url} holds Avro values that are not records")
+        return pa.schema(list(type_))
+
+
+def _plain(value: Any, type_: pa.DataType) -> Any:
+    """Converts a value to what ``pa.array`` takes for ``type_``."""
+    if value is None:
+        return None
+    if pa.types.is_map(type_):
+        return [(key, _plain(item, type_.item_type)) for key, item in value.items()]
+    if pa.types.is_list(type_):
+        return [_plain(item, type_.value_type) for item in value]
+    if pa.types.is_struct(type_):
+        return {field.name: _plain(value.get(field.name), field.type) for field in type_}
+    if pa.types.is_string(type_):
+        return value if isinstance(value, str) else str(value)
+    if pa.types.is_decimal(type_) and isinstance(value, int):
+        return Decimal(value)
+    return value
+
+
+class _AvroDecoder(Decoder):
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def decode(self, element: AvroRecords, state: SplitState) -> Iterator[Rows]:
+        """Yields the rows of a batch of records."""
+        records = element.records
+        columns = {}
+        for field in self._schema:
+            # Value by value in Python: that is how they come out of the Avro reader.
+            values = [record.get(field.name) for record in records]
+            if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_decimal(field.type):
+                values = [_plain(value, field.type) for value in values]
+            try:
+                columns[field.name] = pa.array(values, field.type)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError) as error:
+                raise BadDataError(
+                    f"{state.url}: field {field.name} does not fit {field.type}: {error}; correct the schema"
+                ) from None
+        numbers = pa.array(range(element.first_row, element.first_row + len(records)), pa.int64())
+        yield Rows(columns, len(records), numbers)

@@ -1,0 +1,81 @@
+"""The dialect of CSV files: what a reader and a writer have in common, and what only one of them needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import BadConfigurationError
+from penstock.options import OptionValues
+
+__all__ = ["CsvDialect", "CsvReadDialect", "CsvWriteDialect"]
+
+
+@dataclass(frozen=True)
+class CsvDialect:
+    """How cells stand in a row, and what stands for null and for an empty string. ``""`` turns a character off."""
+
+    sep: str
+    quote: str
+    escape: str
+    null_value: str
+    empty_value: str
+    header: bool
+
+
+@dataclass(frozen=True)
+class CsvReadDialect(CsvDialect):
+    """The dialect of a reader. Separator, quote, escape and comment are single ASCII characters."""
+
+    comment: str
+    enforce_schema: bool
+    trim_left: bool
+    trim_right: bool
+    infer_types: bool
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> CsvReadDialect:
+        """Builds the dialect from a source's options. Raises BadConfigurationError."""
+        sep = values["delimiter"] if values.is_set("delimiter") else values["sep"]
+        dialect = cls(
+            sep=_character("sep", sep),
+            quote=_character("quote", values["quote"]),
+            escape=_character("escape", values["escape"]),
+            null_value=values["nullValue"],
+            empty_value=values["emptyValue"],
+            header=values["header"],
+            comment=_character("comment", values["comment"]),
+            enforce_schema=values["enforceSchema"],
+            trim_left=values["ignoreLeadingWhiteSpace"],
+            trim_right=values["ignoreTrailingWhiteSpace"],
+            infer_types=values["inferSchema"],
+        )
+        if not dialect.sep or dialect.sep in "\r\n" or dialect.sep == dialect.quote:
+            raise BadConfigurationError("option 'sep': write one character that is neither a line end nor the quote")
+        return dialect
+
+
+@dataclass(frozen=True)
+class CsvWriteDialect(CsvDialect):
+    """The dialect of a writer. The separator may be longer than a character."""
+
+    quote_all: bool
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> CsvWriteDialect:
+        """Builds the dialect from a sink's options."""
+        return cls(
+            sep=values["sep"],
+            quote=values["quote"],
+            escape=values["escape"],
+            null_value=values["nullValue"],
+            empty_value=values["emptyValue"],
+            header=values["header"],
+            quote_all=values["quoteAll"],
+        )
+
+
+def _character(name: str, text: str | None) -> str:
+    text = {"\\t": "\t", "\\0": "\0"}.get(text or "", text or "")
+    if len(text) > 1 or not text.isascii():
+        raise BadConfigurationError(f"option '{name}': {text!r} is not a single ASCII character")
+    return "" if text == "\0" else text

@@ -1,0 +1,1 @@
+"""JSON files: an object per line."""

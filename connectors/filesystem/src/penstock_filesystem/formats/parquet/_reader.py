@@ -1,0 +1,110 @@
+"""Reads Parquet files: row groups of a range of bytes, columns by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import BadDataError
+from penstock.metrics import Metrics
+from penstock.storage import LocalStorage
+from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+
+__all__ = ["ParquetReader"]
+
+_BATCH_ROWS = 65_536
+
+
+class TableRows(NamedTuple):
+    """A batch of a file's columns, and the number of its first row in the file."""
+
+    batch: pa.RecordBatch
+    first_row: int
+
+
+class ParquetReader(FormatReader):
+    """Reads row groups. A row group belongs to the range that holds its first byte, so planning opens no file.
+
+    Columns are found by name, exactly or else without regard to case; missing ones are null; types must cast safely.
+    Memory: batches of 65,536 rows and what the pages of one row group need.
+    """
+
+    def is_splittable(self, path: str) -> bool:
+        """Always returns True: a range is a number of row groups."""
+        return True
+
+    def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[TableRows]:
+        """Yields batches of the wanted columns of the range's row groups."""
+        with file.random_access() as source:
+            parquet = pq.ParquetFile(source, pre_buffer=not isinstance(file.storage, LocalStorage))
+            names = {wanted: _match(wanted, parquet.schema_arrow.names) for wanted in schema.names}
+            columns = [name for name in names.values() if name is not None]
+            row = 0
+            for index in range(parquet.metadata.num_row_groups):
+                group = parquet.metadata.row_group(index)
+                if start <= _first_byte(group) < end:
+                    yield from self._group(parquet, index, columns, row)
+                row += group.num_rows
+
+    def _group(self, parquet: pq.ParquetFile, index: int, columns: list[str], row: int) -> Iterator[TableRows]:
+        for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[index], columns=columns, use_threads=False):
+            yield TableRows(batch, row)
+            row += batch.num_rows
+
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+        """Creates a decoder that casts columns."""
+        return _ParquetDecoder(schema)
+
+    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
+        """Returns the first file's schema, or with ``mergeSchema`` that of all."""
+        schemas = []
+        for file in files if self.options.merge_schema else files[:1]:
+            with file.random_access() as source:
+                schemas.append(pq.read_schema(source).remove_metadata())
+        return pa.unify_schemas(schemas, promote_options="permissive")
+
+
+def _first_byte(group: pq.RowGroupMetaData) -> int:
+    # The order of columns in a file need not be that of the schema.
+    starts = []
+    for index in range(group.num_columns):
+        column = group.column(index)
+        starts.append(min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset))
+    return min(starts, default=0)
+
+
+def _match(wanted: str, names: Sequence[str]) -> str | None:
+    if wanted in names:
+        return wanted
+    return next((name for name in names if name.lower() == wanted.lower()), None)
+
+
+class _ParquetDecoder(Decoder):
+    """Takes columns by name and casts them safely to the wanted types."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def decode(self, element: TableRows, state: SplitState) -> Iterator[Rows]:
+        """Yields the rows of a batch."""
+        batch = element.batch
+        columns = {field.name: self._column(batch, field, state.url) for field in self._schema}
+        numbers = pa.array(range(element.first_row, element.first_row + batch.num_rows), pa.int64())
+        yield Rows(columns, batch.num_rows, numbers)
+
+    def _column(self, batch: pa.RecordBatch, field: pa.Field, url: str) -> pa.Array:
+        name = _match(field.name, batch.schema.names)
+        if name is None:
+            return pa.nulls(batch.num_rows, field.type)
+        column = batch.column(name)
+        try:
+            return column if column.type.equals(field.type) else column.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise BadDataError(
+                f"{url}: column {field.name} holds {column.type}, which does not fit {field.type}: {error}; "
+                "correct the schema"
+            ) from None

@@ -1,0 +1,1 @@
+"""Hadoop's sequence files."""

@@ -1,0 +1,1 @@
+"""Text files: a line is a row."""

@@ -1,0 +1,223 @@
+"""Staging and committing on S3: parts are multipart uploads, which the commit completes; chunks are hidden objects."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeVar
+
+from penstock.errors import DataLostError, RetriableError
+from penstock.metrics import Metrics
+from penstock.sink import Found, WriterContext
+from penstock.storage import S3Storage, translated
+from penstock.system import system
+from penstock_filesystem.sink._committable import Chunk, PendingPart
+from penstock_filesystem.sink._committer import FileSystemCommitter
+from penstock_filesystem.sink._layout import Layout
+from penstock_filesystem.sink.staging._staging import StagedFile, Staging, chunk_bytes, joined_pieces
+from penstock_filesystem.sink.staging._uploads import (
+    MIN_PART_BYTES,
+    PART_BYTES,
+    Upload,
+    abort_uploads,
+    complete_upload,
+    open_upload_ids,
+)
+
+__all__ = ["MultipartCommitter", "MultipartStaging"]
+
+_CONNECTIONS = 8
+#: An older marker does not prove that an upload was completed: a lifecycle rule may have aborted it.
+_MARKER_PROVES_FOR_S = 86_400
+
+ItemT = TypeVar("ItemT")
+AnswerT = TypeVar("AnswerT")
+
+
+class MultipartStaging(Staging):
+    """Spools files to the local disk (in Python's temporary directory) until they are closed.
+
+    Disk: ``maxPartSize`` for each open bucket at most. The spool files have no name: a crash leaves none.
+    """
+
+    def __init__(self, layout: Layout, context: WriterContext, role: Literal["writer", "roller"]) -> None:
+        super().__init__(layout, context, role)
+        assert isinstance(layout.storage, S3Storage)
+        self._storage = layout.storage
+        self._chunks: list[str] = []
+        self._uploads: list[Upload] = []
+        self._spools: list[StagedFile] = []
+
+    def create(self) -> StagedFile:
+        """Opens a new temporary file."""
+        spool = tempfile.TemporaryFile(prefix="penstock-", buffering=1 << 20)  # noqa: SIM115 - lives until it is kept
+        file = StagedFile("", spool)
+        self._spools.append(file)
+        return file
+
+    def chunk(self, file: StagedFile) -> str:
+        """Uploads the file as a hidden object."""
+        path = self.names.hidden("chunk")
+        self._chunks.append(path)
+        bucket, key = self._storage.split(self.layout.full(path))
+        file.stream.seek(0)
+        with translated(self._storage.url(self.layout.full(path))):
+            self._storage.client.put_object(Bucket=bucket, Key=key, Body=file.stream)
+        self._drop(file)
+        return path
+
+    def part(self, file: StagedFile, final: str, rows: int) -> PendingPart:
+        """Uploads the file to its final key, without completing the upload."""
+        upload = self._start(final)
+        file.stream.seek(0)
+        while piece := file.stream.read(PART_BYTES):
+            upload.write(piece)
+        self._drop(file)
+        return self._pending(upload, final, rows)
+
+    def _drop(self, file: StagedFile) -> None:
+        file.stream.close()
+        self._spools.remove(file)
+
+    def _start(self, target: str) -> Upload:
+        upload = Upload(self.layout, self.names.hidden("upload"), target)
+        self._uploads.append(upload)
+        return upload
+
+    @staticmethod
+    def _pending(upload: Upload, final: str, rows: int) -> PendingPart:
+        upload.flush()
+        return PendingPart(
+            "multipart",
+            final,
+            upload.size,
+            rows,
+            upload_id=upload.id,
+            parts=tuple(upload.parts),
+            marker=upload.marker,
+        )
+
+    def join_to_chunk(self, chunks: Sequence[Chunk]) -> tuple[str, int]:
+        """Joins the chunks by an upload that is completed at once: its key is hidden, and the attempt's own."""
+        path = self.names.hidden("chunk")
+        self._chunks.append(path)
+        upload = self._start(path)
+        self._join(upload, chunks)
+        upload.flush()
+        upload.complete()
+        self._storage.delete([self.layout.full(upload.marker)])
+        return path, upload.size
+
+    def join_to_part(self, chunks: Sequence[Chunk], final: str) -> PendingPart:
+        """Joins the chunks by an upload to the final key, without completing it."""
+        upload = self._start(final)
+        self._join(upload, chunks)
+        return self._pending(upload, final, sum(chunk.rows for chunk in chunks))
+
+    def _join(self, upload: Upload, chunks: Sequence[Chunk]) -> None:
+        # Large chunks first: they are copied inside the store, and only the last part of an upload may be small.
+        ordered = sorted(chunks, key=lambda chunk: chunk.size - chunk.header < MIN_PART_BYTES)
+        for chunk, offset in joined_pieces(ordered):
+            if chunk.size - chunk.header >= MIN_PART_BYTES:
+                upload.copy(self.layout.full(chunk.path), offset, chunk.size)
+            else:
+                for piece in chunk_bytes(self.layout, chunk, offset):
+                    upload.write(piece)
+
+    def sync(self) -> None:
+        """Does nothing: what S3 has acknowledged is durable."""
+
+    def abort(self) -> None:
+        """Aborts the uploads and removes chunks and markers."""
+        for file in self._spools:
+            file.discard()
+        try:
+            for upload in self._uploads:
+                upload.abort()
+            markers = [upload.marker for upload in self._uploads]
+            self._storage.delete(map(self.layout.full, [*markers, *self._chunks]))
+        except (OSError, RetriableError):
+            return  # garbage as soon as the decision log goes on, and found by its markers
+
+
+class MultipartCommitter(FileSystemCommitter):
+    """Completes uploads. An upload is addressed by its id, so a late request never hits another one."""
+
+    def __init__(self, layout: Layout, query_id: str, metrics: Metrics) -> None:
+        super().__init__(layout, query_id, metrics)
+        assert isinstance(layout.storage, S3Storage)
+        self._storage = layout.storage
+
+    def _in_parallel(self, work: Callable[[ItemT], AnswerT], items: Iterable[ItemT]) -> list[AnswerT]:
+        """Makes independent requests, of tens of milliseconds each, at the same time."""
+        with system().executor(_CONNECTIONS, "penstock-s3") as pool:
+            return [one.result() for one in [pool.submit(work, item) for item in items]]
+
+    def look(self, committables: Sequence[PendingPart]) -> list[Found]:
+        """Looks for open uploads, final objects and markers. Raises DataLostError if they do not say what happened."""
+        return self._in_parallel(self._look, committables)
+
+    def _look(self, part: PendingPart) -> Found:
+        if part.upload_id in set(open_upload_ids(self._storage, self._layout.full(part.final))):
+            return Found.OPEN
+        if self._storage.size(self._layout.full(part.final)) == part.size:
+            return Found.COMMITTED
+        age_s = self._storage.age_s(self._layout.full(part.marker))
+        if age_s is None:
+            return Found.LOST
+        if age_s < _MARKER_PROVES_FOR_S:
+            return Found.COMMITTED  # and a reader has taken it away
+        raise DataLostError(
+            f"{part.describe()} is neither open nor there any more: a reader may have removed it, or a lifecycle rule "
+            "of the bucket has aborted the upload (AbortIncompleteMultipartUpload). Look whether its rows were read, "
+            "and run: penstock resolve CHECKPOINT"
+        )
+
+    def publish(self, committables: Sequence[PendingPart]) -> list[Found]:
+        """Completes the uploads."""
+        found = self._in_parallel(self._publish, committables)
+        self._metrics.add("parts_published", found.count(Found.COMMITTED))
+        return found
+
+    def _publish(self, part: PendingPart) -> Found:
+        try:
+            complete_upload(self._storage, self._layout.full(part.final), part.upload_id, list(part.parts))
+        except (OSError, RetriableError):
+            # The answer may have been lost on its way, or come from an earlier try of this very request.
+            found = self._look(part)
+            if found is Found.OPEN:
+                raise
+            return found
+        return Found.COMMITTED
+
+    def seal(self, committables: Sequence[PendingPart]) -> None:
+        """Aborts the uploads; the marker goes first: without it, a missing object means that there never was one."""
+        for part in committables:
+            self._delete([part.marker])
+            abort_uploads(self._storage, self._layout.full(part.final), [part.upload_id])
+
+    def discard(self, committables: Sequence[PendingPart], states: Sequence[Chunk]) -> None:
+        """Aborts the uploads and deletes markers and chunks."""
+        for part in committables:
+            abort_uploads(self._storage, self._layout.full(part.final), [part.upload_id])
+        self._delete([*(part.marker for part in committables), *(chunk.path for chunk in states)])
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        markers = [path for path in paths if path.endswith(".upload")]
+        targets = [target for target in self._in_parallel(self._target, markers) if target]
+        self._in_parallel(self._end_uploads, targets)
+        self._delete(paths)
+        # Again: a zombie that has opened its upload before the marker went would not notice.
+        self._in_parallel(self._end_uploads, targets)
+
+    def _target(self, marker: str) -> str:
+        """Reads from a marker where its upload goes; empty if another clean-up has taken the marker away."""
+        try:
+            key = json.loads(self._storage.read(self._layout.full(marker)))["key"]
+        except FileNotFoundError:
+            return ""
+        return f"{self._storage.split(self._layout.root)[0]}/{key}"
+
+    def _end_uploads(self, path: str) -> None:
+        abort_uploads(self._storage, path, list(open_upload_ids(self._storage, path)))

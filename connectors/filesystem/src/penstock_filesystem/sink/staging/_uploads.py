@@ -1,0 +1,127 @@
+"""Multipart uploads of S3: each is recorded by a marker, completed at most once, and aborted when it is garbage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from penstock.errors import RetriableError
+from penstock.storage import S3Storage, translated
+from penstock_filesystem.sink._committable import UploadedPart
+from penstock_filesystem.sink._layout import Layout
+
+__all__ = ["Upload", "abort_uploads", "open_upload_ids"]
+
+#: Size of the parts; S3 wants 5 MiB at least for all but the last, and 10,000 parts at most.
+PART_BYTES = 8 << 20
+MIN_PART_BYTES = 5 << 20
+
+
+class Upload:
+    """An open upload to the key of ``target``. Nothing of it can be seen before it is completed.
+
+    A marker object with the key is written first: stores list open uploads by their exact key only (some of them), so
+    without it the upload of a crashed attempt could not be found. The marker is looked at again once the upload is
+    open: if a clean-up took it meanwhile, the attempt is a zombie, and the upload is aborted here.
+    """
+
+    def __init__(self, layout: Layout, marker: str, target: str) -> None:
+        storage = layout.storage
+        assert isinstance(storage, S3Storage)
+        self._storage = storage
+        self._client = storage.client
+        self.path = layout.full(target)
+        self.bucket, self.key = storage.split(self.path)
+        self.marker = marker
+        self.parts: list[UploadedPart] = []
+        storage.put(layout.full(marker), json.dumps({"format": 1, "key": self.key}).encode())
+        with translated(storage.url(layout.full(target))):
+            self.id: str = self._client.create_multipart_upload(Bucket=self.bucket, Key=self.key)["UploadId"]
+        if storage.size(layout.full(marker)) is None:
+            self.abort()
+            raise RetriableError(f"{storage.url(layout.full(target))}: this attempt was cleaned up, it is not the last")
+        self._pending = bytearray()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the parts so far."""
+        return sum(part.size for part in self.parts)
+
+    def write(self, data: bytes) -> None:
+        """Adds bytes; sends parts as they fill. Memory: one part."""
+        self._pending += data
+        while len(self._pending) >= PART_BYTES + MIN_PART_BYTES:
+            self._send(PART_BYTES)
+
+    def copy(self, source: str, offset: int, size: int) -> None:
+        """Adds bytes ``offset`` to ``size`` of the object ``source`` (bucket/key), copied inside the store.
+
+        At least 5 MiB, and nothing may be pending from :meth:`write`.
+        """
+        number = len(self.parts) + 1
+        bucket, key = S3Storage.split(source)
+        with translated(self._storage.url(source)):
+            answer = self._client.upload_part_copy(
+                Bucket=self.bucket,
+                Key=self.key,
+                UploadId=self.id,
+                PartNumber=number,
+                CopySource={"Bucket": bucket, "Key": key},
+                CopySourceRange=f"bytes={offset}-{size - 1}",
+            )
+        self.parts.append(UploadedPart(number, answer["CopyPartResult"]["ETag"], size - offset))
+
+    def flush(self) -> None:
+        """Sends what is pending as the last part."""
+        if self._pending or not self.parts:
+            self._send(len(self._pending))
+
+    def _send(self, length: int) -> None:
+        number = len(self.parts) + 1
+        body = bytes(self._pending[:length])
+        with translated(self._storage.url(self.path)):
+            answer = self._client.upload_part(
+                Bucket=self.bucket, Key=self.key, UploadId=self.id, PartNumber=number, Body=body
+            )
+        self.parts.append(UploadedPart(number, answer["ETag"], length))
+        del self._pending[:length]
+
+    def complete(self) -> None:
+        """Makes the object appear."""
+        complete_upload(self._storage, self.path, self.id, self.parts)
+
+    def abort(self) -> None:
+        """Throws the upload away. Does nothing if it is gone."""
+        abort_uploads(self._storage, self.path, [self.id])
+
+
+def complete_upload(storage: S3Storage, path: str, upload_id: str, parts: list[UploadedPart]) -> None:
+    """Completes an upload. Raises FileNotFoundError if it is not open, RetriableError."""
+    bucket, key = storage.split(path)
+    listed = [{"PartNumber": part.number, "ETag": part.etag} for part in parts]
+    with translated(storage.url(path)):
+        storage.client.complete_multipart_upload(
+            Bucket=bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": listed}
+        )
+
+
+def open_upload_ids(storage: S3Storage, path: str) -> Iterator[str]:
+    """Yields the ids of the open uploads to exactly ``path``."""
+    bucket, key = storage.split(path)
+    with translated(storage.url(path)):
+        for page in storage.client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=key):
+            yield from (upload["UploadId"] for upload in page.get("Uploads", []) if upload["Key"] == key)
+
+
+def abort_uploads(storage: S3Storage, path: str, upload_ids: list[str]) -> int:
+    """Aborts uploads; unknown ones are fine. Returns how many were open. Raises RetriableError."""
+    bucket, key = storage.split(path)
+    aborted = 0
+    for upload_id in upload_ids:
+        try:
+            with translated(storage.url(path)):
+                storage.client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
+            aborted += 1
+        except FileNotFoundError:
+            continue
+    return aborted

@@ -1,0 +1,217 @@
+"""Finds files: paths, globs and nested directories, listed as cheaply as the store allows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from stat import S_ISDIR, S_ISREG
+from typing import NamedTuple
+
+import pyarrow.fs as pafs
+
+from penstock.errors import BadConfigurationError
+from penstock.storage import LocalStorage, Storage
+
+__all__ = ["FileDiscovery", "FoundFile", "glob_to_regex", "is_hidden"]
+
+_WILDCARD = re.compile(r"[*?\[{]")
+#: A directory written to within this time before a listing may have changed again without its time moving.
+_RACY_NS = 2_000_000_000
+
+
+class FoundFile(NamedTuple):
+    """A listed file. Sorts in the order of hand-out. ``changed``: an earlier listing had another size or time."""
+
+    mtime_ns: int
+    path: str
+    size: int
+    changed: bool = False
+
+
+@dataclass
+class _Directory:
+    mtime_ns: int
+    listed_ns: int
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    directories: list[str] = field(default_factory=list)
+
+
+def glob_to_regex(pattern: str) -> re.Pattern[str]:
+    """Translates a glob for one name as in Hadoop: ``*``, ``?``, ``[a-c]``, ``[!a]``, ``{x,y}``."""
+    out, depth, position = "", 0, 0
+    while position < len(pattern):
+        char = pattern[position]
+        closing = pattern.find("]", position + 2) if char == "[" else -1
+        if closing > 0:
+            inner = pattern[position + 1 : closing].replace("\\", "\\\\")
+            out += "[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]"
+            position = closing
+        elif char in "{}":
+            depth += 1 if char == "{" else -1
+            out += "(?:" if char == "{" else ")"
+        elif char == "," and depth:
+            out += "|"
+        else:
+            out += {"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char))
+        position += 1
+    try:
+        return re.compile(out)
+    except re.error as error:
+        raise BadConfigurationError(f"glob {pattern!r}: {error}") from None
+
+
+def is_hidden(name: str) -> bool:
+    """Returns whether a file or directory of this name is skipped."""
+    return name.startswith((".", "_")) or name.endswith("._COPYING_")
+
+
+class FileDiscovery:
+    """Lists the files below ``roots`` and finds those that are new since the last listing.
+
+    Names that begin with ``.`` or ``_`` are skipped, and directories of such names with everything in them; so are
+    names that are not UTF-8. A local directory whose time has not moved is not listed again: a file in it that was
+    changed in place is noticed when it is read. Memory grows with the files that are there, not with those that were.
+    Thread-safe: one listing runs at a time, and what it found waits for :meth:`take`. ``_lock`` guards all attributes
+    that change; it is held for the whole listing, so that two of them never report a file twice.
+    """
+
+    def __init__(self, storage: Storage, roots: list[str], *, recursive: bool, name_glob: str | None) -> None:
+        self._storage = storage
+        self._roots = roots
+        self._recursive = recursive
+        self._name_filter = glob_to_regex(name_glob) if name_glob else None
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[int, int]] = {}
+        self._listed: dict[str, _Directory] = {}
+        self._waiting: list[FoundFile] = []
+        self._removed: list[str] = []
+
+    def list_files(self) -> None:
+        """Lists everything once; new and changed files are added to what :meth:`take` returns."""
+        with self._lock:
+            found = self._list_all()
+            if self._known:
+                known = self._known.get
+                differing = ((path, v) for path, v in found.items() if known(path) != v)
+                new = [FoundFile(v[0], path, v[1], path in self._known) for path, v in differing]
+            else:
+                new = [FoundFile(v[0], path, v[1]) for path, v in found.items()]
+            if len(found) - sum(not file.changed for file in new) < len(self._known):
+                self._removed += [path for path in self._known if path not in found]
+            self._known = found
+            self._waiting += new
+
+    def take(self) -> list[FoundFile]:
+        """Returns what was found since the last call, in the order of hand-out."""
+        with self._lock:
+            taken, self._waiting = self._waiting, []
+        taken.sort()
+        return taken
+
+    def take_removed(self) -> list[str]:
+        """Returns the paths that have disappeared since the last call."""
+        with self._lock:
+            taken, self._removed = self._removed, []
+        return taken
+
+    def _list_all(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        visited: dict[str, _Directory] = {}
+        for root in self._roots:
+            for path in self._expand(root):
+                if isinstance(self._storage, LocalStorage):
+                    self._list_local(path, found, visited)
+                else:
+                    self._list_remote(path, found)
+        self._listed = visited
+        return found
+
+    def _wanted(self, name: str) -> bool:
+        return self._name_filter is None or self._name_filter.fullmatch(name) is not None
+
+    def _list_local(self, root: str, found: dict[str, tuple[int, int]], visited: dict[str, _Directory]) -> None:
+        try:
+            status = os.stat(root)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if S_ISREG(status.st_mode):
+            if self._wanted(os.path.basename(root)):
+                found[root] = (status.st_mtime_ns, status.st_size)
+            return
+        waiting = [(root, status)]
+        while waiting:
+            path, status = waiting.pop()
+            if path in visited or not S_ISDIR(status.st_mode):
+                continue
+            # Gone between its parent's listing and its own: as if it had not been there.
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                directory = visited[path] = self._list_directory(path, status.st_mtime_ns)
+                found.update(directory.files)
+                if self._recursive:
+                    waiting += [(child, os.stat(child)) for child in directory.directories if os.path.exists(child)]
+
+    def _list_directory(self, path: str, mtime_ns: int) -> _Directory:
+        before = self._listed.get(path)
+        if before is not None and before.mtime_ns == mtime_ns and before.listed_ns - mtime_ns > _RACY_NS:
+            return before
+        directory = _Directory(mtime_ns, time.time_ns())
+        # One call that stats in C++ without the interpreter's lock: quicker than scandir, and other threads go on.
+        for info in self._storage.fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
+            try:
+                name = info.base_name
+            except UnicodeDecodeError:
+                continue
+            if is_hidden(name):
+                continue
+            if info.type == pafs.FileType.Directory:
+                directory.directories.append(info.path)
+            elif info.type == pafs.FileType.File and (self._name_filter is None or self._wanted(name)):
+                directory.files[info.path] = (info.mtime_ns, info.size)
+        return directory
+
+    # Stores: one recursive listing, which an object store answers in pages.
+
+    def _list_remote(self, root: str, found: dict[str, tuple[int, int]]) -> None:
+        info = self._storage.fs.get_file_info(root)
+        if info.type == pafs.FileType.NotFound:
+            return
+        if info.type == pafs.FileType.File:
+            if self._wanted(info.base_name):
+                found[root] = (info.mtime_ns or 0, info.size)
+            return
+        selector = pafs.FileSelector(root, recursive=self._recursive, allow_not_found=True)
+        for info in self._storage.fs.get_file_info(selector):
+            if info.type != pafs.FileType.File or not self._wanted(info.base_name):
+                continue
+            if any(map(is_hidden, info.path[len(root) :].strip("/").split("/"))):
+                continue
+            found[info.path] = (info.mtime_ns or 0, info.size)
+
+    def _expand(self, root: str) -> Iterator[str]:
+        """Yields the existing paths that a glob matches; a path without wildcards as it is."""
+        parts = PurePosixPath(root).parts
+        first = next((i for i, part in enumerate(parts) if _WILDCARD.search(part)), None)
+        if first is None:
+            yield root
+            return
+        found = [str(PurePosixPath(*parts[:first])) if first else ""]
+        for part in parts[first:]:
+            if not _WILDCARD.search(part):
+                found = [f"{base.rstrip('/')}/{part}" for base in found]
+                continue
+            regex = glob_to_regex(part)
+            found = [path for base in found for path in self._children(base) if regex.fullmatch(path.rsplit("/", 1)[1])]
+        yield from sorted(found)
+
+    def _children(self, directory: str) -> list[str]:
+        try:
+            infos = self._storage.fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+        except NotADirectoryError:
+            return []
+        return [info.path for info in infos if not is_hidden(info.base_name)]

@@ -1,0 +1,185 @@
+"""``penstock kafka transactions``: what is open on the brokers, whose it is, and ending it by hand."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from penstock.checkpoint import open_stored_query
+from penstock.cli.plugin import human_duration, option_pairs
+from penstock.errors import BadConfigurationError
+from penstock_kafka.client import Ended, OpenTransaction, TransactionRef
+from penstock_kafka.client.broker import Coordinators, kafka_python_arguments
+from penstock_kafka.config import ClientSettings
+from penstock_kafka.sink import KafkaTransactionalSink
+
+__all__ = ["app"]
+
+_PARTITIONS_SHOWN = 6
+
+#: The command ``penstock kafka``.
+app = typer.Typer(help="Looks after Kafka: transactions left open.", no_args_is_help=True, add_completion=False)
+_transactions = typer.Typer(help="Open transactions: list them, commit or abort them by hand.", no_args_is_help=True)
+app.add_typer(_transactions, name="transactions")
+
+_Brokers = Annotated[
+    str | None, typer.Option("--bootstrap-servers", "-b", metavar="HOST:PORT", help="The brokers to ask.")
+]
+_Checkpoint = Annotated[
+    str | None,
+    typer.Option("--checkpoint", "-c", help="A query's checkpoint: its brokers, its transactions, its decisions."),
+]
+_Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="NAME=VALUE", help="A client setting, such as kafka.sasl.password=…"),
+]
+_Id = Annotated[str, typer.Argument(help="The transactional id.", show_default=False)]
+_AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@dataclass(frozen=True)
+class ListedTransaction:
+    """One row: ``decided`` says whether the checkpoint's decision log counts on it (None without a checkpoint)."""
+
+    transactional_id: str
+    state: str
+    open_for_s: int
+    aborted_in_s: int
+    producer: str
+    partitions: list[str]
+    decided: bool | None
+
+
+class _Scope:
+    """Where to look: given brokers, or those of a checkpoint's query."""
+
+    def __init__(self, brokers: str | None, checkpoint: str | None, options: list[str] | None) -> None:
+        given = option_pairs(options)
+        self.decided: set[TransactionRef] | None = None
+        self._owns = lambda _: True
+        if checkpoint is not None:
+            query = open_stored_query(checkpoint, given)
+            if not isinstance(query.sink, KafkaTransactionalSink):
+                raise BadConfigurationError(f"{checkpoint}: its query does not write to Kafka exactly once")
+            self._owns = query.sink.prefix_of(query.place.names).owns
+            pending = query.pending_committables()
+            self.decided = {committable.ref for committable in pending}
+            settings = query.sink.delivery.options.admin
+        elif brokers is not None:
+            kafka = {name.removeprefix("kafka."): text for name, text in given.items()}
+            settings = ClientSettings.from_options({**kafka, "bootstrap.servers": brokers}, "admin")
+        else:
+            raise BadConfigurationError("name the brokers (--bootstrap-servers) or a query's checkpoint (--checkpoint)")
+        self.coordinators = Coordinators(kafka_python_arguments(settings.librdkafka()))
+
+    def listed(self) -> list[ListedTransaction]:
+        """Everything open, the oldest first."""
+        described = self.coordinators.describe(self.coordinators.open_ids(self._owns))
+        return [self._row(one) for one in sorted(described.values(), key=lambda one: one.started_ms)]
+
+    def _row(self, one: OpenTransaction) -> ListedTransaction:
+        age_ms = max(0, int(time.time() * 1000) - one.started_ms)
+        return ListedTransaction(
+            transactional_id=one.ref.transactional_id,
+            state=one.state,
+            open_for_s=age_ms // 1000,
+            aborted_in_s=max(0, one.timeout_ms - age_ms) // 1000,
+            producer=f"{one.ref.producer_id}/{one.ref.epoch}",
+            partitions=[f"{topic}-{number}" for topic, number in one.partitions],
+            decided=None if self.decided is None else one.ref in self.decided,
+        )
+
+    def one(self, transactional_id: str) -> OpenTransaction:
+        """The open transaction of an id. Raises BadConfigurationError if it has none."""
+        found = self.coordinators.describe([transactional_id]).get(transactional_id)
+        if found is None or found.state != "Ongoing":
+            state = "not known to the brokers" if found is None else f"in state {found.state}"
+            raise BadConfigurationError(f"'{transactional_id}' has no open transaction: it is {state}")
+        return found
+
+
+@_transactions.command("list")
+def list_transactions(
+    brokers: _Brokers = None, checkpoint: _Checkpoint = None, option: _Options = None, as_json: _AsJson = False
+) -> None:
+    """What is open. Readers of committed records wait behind the oldest in each partition."""
+    listed = _Scope(brokers, checkpoint, option).listed()
+    if as_json:
+        print(json.dumps([asdict(one) for one in listed], indent=2))
+    elif not listed:
+        print("no transaction is open")
+    else:
+        _print(listed)
+
+
+@_transactions.command()
+def commit(
+    transactional_id: _Id,
+    brokers: _Brokers = None,
+    checkpoint: _Checkpoint = None,
+    option: _Options = None,
+    yes: _Yes = False,
+) -> None:
+    """Makes a transaction's records visible. A query that restarts does so by itself for what it decided."""
+    scope = _Scope(brokers, checkpoint, option)
+    ref = scope.one(transactional_id).ref
+    if scope.decided is not None and ref not in scope.decided:
+        raise BadConfigurationError(
+            f"the query has not decided to commit '{transactional_id}': it writes these records again, so they would "
+            "be there twice. Abort it, or restart the query, which does it"
+        )
+    _confirm(yes, f"Commit '{transactional_id}'?")
+    _tell(scope.coordinators.end([ref], commit=True), transactional_id, "committed")
+
+
+@_transactions.command()
+def abort(
+    transactional_id: _Id,
+    brokers: _Brokers = None,
+    checkpoint: _Checkpoint = None,
+    option: _Options = None,
+    yes: _Yes = False,
+) -> None:
+    """Throws a transaction's records away. Records that the query has decided to commit would be lost, and are kept."""
+    scope = _Scope(brokers, checkpoint, option)
+    ref = scope.one(transactional_id).ref
+    if scope.decided is not None and ref in scope.decided:
+        raise BadConfigurationError(
+            f"the query has decided to commit '{transactional_id}': restart it, or run: penstock finish {checkpoint}"
+        )
+    _confirm(yes, f"Abort '{transactional_id}'?")
+    _tell(scope.coordinators.end([ref], commit=False), transactional_id, "aborted")
+
+
+def _confirm(yes: bool, question: str) -> None:
+    if not yes:
+        typer.confirm(question, abort=True)
+
+
+def _tell(answers: Iterable[Ended], transactional_id: str, done: str) -> None:
+    if Ended.OVER in answers:
+        raise BadConfigurationError(f"'{transactional_id}' was ended by somebody else in the meantime")
+    print(f"{transactional_id}: {done}")
+
+
+def _print(listed: list[ListedTransaction]) -> None:
+    console = Console(highlight=False)
+    decided = {
+        None: "",
+        True: ", [green]decided: restart the query, or penstock finish[/]",
+        False: ", [yellow]not decided[/]",
+    }
+    for one in listed:
+        console.print(f"[bold cyan]{escape(one.transactional_id)}[/]{decided[one.decided]}", soft_wrap=True)
+        partitions = ", ".join(one.partitions[:_PARTITIONS_SHOWN])
+        more = f" and {len(one.partitions) - _PARTITIONS_SHOWN} more" if len(one.partitions) > _PARTITIONS_SHOWN else ""
+        times = f"open for {human_duration(one.open_for_s)}, aborted in {human_duration(one.aborted_in_s)}"
+        console.print(f"  {times}, producer {one.producer}\n  [dim]{escape(partitions)}{more}[/]", soft_wrap=True)

@@ -1,0 +1,55 @@
+"""All that is said to brokers in Kafka's own protocol, on the connections of kafka-python.
+
+Importing it takes a while: it brings kafka-python.
+"""
+
+from penstock_kafka.client.broker._arguments import kafka_python_arguments
+from penstock_kafka.client.broker._connection import BrokerConnection
+from penstock_kafka.client.broker._coordinators import Coordinators, coordinators
+from penstock_kafka.client.broker._errors import (
+    IDENTITY_LOST,
+    MAYBE_WRITTEN,
+    WRITTEN,
+    ProblemError,
+    is_refusal,
+    problem_of,
+    problem_of_code,
+    raise_for,
+)
+from penstock_kafka.client.broker._kafka_python import KafkaPython, find_coordinators
+from penstock_kafka.client.broker._markers import Unmarked
+from penstock_kafka.client.broker._pool import Connections, Settings, acquire, release
+from penstock_kafka.client.broker._settings import (
+    CONNECTION_SETTINGS,
+    SETTINGS_WITHOUT_EFFECT,
+    YES_OR_NO,
+    SettingsReader,
+    known_settings,
+)
+
+__all__ = [
+    "CONNECTION_SETTINGS",
+    "IDENTITY_LOST",
+    "MAYBE_WRITTEN",
+    "SETTINGS_WITHOUT_EFFECT",
+    "WRITTEN",
+    "YES_OR_NO",
+    "BrokerConnection",
+    "Connections",
+    "Coordinators",
+    "KafkaPython",
+    "ProblemError",
+    "Settings",
+    "SettingsReader",
+    "Unmarked",
+    "acquire",
+    "coordinators",
+    "find_coordinators",
+    "is_refusal",
+    "kafka_python_arguments",
+    "known_settings",
+    "problem_of",
+    "problem_of_code",
+    "raise_for",
+    "release",
+]

@@ -1,0 +1,152 @@
+"""A connection that one thread asks and waits on: a large answer is received by one system call, into its own memory.
+
+kafka-python's connections, which share a thread, receive in pieces of 4 KB and copy an answer four times before it is
+one. That is nothing beside a request to write or to commit, and most of the time of reading.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError, for_code
+from kafka.protocol.frame import KafkaBytes
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from penstock_kafka.client.broker._kafka_python import sasl_mechanism
+
+__all__ = ["BrokerConnection"]
+
+#: More than any answer that is asked for, with a batch in it that is larger than what was asked for.
+_LARGEST_ANSWER = 1 << 30
+#: Of the time for which the broker will take requests without new credentials (KIP-368).
+_USABLE_SHARE = 0.85
+_CLIENT_ID = "penstock"
+
+
+class BrokerConnection:
+    """A connection to one broker, authenticated. Belongs to one thread, except for :meth:`interrupt`.
+
+    ``arguments`` as kafka-python takes them. Every method may raise KafkaError or OSError; the connection is of no use
+    then.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any], request_timeout_s: float) -> None:
+        self._arguments = arguments
+        self._timeout_s = request_timeout_s
+        self._client_id = arguments.get("client_id", _CLIENT_ID)
+        self._socket: socket.socket | None = None
+        self._flags = 0
+        self._number = 0
+        self._stale_at = float("inf")
+        #: Written by any thread, read by the connection's own: once true it stays so.
+        self._is_interrupted = False
+        #: Whether it has answered anything but who we are.
+        self.is_proven = False
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the broker will soon want new credentials: a new connection brings them."""
+        return time.monotonic() > self._stale_at
+
+    def connect(self, host: str, port: int) -> None:
+        """Connects and authenticates."""
+        setup_ms = self._arguments.get("socket_connection_setup_timeout_ms", 10_000)
+        plain = socket.create_connection((host, port), timeout=setup_ms / 1000)
+        self._socket = plain
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if buffer_bytes := self._arguments.get("receive_buffer_bytes"):
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+        protocol = self._arguments["security_protocol"]
+        if protocol.endswith("SSL"):
+            self._socket = self._arguments["ssl_context"].wrap_socket(plain, server_hostname=host.rstrip("."))
+            self._socket.settimeout(self._timeout_s)
+        else:
+            # Of the kernel: with a timeout of Python's, a call returns with whatever has arrived.
+            plain.settimeout(None)
+            seconds, rest = divmod(self._timeout_s, 1)
+            timeout = struct.pack("ll", int(seconds), int(rest * 1e6))
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+            self._flags = socket.MSG_WAITALL
+        if self._is_interrupted:
+            raise KafkaConnectionError("the connection was interrupted")
+        if protocol.startswith("SASL"):
+            self._authenticate(host)
+
+    def _authenticate(self, host: str) -> None:
+        name = self._arguments["sasl_mechanism"]
+        handshake = self._answer_of(SaslHandshakeRequest(mechanism=name, version=1))
+        if handshake.error_code:
+            raise for_code(handshake.error_code)(f"the broker's mechanisms are {', '.join(handshake.mechanisms)}")
+        mechanism = sasl_mechanism(name, self._arguments, host)
+        lifetime_ms = 0
+        while not mechanism.is_done():
+            answer = self._answer_of(SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes(), version=1))
+            if answer.error_code:
+                raise SaslAuthenticationFailedError(f"{for_code(answer.error_code).__name__}: {answer.error_message}")
+            mechanism.receive(answer.auth_bytes)
+            lifetime_ms = answer.session_lifetime_ms or 0
+        if not mechanism.is_authenticated():
+            raise SaslAuthenticationFailedError(f"the broker's answers are not what {name} expects")
+        if lifetime_ms > 0:
+            self._stale_at = time.monotonic() + _USABLE_SHARE * lifetime_ms / 1000
+
+    def _answer_of(self, request: Any) -> Any:
+        answer = self._exchange(request)
+        bytes_of_answer = KafkaBytes(len(answer))
+        bytes_of_answer.write(answer)
+        bytes_of_answer.seek(0)
+        return request.header.get_response_class().decode(bytes_of_answer)
+
+    def ask(self, request: Any) -> memoryview:
+        """The answer behind its header, for requests whose answers have a header of no tagged fields."""
+        answer = self._exchange(request)
+        self.is_proven = True
+        return answer
+
+    def _exchange(self, request: Any) -> memoryview:
+        sock = self._socket
+        if sock is None:
+            raise KafkaConnectionError("not connected")
+        self._number += 1
+        request.with_header(correlation_id=self._number, client_id=self._client_id)
+        sock.sendall(request.encode(framed=True, header=True))
+        head = memoryview(bytearray(8))
+        self._fill(sock, head)
+        size, number = struct.unpack(">ii", head)
+        if not 4 <= size <= _LARGEST_ANSWER or number != self._number:
+            raise KafkaConnectionError(f"not an answer of Kafka's: {size} bytes for request {number}")
+        answer = memoryview(pa.allocate_buffer(size - 4)).cast("B")
+        self._fill(sock, answer)
+        return answer
+
+    def _fill(self, sock: socket.socket, memory: memoryview) -> None:
+        filled = 0
+        while filled < len(memory):
+            try:
+                count = sock.recv_into(memory[filled:], 0, self._flags)
+            except BlockingIOError:
+                raise TimeoutError(f"no answer within {self._timeout_s:.0f} s") from None
+            if not count:
+                raise KafkaConnectionError("the broker has closed the connection")
+            filled += count
+
+    def interrupt(self) -> None:
+        """Ends what the connection's thread waits for. Any thread."""
+        self._is_interrupted = True
+        if self._socket is not None:
+            # Of the plain class: TLS would say goodbye, in the middle of what the other thread does with it.
+            with suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Ends it."""
+        if self._socket is not None:
+            self._socket.close()

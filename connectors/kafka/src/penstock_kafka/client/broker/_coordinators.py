@@ -1,0 +1,213 @@
+"""Ending transactions from outside: what transaction coordinators are asked by others than the producer itself.
+
+Client libraries keep these requests to themselves; kafka-python has their encodings and its connections know how to
+authenticate. Protocol: Kafka's EndTxn, InitProducerId, ListTransactions, DescribeTransactions and OffsetFetch
+requests; KIP-98 (transactions), KIP-664 (listing), KIP-890 (an epoch for each transaction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from kafka.admin import ConfigResource
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
+from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
+
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock.per_process import PerProcess
+from penstock_kafka.client._errors import Code
+from penstock_kafka.client._transactions import Ended, OpenTransaction, Proof, TransactionRef
+from penstock_kafka.client.broker._arguments import kafka_python_arguments
+from penstock_kafka.client.broker._errors import raise_for
+from penstock_kafka.client.broker._kafka_python import IN_FLIGHT, find_coordinators
+from penstock_kafka.client.broker._markers import Markers
+from penstock_kafka.client.broker._pool import Settings
+from penstock_kafka.client.broker._retrying import RetryingBrokers
+
+__all__ = ["Coordinators", "coordinators"]
+
+#: A partition of it for each coordinator of consumer groups.
+_GROUPS_TOPIC = "__consumer_offsets"
+#: Transactions that are ended together, at most.
+_TOGETHER = IN_FLIGHT
+#: The transaction is over or was never known: committed, aborted, timed out or fenced. Its proof tells which.
+_OVER = (
+    Code.INVALID_TXN_STATE,
+    Code.INVALID_PRODUCER_EPOCH,
+    Code.PRODUCER_FENCED,
+    Code.INVALID_PRODUCER_ID_MAPPING,
+    Code.TRANSACTIONAL_ID_NOT_FOUND,
+)
+
+
+class Coordinators:
+    """What coordinators are asked. One thread; connects when first asked.
+
+    Every method asks again for up to a minute while a broker is away, busy or no longer the coordinator, then raises
+    :class:`penstock.errors.RetriableError`; refusals are :class:`penstock.errors.BadConfigurationError`.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._brokers = RetryingBrokers(arguments)
+        self.markers = Markers(self._brokers)
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def end(self, transactions: Sequence[TransactionRef], *, commit: bool) -> list[Ended]:
+        """Commits or aborts each; requests travel together, so that all end at nearly the same moment. Idempotent."""
+        answers: dict[TransactionRef, Ended] = {}
+
+        def attempt() -> list[Ended]:
+            while left := [ref for ref in transactions if ref not in answers][:_TOGETHER]:
+                unanswered = int(Code.NONE)
+                for ref, code in zip(left, self._brokers.run(self._end_all, left, commit), strict=True):
+                    if code == Code.NONE:
+                        answers[ref] = Ended.DONE
+                    elif code in _OVER:
+                        answers[ref] = Ended.OVER
+                    else:
+                        unanswered = code
+                raise_for(unanswered, f"while ending {len(left)} transactions")
+            return [answers[ref] for ref in transactions]
+
+        return self._brokers.persist(attempt, "end transactions")
+
+    async def _end_all(self, refs: Sequence[TransactionRef], commit: bool) -> list[int]:
+        nodes = await self._find([ref.transactional_id for ref in refs])
+        # Sent before the first answer is awaited.
+        sent = [
+            self._brokers.send(
+                EndTxnRequest(
+                    transactional_id=ref.transactional_id,
+                    producer_id=ref.producer_id,
+                    producer_epoch=ref.epoch,
+                    committed=commit,
+                ),
+                node_id=nodes[ref.transactional_id],
+            )
+            for ref in refs
+        ]
+        return [(await answer).error_code for answer in sent]
+
+    def fence(self, transactional_id: str) -> None:
+        """Aborts whatever is open under the id and shuts its producer out, as a new producer would."""
+
+        def attempt() -> None:
+            code = self._brokers.run(self._init_producer_id, transactional_id)
+            raise_for(code, f"while fencing '{transactional_id}'")
+
+        self._brokers.persist(attempt, "fence a producer")
+
+    async def _init_producer_id(self, transactional_id: str) -> int:
+        nodes = await self._find([transactional_id])
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=10_000, producer_id=-1, producer_epoch=-1
+        )
+        answer = await self._brokers.send(request, node_id=nodes[transactional_id])
+        return int(answer.error_code)
+
+    async def _find(self, transactional_ids: Collection[str]) -> dict[str, Any]:
+        return await find_coordinators(self._brokers.client, CoordinatorType.TRANSACTION, transactional_ids)
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def open_ids(self, owns: Callable[[str], bool]) -> list[str]:
+        """Ids with an open transaction for which ``owns`` is true, on all brokers. Nothing is touched."""
+
+        def attempt() -> list[str]:
+            listed = self._brokers.client.admin.list_transactions(state_filters=["Ongoing"])
+            return sorted(
+                {one.transactional_id for some in listed.values() for one in some if owns(one.transactional_id)}
+            )
+
+        return self._brokers.persist(attempt, "list transactions")
+
+    def describe(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
+        """The state of each id, one request for each coordinator; ids that it does not know are left out."""
+        wanted = sorted(set(transactional_ids))
+        if not wanted:
+            return {}
+        return self._brokers.persist(lambda: self._brokers.run(self._describe_all, wanted), "describe transactions")
+
+    async def _describe_all(self, transactional_ids: Sequence[str]) -> dict[str, OpenTransaction]:
+        by_node: dict[int, list[str]] = {}
+        for transactional_id, node in (await self._find(transactional_ids)).items():
+            by_node.setdefault(node, []).append(transactional_id)
+        send = self._brokers.send
+        sent = [send(DescribeTransactionsRequest(transactional_ids=ids), node_id=node) for node, ids in by_node.items()]
+        found: dict[str, OpenTransaction] = {}
+        for answer in sent:
+            for one in (await answer).transaction_states:
+                if one.error_code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise_for(one.error_code, f"while describing '{one.transactional_id}'")
+                    found[one.transactional_id] = _open_transaction(one)
+        return found
+
+    def proofs(self, groups: Collection[str]) -> dict[str, Proof]:
+        """What the transactions of each consumer group last committed to it; groups without anything are left out."""
+
+        def attempt() -> dict[str, Proof]:
+            found: dict[str, Proof] = {}
+            for group in groups:  # one by one: brokers before 3.0 take no more
+                for offset in self._brokers.client.admin.list_group_offsets(group).get(group, {}).values():
+                    if group not in found or found[group].offset < offset.offset:
+                        # confluent-kafka ends the text as C does, with a zero.
+                        found[group] = Proof(offset.offset, (offset.metadata or "").rstrip("\0"))
+            return found
+
+        return self._brokers.persist(attempt, "read consumer group offsets")
+
+    def await_group_coordinators(self, group: str) -> None:
+        """Returns when consumer groups have coordinators: brokers make them when they are first asked for one.
+
+        ``group`` is any that may be described.
+        """
+        try:
+            self.proofs([group])
+        except RetriableError as error:
+            raise RetriableError(
+                f"{error}. A cluster with fewer brokers than its setting offsets.topic.replication.factor has no "
+                "coordinators for consumer groups"
+            ) from error
+        self.markers.partitions_of([_GROUPS_TOPIC])
+
+    def broker_setting(self, name: str) -> str | None:
+        """A broker's setting, the same on all of them by custom; ``None`` if it may not be read."""
+
+        def attempt() -> str | None:
+            broker = str(self._brokers.client.any_broker().node_id)
+            listed = self._brokers.client.admin.describe_configs(
+                [ConfigResource("BROKER", broker, configs=[name])], config_filter="all"
+            )
+            for values in listed.get("broker", {}).values():
+                if name in values:
+                    value = values[name]
+                    return str(value["value"] if isinstance(value, Mapping) else value)
+            return None
+
+        try:
+            return self._brokers.persist(attempt, "read the brokers' settings")
+        except BadConfigurationError:
+            return None
+
+    def close(self) -> None:
+        """Ends the connections; the next question opens them anew."""
+        self._brokers.close()
+
+
+def _open_transaction(one: Any) -> OpenTransaction:
+    ref = TransactionRef(one.transactional_id, one.producer_id, one.producer_epoch)
+    partitions = tuple(sorted((topic.topic, number) for topic in one.topics for number in topic.partitions))
+    started_ms, timeout_ms = one.transaction_start_time_ms, one.transaction_timeout_ms
+    return OpenTransaction(ref, one.transaction_state, started_ms, timeout_ms, partitions)
+
+
+#: Kept, since a process commits batch after batch.
+_kept = PerProcess[Settings, Coordinators](lambda settings: Coordinators(kafka_python_arguments(dict(settings))))
+
+
+def coordinators(settings: Settings) -> Coordinators:
+    """Returns this process's connections with ``settings``, in librdkafka's spelling."""
+    return _kept.get(settings)

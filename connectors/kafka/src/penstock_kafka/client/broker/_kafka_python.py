@@ -1,0 +1,179 @@
+"""kafka-python's connections, through one small interface.
+
+The library keeps to itself what is needed here: sending any request to any node, the thread that serves the
+connections (its "loop"), and why a connection can't be made. This module alone touches its private parts; whoever
+updates kafka-python has to look here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaTimeoutError
+from kafka.future import Future
+from kafka.net.connection import KafkaConnection
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+
+from penstock_kafka.client.broker._errors import is_refusal, raise_for
+
+__all__ = ["IN_FLIGHT", "KafkaPython", "connect", "find_coordinators", "sasl_mechanism"]
+
+#: Requests that may be under way to one broker.
+IN_FLIGHT = 64
+_CONNECT_MS = 5000
+
+# kafka-python reports connections to its log, and what matters of it comes as an error as well: it need not be on a
+# task's standard error.
+logging.getLogger("kafka").addHandler(logging.NullHandler())
+
+
+async def _connect_or_close(
+    self: KafkaNetSocket, net: Any, sock: socket.socket, address: Any, timeout_at: float | None = None
+) -> socket.socket:
+    try:
+        connected: socket.socket = await _connect(self, net, sock, address, timeout_at=timeout_at)
+    except BaseException:
+        sock.close()
+        raise
+    return connected
+
+
+# kafka-python 3.0 leaves a socket open that could not be connected, and goes on trying: a driver whose brokers are away
+# for long would run out of files.
+_connect = KafkaNetSocket.sock_connect
+KafkaNetSocket.sock_connect = _connect_or_close
+
+
+class KafkaPython:
+    """A connected ``KafkaAdminClient`` and its loop. Any thread, except for what says that it belongs to the loop.
+
+    ``admin`` is the client itself, for its public methods.
+    """
+
+    def __init__(self, admin: Any) -> None:
+        self.admin = admin
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the loop has ended without having been asked to."""
+        return self.admin._net._exception is not None
+
+    def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns the result of an async function that the loop runs. Not from the loop's own thread."""
+        return self.admin._manager.run(question, *arguments)
+
+    def call_soon(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Has the loop run a function, or an async one. Returns a future of its result."""
+        return self.admin._manager.call_soon(function, *arguments)
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
+        """Has the loop run a function after a while. Belongs to the loop."""
+        self.admin._net.call_later(delay_s, function)
+
+    async def sleep(self, seconds: float) -> None:
+        """Lets the loop do other things meanwhile. Belongs to the loop."""
+        await self.admin._net.sleep(seconds)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def send(self, request: Any, *, node_id: Any = None, timeout_ms: float | None = None) -> Future:
+        """Sends a request at once, to a node or to any. Returns a future of the answer. Belongs to the loop.
+
+        Raises KafkaError or RuntimeError for a node that is not known and for credentials that were refused before.
+        """
+        return self.admin._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
+
+    def version_of(self, request: Any, *limits: int) -> int:
+        """Returns the newest version of a request that both sides know, between ``limits``."""
+        version: int = self.admin._manager.broker_version_data.api_version(request, *limits)
+        return version
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    def broker(self, node: int) -> Any:
+        """Returns what is known of a broker (``host``, ``port``); ``None`` for nothing."""
+        return self.admin._manager.cluster.broker_metadata(node)
+
+    def any_broker(self) -> Any:
+        """Returns what is known of one of the brokers."""
+        return self.admin._manager.cluster.brokers()[0]
+
+    async def refresh_brokers(self) -> None:
+        """Asks which brokers there are. Belongs to the loop."""
+        await self.admin._manager.cluster.refresh_metadata()
+
+    def add_coordinator(self, found: Any, kind: CoordinatorType, key: str) -> Any:
+        """Notes a coordinator that a broker has named. Returns its node."""
+        return self.admin._manager.cluster.add_coordinator(found, kind, key, synthesize_node_id=False)
+
+    def close(self) -> None:
+        """Ends the connections and the loop. Not from the loop's own thread."""
+        self.admin.close()
+
+
+class _Causes(logging.Handler):
+    """The exceptions that kafka-python only logs: of connections that it goes on trying."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.seen: list[BaseException] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        self.seen += [one for one in arguments if isinstance(one, BaseException)]
+
+
+def connect(arguments: Mapping[str, Any], timeout_ms: float = math.inf) -> KafkaPython:
+    """Returns a client that has found its brokers, within 5 s at most.
+
+    Raises what kept it from that, which kafka-python itself only logs.
+    """
+    own = {
+        "max_in_flight_requests_per_connection": IN_FLIGHT,
+        "bootstrap_timeout_ms": int(min(timeout_ms, _CONNECT_MS)),
+    }
+    causes = _Causes()
+    logging.getLogger("kafka.net.manager").addHandler(causes)
+    try:
+        return KafkaPython(KafkaAdminClient(**{**arguments, **own}))
+    except KafkaTimeoutError as error:
+        refusals = [cause for cause in causes.seen if is_refusal(cause)]
+        if not causes.seen:
+            raise
+        raise (refusals or causes.seen)[-1] from error
+    finally:
+        logging.getLogger("kafka.net.manager").removeHandler(causes)
+
+
+async def find_coordinators(client: KafkaPython, kind: CoordinatorType, keys: Collection[str]) -> dict[str, Any]:
+    """Asks which nodes coordinate groups or transactional ids, each time anew: they move. Belongs to the loop."""
+    unknown = sorted(set(keys))
+    if not unknown:
+        return {}
+    if client.version_of(FindCoordinatorRequest) >= 4:
+        request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=unknown, min_version=4)
+        found = {one.key: one for one in (await client.send(request)).coordinators}
+    else:
+        found = {
+            key: await client.send(FindCoordinatorRequest(key=key, key_type=kind.value, max_version=3))
+            for key in unknown
+        }
+    nodes = {}
+    for key, one in found.items():
+        raise_for(one.error_code, f"while looking for the coordinator of '{key}'")
+        nodes[key] = client.add_coordinator(one, kind, key)
+    return nodes
+
+
+def sasl_mechanism(name: str, arguments: Mapping[str, Any], host: str) -> Any:
+    """Returns one side of an authentication by a mechanism, with kafka-python's defaults for what is not given."""
+    return get_sasl_mechanism(name)(**{**KafkaConnection.DEFAULT_CONFIG, **arguments, "host": host})

@@ -1,0 +1,77 @@
+"""Which broker leads which partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+from kafka.protocol.metadata import MetadataRequest
+
+from penstock_kafka.client._errors import Code
+from penstock_kafka.client.broker._kafka_python import KafkaPython
+
+__all__ = ["Leaders"]
+
+#: How long it may go unnoticed that a topic has more partitions.
+_KEPT_S = 60.0
+
+
+class Leaders:
+    """What the brokers last said of topics.
+
+    Any thread may read it; :meth:`refresh_metadata` and :meth:`forget`, which run in the connections' loop, change it.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[str, int], int] = {}
+        self._counts: dict[str, tuple[int, float]] = {}
+        self._problems: dict[str, int] = {}
+
+    def node_of(self, topic: str, partition: int) -> int | None:
+        """The leader; ``None`` if it is not known, or there is none at the moment."""
+        return self._nodes.get((topic, partition))
+
+    def count_of(self, topic: str) -> int:
+        """How many partitions the topic has; 0 if that is not known, or was asked long ago."""
+        count, asked = self._counts.get(topic, (0, 0.0))
+        return count if time.monotonic() - asked < _KEPT_S else 0
+
+    def problem_of(self, topic: str) -> int:
+        """The error code with which the brokers last answered for the topic; 0 for none."""
+        return self._problems.get(topic, 0)
+
+    def forget(self, topic: str) -> None:
+        """Drops the leaders of a topic's partitions, which may have moved. Belongs to the loop."""
+        for key in [key for key in self._nodes if key[0] == topic]:
+            del self._nodes[key]
+
+    async def refresh_metadata(
+        self, client: KafkaPython, topics: Collection[str], timeout_ms: float, create: bool
+    ) -> None:
+        """Asks any broker for the topics' partitions. Belongs to the loop.
+
+        ``create``: a topic that does not exist is made, where brokers do that for producers.
+        """
+        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create, min_version=4, max_version=12)
+        answer = await client.send(request, timeout_ms=timeout_ms)
+        if any(_has_moved(broker, client.broker(broker.node_id)) for broker in answer.brokers):
+            await client.refresh_brokers()
+        for topic in answer.topics:
+            self.forget(topic.name)
+            self._problems.pop(topic.name, None)
+            if topic.error_code:
+                self._counts.pop(topic.name, None)
+                self._problems[topic.name] = topic.error_code
+                continue
+            self._counts[topic.name] = (len(topic.partitions), time.monotonic())
+            for one in topic.partitions:
+                if one.leader_id >= 0:
+                    self._nodes[topic.name, one.partition_index] = one.leader_id
+                else:
+                    self._problems[topic.name] = Code.LEADER_NOT_AVAILABLE
+
+
+def _has_moved(broker: Any, known: Any) -> bool:
+    return known is None or (known.host, known.port) != (broker.host, broker.port)

@@ -1,0 +1,156 @@
+"""The connections that the clients of a process share: opening one costs more than what a small batch takes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafka.future import Future
+
+from penstock_kafka.client.broker._arguments import kafka_python_arguments
+from penstock_kafka.client.broker._errors import ProblemError, is_refusal, problem_of
+from penstock_kafka.client.broker._kafka_python import KafkaPython, connect
+from penstock_kafka.client.broker._metadata import Leaders
+
+__all__ = ["Connections", "Settings", "acquire", "release"]
+
+_PAUSE_S = 0.1
+#: Unless the user says otherwise: kafka-python waits up to half a minute before it tries a broker again, Java's client
+#: a second.
+_QUICK = {"reconnect_backoff_max_ms": 1_000}
+
+#: Settings of the connections, in librdkafka's spelling.
+Settings = tuple[tuple[str, str], ...]
+
+
+class Connections:
+    """One set of connections, with the thread that serves them: its "loop". Any thread, but for what says otherwise."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.leaders = Leaders()
+        #: How many have acquired it. Guarded by the pool's lock.
+        self.users = 0
+        self._settings = settings
+        #: Held while connecting, so that one thread does it and the others wait for it.
+        self._connecting = threading.Lock()
+        self._client: KafkaPython | None = None
+
+    @property
+    def client(self) -> KafkaPython:
+        """What is connected. Only once :meth:`open` has returned."""
+        assert self._client is not None
+        return self._client
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the loop has ended without having been asked to."""
+        return self._client is not None and self._client.is_broken
+
+    def open(self, deadline: float) -> None:
+        """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
+        with self._connecting:
+            if self._client is None:
+                self._client = _until(deadline, lambda left_ms: connect({**_QUICK, **self.arguments()}, left_ms))
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns kafka-python's arguments, made anew: they hold what belongs to a process."""
+        return kafka_python_arguments(dict(self._settings))
+
+    def address(self, node: int) -> tuple[str, int]:
+        """Returns a broker's host and port. Raises KafkaError if it is not known. Once :meth:`open` has returned."""
+        broker = self.client.broker(node)
+        if broker is None:
+            raise KafkaConnectionError(f"broker {node} is not known")
+        return broker.host, broker.port
+
+    def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns the result of an async function of the loop. Not from the loop's own thread."""
+        return self.client.run(question, *arguments)
+
+    def call_soon(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Has the loop run a function, or an async one. Returns a future of its result."""
+        return self.client.call_soon(function, *arguments)
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
+        """Has the loop run a function after a while. Belongs to the loop."""
+        self.client.call_later(delay_s, function)
+
+    async def sleep(self, seconds: float) -> None:
+        """Lets the loop do other things meanwhile. Belongs to the loop."""
+        await self.client.sleep(seconds)
+
+    def send(self, request: Any, node: Any, timeout_ms: float) -> Future:
+        """Sends a request to a node, or to any for ``None``. Returns a future of the answer. Belongs to the loop."""
+        if timeout_ms <= 0:
+            return Future().failure(KafkaTimeoutError("no time is left to ask"))
+        try:
+            return self.client.send(request, node_id=node, timeout_ms=timeout_ms)
+        except KafkaError as error:  # a broker that is not known, credentials that were refused before
+            return Future().failure(error)
+        except RuntimeError as error:
+            return Future().failure(KafkaConnectionError(str(error)))
+
+    def refresh_metadata(self, topic: str, deadline: float, timeout_ms: float, create: bool) -> None:
+        """Asks the brokers for a topic's partitions. Raises :class:`ProblemError` if none answers."""
+        self.open(deadline)
+        refresh, client = self.leaders.refresh_metadata, self.client
+        _until(deadline, lambda left_ms: self.run(refresh, client, [topic], min(left_ms, timeout_ms), create))
+
+    def close(self) -> None:
+        """Ends them. Not from the loop's own thread."""
+        with self._connecting:
+            broken = self.is_broken
+            client, self._client = self._client, None
+        if client is not None:
+            # What ended the loop was reported when it did; closing what is left raises it again.
+            with suppress(*([Exception] if broken else [])):
+                client.close()
+
+
+def _until(deadline: float, attempt: Callable[[float], Any]) -> Any:
+    """Returns the result of ``attempt(left_ms)``, tried again until ``deadline`` unless it is refused.
+
+    Raises :class:`ProblemError`.
+    """
+    while True:
+        try:
+            return attempt(max(1.0, (deadline - time.monotonic()) * 1000))
+        except (KafkaError, OSError) as error:
+            refused = is_refusal(error)
+            if refused or time.monotonic() + _PAUSE_S > deadline:
+                raise ProblemError(problem_of(error), timed_out=not refused) from error
+        time.sleep(_PAUSE_S)
+
+
+#: By process id: the connections and the thread of a process do not live on in one that was forked.
+_shared: dict[tuple[int, Settings], Connections] = {}
+#: Guards ``_shared`` and the number of users of each. Never held while connecting or closing.
+_lock = threading.Lock()
+
+
+def acquire(settings: Settings) -> Connections:
+    """Returns this process's connections with ``settings``. Release them when they are no longer needed."""
+    key = (os.getpid(), settings)
+    with _lock:
+        connections = _shared.get(key)
+        if connections is None or connections.is_broken:
+            connections = _shared[key] = Connections(settings)
+        connections.users += 1
+    return connections
+
+
+def release(connections: Connections, *, useful: bool) -> None:
+    """Ends the use of acquired connections; the last user closes them. Useless ones are not shared any further."""
+    with _lock:
+        connections.users -= 1
+        unused = connections.users == 0
+        if unused or not useful:
+            for key in [key for key, shared in _shared.items() if shared is connections]:
+                del _shared[key]
+    if unused:
+        connections.close()

@@ -1,0 +1,110 @@
+"""What consumers and producers that speak the protocol themselves know of settings in librdkafka's spelling."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
+
+from penstock.errors import BadConfigurationError
+from penstock_kafka.client._interfaces import ClientConfig
+from penstock_kafka.client.broker._arguments import kafka_python_arguments
+from penstock_kafka.client.broker._pool import Settings
+from penstock_kafka.config import canonical
+
+__all__ = ["CONNECTION_SETTINGS", "SETTINGS_WITHOUT_EFFECT", "YES_OR_NO", "SettingsReader", "known_settings"]
+
+_log = logging.getLogger("penstock.kafka")
+
+#: Settings of the connections; see :func:`kafka_python_arguments`.
+CONNECTION_SETTINGS = """
+    bootstrap.servers client.dns.lookup client.id connections.max.idle.ms enable.ssl.certificate.verification
+    https.ca.location https.ca.pem receive.message.max.bytes reconnect.backoff.max.ms reconnect.backoff.ms
+    retry.backoff.ms sasl.kerberos.service.name sasl.mechanism sasl.oauthbearer.client.id
+    sasl.oauthbearer.client.secret sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method sasl.oauthbearer.scope
+    sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol socket.receive.buffer.bytes
+    socket.send.buffer.bytes socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem
+    ssl.cipher.suites ssl.crl.location ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password
+    ssl.key.pem ssl.keystore.location ssl.keystore.password topic.metadata.refresh.interval.ms
+    """
+#: How librdkafka fills its queue, finds out what brokers can do, and what it writes to its log: there is no such queue
+#: here. A batch is sent when it is full or when nothing else is on its way.
+SETTINGS_WITHOUT_EFFECT = """
+    api.version.fallback.ms api.version.request api.version.request.timeout.ms
+    batch.num.messages broker.address.ttl broker.version.fallback client.rack delivery.report.only.error
+    enable.metrics.push enable.random.seed linger.ms log.connection.close log.thread.name log_level
+    message.copy.max.bytes metadata.max.age.ms queue.buffering.backpressure.threshold queue.buffering.max.messages
+    reconnect.backoff.jitter.ms retry.backoff.max.ms socket.blocking.max.ms socket.keepalive.enable
+    socket.nagle.disable statistics.interval.ms sticky.partitioning.linger.ms
+    topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
+    """
+YES_OR_NO = {"true": True, "false": False}
+_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+
+
+@lru_cache(maxsize=8)
+def _check_connection(connection: Settings) -> None:
+    """Raises BadConfigurationError. Reads certificates: not again for every transaction's producer."""
+    kafka_python_arguments(dict(connection))
+
+
+class SettingsReader:
+    """Takes settings out one by one; ``left`` are those that nobody knew.
+
+    Raises ValueError or KeyError for values that can't be used.
+    """
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.left = {canonical(name): value for name, value in config.items()}
+
+    def drop(self, names: str) -> None:
+        """These have no effect."""
+        for name in names.split():
+            self.left.pop(name, None)
+
+    def text(self, name: str, default: str) -> str:
+        """As it is."""
+        return self.left.pop(name, default)
+
+    def number(self, name: str, default: int, least: int = 1) -> int:
+        """A whole number from ``least`` on."""
+        value = int(self.text(name, str(default)))
+        if value < least:
+            raise ValueError(name)
+        return value
+
+    def one_of(self, name: str, default: str, values: Mapping[str, Any]) -> Any:
+        """What the text stands for."""
+        return values[self.text(name, default).lower()]
+
+    def all_of(self, names: str) -> Settings:
+        """Those of these that are there."""
+        return tuple(sorted((name, self.left.pop(name)) for name in names.split() if name in self.left))
+
+
+class _Connecting(Protocol):
+    @property
+    def connection(self) -> Settings:
+        """Settings of the connections."""
+
+
+SettingsT = TypeVar("SettingsT", bound=_Connecting)
+
+
+def known_settings(config: ClientConfig, read: Callable[[SettingsReader], SettingsT]) -> SettingsT | None:
+    """Returns what ``read`` makes of the settings; ``None`` if it does not know all of them, or not what they say."""
+    given = SettingsReader(config)
+    try:
+        settings = read(given)
+        if dict(settings.connection).get("security.protocol", "plaintext").lower() not in _PROTOCOLS:
+            raise ValueError("security.protocol")
+        _check_connection(settings.connection)
+    except (ValueError, KeyError, BadConfigurationError) as error:
+        _log.info("librdkafka is used, which is slower: %s", type(error).__name__)
+        return None
+    if given.left:
+        _log.info("librdkafka is used, which alone knows %s, and is slower", ", ".join(sorted(given.left)))
+        return None
+    return settings

@@ -1,0 +1,104 @@
+"""The consumer that speaks Kafka's protocol itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from penstock.errors import FatalError
+from penstock_kafka.client._errors import Problem
+from penstock_kafka.client._interfaces import MAX_BATCH_BYTES, Fetched, PartitionRange
+from penstock_kafka.client._range_consumer import SequencedRangeConsumer
+from penstock_kafka.client.codec import decode
+from penstock_kafka.client.consumer._fetch_settings import FetchSettings
+from penstock_kafka.client.consumer._fetcher import Fetcher
+from penstock_kafka.client.consumer._position import FetchPosition
+
+__all__ = ["ProtocolConsumer"]
+
+
+class ProtocolConsumer(SequencedRangeConsumer):
+    """Reads ranges: threads of its own fetch ahead, and batches become rows in the calling thread, in C."""
+
+    def __init__(self, settings: FetchSettings) -> None:
+        super().__init__()
+        self._fetcher = Fetcher(settings)
+        self._with_headers = False
+        #: Set by any thread, reset by the reader; under the fetcher's lock, so that no wake-up is missed.
+        self._woken = False
+        self._is_open = True
+        #: So that the fetcher is closed once, whoever closes.
+        self._closing = threading.Lock()
+
+    def _start(self, ranges: list[PartitionRange], headers: bool) -> None:
+        self._with_headers = headers
+        self._fetcher.start(ranges)
+
+    def _fetch(self, timeout_ms: int, max_rows: int) -> list[Fetched] | Problem:
+        deadline = time.monotonic() + timeout_ms / 1000
+        fetcher = self._fetcher
+        while True:
+            if not self._is_open:
+                raise RuntimeError("the consumer is closed")
+            if fetched := self._gather(max_rows):
+                return fetched
+            with fetcher.changed:
+                if fetcher.fatal is not None:
+                    return fetcher.fatal
+                if fetcher.problems:
+                    return fetcher.problems.popleft()
+                left = deadline - time.monotonic()
+                if self._woken or left <= 0:
+                    self._woken = False
+                    return []
+                if not any(position.fetched for position in fetcher.positions.values()):
+                    fetcher.changed.wait(left)
+
+    def _gather(self, max_rows: int) -> list[Fetched]:
+        """Decodes what was fetched, up to ``max_rows`` records or about the bytes of a batch."""
+        fetched: list[Fetched] = []
+        rows = size = 0
+        for position in list(self._fetcher.positions.values()):
+            while position.fetched and rows < max_rows and size < MAX_BATCH_BYTES:
+                one = self._decode(position, max_rows - rows, MAX_BATCH_BYTES - size)
+                if one.records is not None:
+                    rows += one.records.num_rows
+                    size += one.records.nbytes
+                if one.records is not None or one.finished:
+                    fetched.append(one)
+        return fetched
+
+    def _decode(self, position: FetchPosition, max_rows: int, max_bytes: int) -> Fetched:
+        batches = position.fetched[0]
+        try:
+            decoded = decode(
+                batches.plain,
+                batches.aborted,
+                position.next_offset,
+                position.end_offset,
+                headers=self._with_headers,
+                max_rows=max_rows,
+                max_bytes=max_bytes,
+            )
+        except ValueError as error:
+            where = f"topic '{position.topic}' partition {position.partition}"
+            raise FatalError(f"{where} can't be read from offset {position.next_offset} on: {error}") from error
+        position.next_offset = max(position.next_offset, decoded.next)
+        is_finished = position.next_offset >= position.end_offset
+        if is_finished or (not decoded.more and not batches.advance()):
+            self._fetcher.drop(position, is_finished=is_finished)
+        return Fetched(position.index, decoded.records, is_finished)
+
+    def wake_up(self) -> None:
+        """Makes a blocked or the next poll return at once."""
+        with self._fetcher.changed:
+            self._woken = True
+            self._fetcher.changed.notify_all()
+
+    def close(self) -> None:
+        """Ends the client."""
+        with self._closing:
+            if not self._is_open:
+                return
+            self._is_open = False
+        self._fetcher.close()

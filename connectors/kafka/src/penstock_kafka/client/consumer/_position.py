@@ -1,0 +1,64 @@
+"""Where reading one range has got to, and what was fetched of it ahead of the reader."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock_kafka.client.codec import Aborted, BatchChunks
+
+__all__ = ["FetchPosition", "FetchedBatches"]
+
+
+class FetchedBatches:
+    """Whole batches of one partition, as they were fetched. ``plain``: those that can be decoded now.
+
+    A channel makes it; from then on it belongs to the reader's thread.
+    """
+
+    def __init__(self, batches: memoryview, aborted: Sequence[tuple[int, int]], *, is_compressed: bool) -> None:
+        self.aborted = Aborted(aborted)
+        #: What it takes of the queue.
+        self.queued_bytes = len(batches)
+        self._chunks = BatchChunks(batches) if is_compressed else None
+        self._plain: memoryview | bytearray | None = None if is_compressed else batches
+
+    @property
+    def plain(self) -> memoryview | bytearray:
+        """Raises ValueError for batches that can't be decompressed."""
+        if self._plain is None:
+            assert self._chunks is not None
+            self._plain = self._chunks.next()
+        return self._plain
+
+    def advance(self) -> bool:
+        """Drops what is plain. Returns whether there is more."""
+        self._plain = None
+        return self._chunks is not None and not self._chunks.is_done
+
+
+@dataclass(slots=True, eq=False)
+class FetchPosition:
+    """One range that is being read.
+
+    It belongs to the channel of ``node``, or to the finder while that is ``None``: nobody else fetches for it or says
+    when to go on. ``node`` and ``fetched`` change under the fetcher's lock only, since the reader looks at both.
+    """
+
+    index: int
+    topic: str
+    partition: int
+    end_offset: int
+    #: Where to fetch next. Written by the channel of the partition's leader.
+    fetch_offset: int
+    #: What to hand over next. The reader's own.
+    next_offset: int
+    #: Who leads the partition, as far as we know.
+    node: int | None = None
+    #: Channels append, the reader takes from the left.
+    fetched: deque[FetchedBatches] = field(default_factory=deque)
+    #: Nothing is done for the range before this time (of the monotonic clock).
+    not_before: float = 0.0
+    #: Since when the partition has not been there; 0 if it is there. The finder's own.
+    missing_since: float = 0.0

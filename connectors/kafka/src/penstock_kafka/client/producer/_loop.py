@@ -1,0 +1,47 @@
+"""Guards methods that the connections' loop calls, which would swallow their errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, Protocol, TypeVar, cast
+
+from penstock_kafka.client._errors import Problem
+
+__all__ = ["on_loop"]
+
+_log = logging.getLogger("penstock.kafka")
+
+
+class _Stoppable(Protocol):
+    def fail(self, problem: Problem, *, event: bool) -> None:
+        """Ends the producer: nothing is delivered any more."""
+
+
+LoopFunction = TypeVar("LoopFunction", bound=Callable[..., Any])
+
+
+def on_loop(function: LoopFunction) -> LoopFunction:
+    """Decorates a method that the loop calls: an unexpected error ends the producer instead of being swallowed."""
+
+    def end(self: _Stoppable, error: BaseException) -> None:
+        _log.error("the Kafka client can't go on", exc_info=error)
+        self.fail(Problem("_FAIL", f"{type(error).__name__}: {error}", fatal=True), event=True)
+
+    @wraps(function)
+    def guarded(self: _Stoppable, *arguments: Any) -> Any:
+        try:
+            return function(self, *arguments)
+        except Exception as error:
+            end(self, error)
+
+    @wraps(function)
+    async def guarded_async(self: _Stoppable, *arguments: Any) -> Any:
+        try:
+            return await function(self, *arguments)
+        except Exception as error:
+            end(self, error)
+
+    return cast("LoopFunction", guarded_async if iscoroutinefunction(function) else guarded)

@@ -1,0 +1,470 @@
+"""Sends batches to the leaders of their partitions, several requests at a time. Partition queues keep their order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kafka.errors import KafkaError
+from kafka.protocol.producer import ProduceRequest
+
+from penstock_kafka.client._errors import Code, Problem
+from penstock_kafka.client.broker import (
+    IDENTITY_LOST,
+    MAYBE_WRITTEN,
+    WRITTEN,
+    Connections,
+    ProblemError,
+    is_refusal,
+    problem_of,
+    problem_of_code,
+)
+from penstock_kafka.client.codec import SealedBatch, compress, decompress, halves
+from penstock_kafka.client.producer._loop import on_loop
+from penstock_kafka.client.producer._partition_queue import InFlightBatch, PartitionQueue
+from penstock_kafka.client.producer._settings import ProducerSettings
+from penstock_kafka.client.producer._transaction import NO_IDENTITY, TransactionRequests, new_identity
+
+__all__ = ["Sender"]
+
+_log = logging.getLogger("penstock.kafka")
+
+#: Bytes of a request, unless a single batch is larger.
+_REQUEST_BYTES = 4 << 20
+_TICK_S = 0.25
+_WATCH_S = 1.0
+_REFRESH_PAUSE_S = 0.05
+_NO_ANSWER = (Code.UNKNOWN_SERVER_ERROR, "the response does not mention it")
+
+
+class Sender:
+    """Sends the batches of one producer. Works in the connections' loop; other threads submit and wait."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        settings: ProducerSettings,
+        transaction: TransactionRequests | None,
+        on_idle: Callable[[], None],
+        on_too_large: Callable[[int], None],
+    ) -> None:
+        self._connections = connections
+        self._settings = settings
+        self._transaction = transaction
+        #: Both are called in the loop, and must neither wait for the lock's holders nor raise.
+        self._on_idle = on_idle
+        self._on_too_large = on_too_large
+
+        # Shared by the producer's threads and the loop. Written under this lock; the counts and ``_is_stopped`` are
+        # also read without it, where a late answer does no harm. The loop never waits for anything while it holds it.
+        self._changed = threading.Condition()
+        #: Appended by the producer's threads and by ``on_idle``, emptied by the loop.
+        self._submitted: deque[InFlightBatch] = deque()
+        #: Of batches that are neither acknowledged nor given up. The producer's threads wait for room.
+        self._queued_bytes = 0
+        #: How many such batches there are: ``flush`` waits for none.
+        self._unfinished = 0
+        #: Records that were not delivered, and the first reason that concerns a record.
+        self._failed = 0
+        self._first: Problem | None = None
+        #: The first reason that concerns no record by itself.
+        self._event: Problem | None = None
+        #: Nothing is delivered any more, after a failure or by ``stop``. Never becomes false again.
+        self._is_stopped = False
+        #: Numbers batches in the order in which they are submitted.
+        self._orders = 0
+
+        # The loop's own: without a lock, so another thread must not even read them, except for ``has_txn_partitions``,
+        # which is asked once the loop has nothing in flight.
+        self._queues: dict[tuple[str, int], PartitionQueue] = {}
+        #: Queues with batches waiting, in the order of their turns.
+        self._ready: dict[tuple[str, int], PartitionQueue] = {}
+        #: Requests under way, by node.
+        self._in_flight: dict[Any, int] = {}
+        #: Changed only while nothing is in flight: what is has the numbers of the identity before.
+        self._identity = NO_IDENTITY
+        self._asking_identity = False
+        #: Partitions that the coordinator knows to be a part of the transaction. Nothing may be written to another one:
+        #: it would be outside of the transaction, and stay when that is aborted.
+        self._txn_partitions: set[tuple[str, int]] = set()
+        #: Those that the coordinator is being asked to add.
+        self._adding: set[tuple[str, int]] = set()
+        self._is_refreshing = False
+        self._ticking = False
+        #: Guards against ``_pump`` within ``_pump``: an answer may come before the request's call has returned.
+        self._is_sending = False
+        self._last_problem: Problem | None = None
+
+    # --- any thread ---------------------------------------------------------------------------------------------------
+
+    def submit(self, batch: SealedBatch, *, wait: bool = True) -> None:
+        """Queues a batch, and waits for room if ``wait``. Drops it once nothing is delivered any more."""
+        plain_bytes, attributes = len(batch.data), self._compress(batch)
+        size = len(batch.data)
+        with self._changed:
+            if wait:
+                self._await(lambda: not self._queued_bytes or self._queued_bytes + size <= self._settings.queue_bytes)
+            if self._is_stopped:
+                self._failed += batch.records
+                return
+            self._orders += 1
+            deadline = time.monotonic() + self._settings.delivery_timeout_ms / 1000
+            self._submitted.append(InFlightBatch(batch, attributes, plain_bytes, (self._orders,), deadline))
+            self._queued_bytes += size
+            self._unfinished += 1
+        self._connections.call_soon(self._pump)
+
+    def _compress(self, batch: SealedBatch) -> int:
+        """Compresses the batch. Returns the attributes that say so."""
+        batch.data, attributes = compress(batch.data, self._settings.compression, self._settings.compression_level)
+        return attributes
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return self._unfinished == 0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing is delivered any more."""
+        return self._is_stopped
+
+    @property
+    def has_txn_partitions(self) -> bool:
+        """Whether the transaction has partitions, or is being given some."""
+        return bool(self._txn_partitions or self._adding)
+
+    def failures(self) -> tuple[int, Problem | None, Problem | None]:
+        """Returns how many records failed, the first failure, and what ended everything."""
+        with self._changed:
+            return self._failed, self._first, self._event
+
+    def count_failure(self, problem: Problem, records: int = 1) -> None:
+        """Counts records that are not delivered, for a reason that concerns them."""
+        with self._changed:
+            self._failed += records
+            first = self._first
+            # The broker refuses a whole batch for the one that is too large.
+            larger = first is not None and first.code == problem.code and problem.size > first.size
+            if first is None or (larger and problem.code == "MESSAGE_TOO_LARGE"):
+                self._first = problem
+
+    def fail(self, problem: Problem, *, event: bool = False) -> None:
+        """Stops for good, with the reason. ``event``: one that concerns no record by itself."""
+        with self._changed:
+            self._is_stopped = True
+            if event and self._event is None:
+                self._event = problem
+            elif self._first is None:
+                self._first = problem
+            self._changed.notify_all()
+
+    def await_all(self) -> None:
+        """Returns when everything submitted is acknowledged or has failed, or nothing is delivered any more."""
+        with self._changed:
+            self._await(lambda: not self._unfinished)
+
+    def _await(self, is_so: Callable[[], bool]) -> None:
+        """Waits, holding the lock, until ``is_so`` or the sender has stopped; stops it if the loop has died."""
+        while not self._is_stopped and not is_so():
+            if not self._changed.wait(_WATCH_S) and self._connections.is_broken:
+                self.fail(Problem("_FAIL", "the thread that serves the connections has ended", fatal=True), event=True)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Sends nothing more. Returns whether what was in flight is back within that time."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+        if self.is_idle or timeout_s <= 0:
+            return self.is_idle
+        self._connections.call_soon(self._pump)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._unfinished, timeout_s)
+
+    # --- the loop: what to send ---------------------------------------------------------------------------------------
+
+    @on_loop
+    def _pump(self) -> None:
+        with self._changed:
+            while self._submitted:
+                one = self._submitted.popleft()
+                key = (one.batch.topic, one.batch.partition)
+                queue = self._queues.get(key)
+                if queue is None:
+                    queue = self._queues[key] = PartitionQueue(*key)
+                queue.waiting.append(one)
+                self._ready[key] = queue
+        if self._is_stopped:
+            self._drop_waiting()
+            return
+        if not self._ready or self._is_sending:
+            return
+        if not self._ticking:
+            self._ticking = True
+            self._connections.call_later(_TICK_S, self._tick)
+        if self._is_identified():
+            self._add_txn_partitions()
+            self._is_sending = True
+            try:
+                while self._send_round():
+                    pass
+            finally:
+                self._is_sending = False
+
+    def _is_identified(self) -> bool:
+        if not self._settings.idempotent or self._identity != NO_IDENTITY:
+            return True
+        if self._transaction is not None:
+            self._identity = self._transaction.identity
+            return True
+        # What is in flight still has the numbers of the identity before.
+        if not self._asking_identity and not any(self._in_flight.values()):
+            self._asking_identity = True
+            self._connections.call_soon(self._ask_identity)
+        return False
+
+    @on_loop
+    async def _ask_identity(self) -> None:
+        try:
+            identity = await new_identity(self._connections, self._settings.request_timeout_ms)
+        except (KafkaError, OSError) as error:
+            self._note_error(error)
+            await self._connections.sleep(_REFRESH_PAUSE_S)
+        else:
+            for queue in self._queues.values():
+                queue.forget_numbers()
+            self._identity = identity
+        self._asking_identity = False
+        self._pump()
+
+    def _add_txn_partitions(self) -> None:
+        if self._transaction is None or self._adding:
+            return
+        new = self._ready.keys() - self._txn_partitions
+        if new:
+            self._adding = new
+            self._connections.call_soon(self._add_to_transaction, self._transaction, new)
+
+    @on_loop
+    async def _add_to_transaction(self, transaction: TransactionRequests, new: set[tuple[str, int]]) -> None:
+        try:
+            await transaction.add_partitions(new, time.monotonic() + self._settings.delivery_timeout_ms / 1000)
+        except ProblemError as error:
+            topic, partition = min(new)
+            code = "_MSG_TIMED_OUT" if error.timed_out else error.problem.code
+            of_no_topic = code == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+            self.fail(Problem(code, error.problem.text, topic=topic, partition=partition), event=of_no_topic)
+        else:
+            self._txn_partitions |= new
+        self._adding = set()
+        self._pump()
+
+    def _send_round(self) -> bool:
+        """Sends one request to each broker that may get one. Returns whether there was any."""
+        now = time.monotonic()
+        requests: dict[int, list[tuple[PartitionQueue, InFlightBatch]]] = {}
+        sizes: dict[int, int] = {}
+        leaderless: set[str] = set()
+        for key, queue in list(self._ready.items()):
+            if not queue.waiting:
+                del self._ready[key]
+                continue
+            if not queue.may_send(now):
+                continue
+            if self._transaction is not None and key not in self._txn_partitions:
+                continue
+            node = self._connections.leaders.node_of(*key)
+            if node is None:
+                leaderless.add(queue.topic)
+                continue
+            size = len(queue.waiting[0].batch.data)
+            if self._in_flight.get(node, 0) >= self._settings.in_flight:
+                continue
+            if node in sizes and sizes[node] + size > _REQUEST_BYTES:
+                continue
+            sizes[node] = sizes.get(node, 0) + size
+            settings, transactional = self._settings, self._transaction is not None
+            one = queue.start(self._identity, numbered=settings.idempotent, transactional=transactional)
+            requests.setdefault(node, []).append((queue, one))
+            # A queue that has had its turn goes behind the others.
+            del self._ready[key]
+            if queue.waiting:
+                self._ready[key] = queue
+        if leaderless and not self._is_refreshing:
+            self._is_refreshing = True
+            self._connections.call_soon(self._refresh_metadata, leaderless)
+        for node, batches in requests.items():
+            self._send(node, batches)
+        return bool(requests)
+
+    def _send(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]]) -> None:
+        topics: dict[str, list[Any]] = {}
+        data = ProduceRequest.TopicProduceData
+        for queue, one in batches:
+            part = data.PartitionProduceData(index=queue.partition, records=one.batch.data)
+            topics.setdefault(queue.topic, []).append(part)
+        settings = self._settings
+        request = ProduceRequest(
+            transactional_id=settings.transactional_id or None,
+            acks=settings.acks,
+            timeout_ms=settings.request_timeout_ms,
+            topic_data=[data(name=topic, partition_data=parts) for topic, parts in topics.items()],
+            # From version 11 on the end of a transaction is reported in another way (TRANSACTION_ABORTABLE), 12 adds
+            # partitions to it by itself, 13 needs the topics' ids.
+            max_version=10,
+        )
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        answer = self._connections.send(request, node, settings.request_timeout_ms)
+        answer.add_callback(lambda response: self._on_answer(node, batches, response))
+        answer.add_errback(lambda error: self._on_failure(node, batches, error))
+
+    @on_loop
+    async def _refresh_metadata(self, topics: set[str]) -> None:
+        leaders, settings = self._connections.leaders, self._settings
+        try:
+            client, timeout_ms = self._connections.client, settings.request_timeout_ms
+            await leaders.refresh_metadata(client, topics, timeout_ms, settings.creates_topics)
+        except (KafkaError, OSError) as error:
+            self._note_error(error)
+        else:
+            self._fail_missing(topics)
+        await self._connections.sleep(_REFRESH_PAUSE_S)
+        self._is_refreshing = False
+        self._pump()
+
+    def _fail_missing(self, topics: set[str]) -> None:
+        """Fails batches for which the brokers have just said that there is no leader, and will not be."""
+        now, leaders = time.monotonic(), self._connections.leaders
+        for queue in list(self._ready.values()):
+            if queue.topic not in topics or queue.in_flight or not queue.waiting:
+                continue
+            if leaders.node_of(queue.topic, queue.partition) is None:
+                code = leaders.problem_of(queue.topic) or Code.UNKNOWN_TOPIC_OR_PARTITION
+                first, is_unknown = queue.waiting[0], code == Code.UNKNOWN_TOPIC_OR_PARTITION
+                is_missing = is_unknown and first.is_missing(now, self._settings.missing_s)
+                if is_missing or not problem_of_code(code).retriable:
+                    self._fail_batch(queue, first, code, "")
+
+    # --- the loop: what became of it ----------------------------------------------------------------------------------
+
+    @on_loop
+    def _on_answer(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]], response: Any) -> None:
+        self._in_flight[node] -= 1
+        answers: dict[tuple[str, int], tuple[int, str]] = {}
+        if response is not None:
+            for topic in response.responses:
+                for one in topic.partition_responses:
+                    answers[topic.name, one.index] = (one.error_code, one.error_message or "")
+        for queue, batch in batches:
+            # Without acknowledgements (acks=0) there is no response.
+            code, text = (0, "") if response is None else answers.get((queue.topic, queue.partition), _NO_ANSWER)
+            self._handle_result(queue, batch, code, text)
+        self._continue()
+
+    @on_loop
+    def _on_failure(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]], error: BaseException) -> None:
+        self._in_flight[node] -= 1
+        self._note_error(error)
+        for queue, one in batches:
+            self._connections.leaders.forget(queue.topic)
+            one.is_uncertain = True
+            self._put_back(queue, one)
+        self._continue()
+
+    def _handle_result(self, queue: PartitionQueue, one: InFlightBatch, code: int, text: str) -> None:
+        problem = problem_of_code(code, text=text) if code else None
+        if code in WRITTEN:
+            queue.acknowledge(one)
+            self._finish(one)
+        elif code == Code.UNKNOWN_TOPIC_OR_PARTITION and one.is_missing(time.monotonic(), self._settings.missing_s):
+            self._fail_batch(queue, one, code, text)
+        elif problem is not None and problem.retriable:
+            self._last_problem = problem
+            self._connections.leaders.forget(queue.topic)
+            one.is_uncertain = one.is_uncertain or code in MAYBE_WRITTEN
+            self._put_back(queue, one)
+        elif code == Code.MESSAGE_TOO_LARGE and one.batch.records > 1:
+            self._split(queue, one)
+        elif code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.is_halted or queue.in_flight[0] is not one):
+            self._put_back(queue, one)  # one before it is to be sent again
+        elif code in IDENTITY_LOST and self._settings.idempotent and self._transaction is None:
+            _log.info("%s-%d: the broker does not know the producer any more (%d)", queue.topic, queue.partition, code)
+            self._identity = NO_IDENTITY
+            self._put_back(queue, one)
+        else:
+            self._fail_batch(queue, one, code, text)
+
+    def _split(self, queue: PartitionQueue, one: InFlightBatch) -> None:
+        """Halves a batch that is larger than its topic takes, as Java's client does (KIP-126)."""
+        whole = one.batch
+        whole.data = decompress(whole.data, self._settings.compression, one.plain_bytes)
+        parts = []
+        for number, half in enumerate(halves(whole)):
+            plain_bytes, attributes = len(half.data), self._compress(half)
+            parts.append(InFlightBatch(half, attributes, plain_bytes, (*one.order, number), one.deadline))
+        with self._changed:
+            self._queued_bytes += sum(len(part.batch.data) for part in parts) - one.queued_bytes
+            self._unfinished += len(parts) - 1
+        queue.replace(one, parts)
+        self._ready[queue.topic, queue.partition] = queue
+        self._on_too_large(one.plain_bytes)
+
+    def _put_back(self, queue: PartitionQueue, one: InFlightBatch) -> None:
+        now = time.monotonic()
+        if queue.put_back(one, now):
+            self._connections.call_later(queue.not_before - now, self._pump)
+        self._ready[queue.topic, queue.partition] = queue
+
+    def _fail_batch(self, queue: PartitionQueue, one: InFlightBatch, code: int, text: str) -> None:
+        size = one.batch.largest
+        problem = problem_of_code(code, topic=queue.topic, partition=queue.partition, size=size, text=text)
+        queue.drop(one)
+        self.count_failure(problem, one.batch.records)
+        self._finish(one)
+        if self._transaction is not None:
+            self.fail(problem)  # a transaction with a part missing is of no use
+        elif self._settings.idempotent and one.is_uncertain:
+            # If it was written after all, batches with its numbers would be taken for it.
+            self._identity = NO_IDENTITY
+
+    def _finish(self, one: InFlightBatch) -> None:
+        with self._changed:
+            self._queued_bytes -= one.queued_bytes
+            self._unfinished -= 1
+            self._changed.notify_all()
+
+    def _continue(self) -> None:
+        self._pump()
+        if self._unfinished == 0 and not self._is_stopped:
+            self._on_idle()
+
+    def _note_error(self, error: BaseException) -> None:
+        """Remembers what keeps requests from being answered. Refused credentials are not tried again."""
+        problem = problem_of(error)
+        self._last_problem = problem
+        if is_refusal(error):
+            self.fail(problem, event=True)
+
+    @on_loop
+    def _tick(self) -> None:
+        """Stops if a batch has waited for longer than it may."""
+        self._ticking = False
+        now = time.monotonic()
+        for queue in self._ready.values():
+            if queue.waiting and queue.waiting[0].deadline < now and not self._is_stopped:
+                text = self._last_problem.text if self._last_problem is not None else "no broker took it"
+                self.fail(Problem("_MSG_TIMED_OUT", text, topic=queue.topic, partition=queue.partition))
+        self._pump()
+
+    def _drop_waiting(self) -> None:
+        for queue in self._ready.values():
+            while queue.waiting:
+                one = queue.waiting.popleft()
+                with self._changed:
+                    self._failed += one.batch.records
+                self._finish(one)
+        self._ready.clear()

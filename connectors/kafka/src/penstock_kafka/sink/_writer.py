@@ -1,0 +1,207 @@
+"""What tasks write with: one writer for each attempt, plain or in a transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import PenstockError
+from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, WriterContext
+from penstock.system import system
+from penstock_kafka.client import BatchProducer, DeliveryError
+from penstock_kafka.sink._committable import KafkaCommittable
+from penstock_kafka.sink._kept_producer import forget_producer, keep_for_a_while
+from penstock_kafka.sink._partitioners import Partitions
+from penstock_kafka.sink._rows import RecordColumns
+from penstock_kafka.transactions import ProducerPool, ReadyProducer
+
+__all__ = ["KafkaAtLeastOnceWriter", "RecordBatches", "KafkaTransactionalWriter"]
+
+_log = logging.getLogger("penstock.kafka")
+_REQUEST_TIMEOUT_MS = 60_000
+
+
+class RecordBatches:
+    """Rows to records, with their partitions chosen."""
+
+    def __init__(self, columns: RecordColumns, partitions: Partitions | None) -> None:
+        self._columns = columns
+        self._partitions = partitions
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of ``DELIVERY_SCHEMA`` columns."""
+        records = self._columns.convert(batch)
+        return records if self._partitions is None else self._partitions.fill(records)
+
+
+class _Proof:
+    """Puts the proof into a transaction: an offset of a group of its own, committed if and only if it is.
+
+    Beside the records, in a thread of its own: the brokers take some milliseconds for it.
+    """
+
+    def __init__(self, ready: ReadyProducer, topic: str, context: WriterContext) -> None:
+        self._ready = ready
+        self._topic = topic
+        self._context = context
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._send, name="penstock-proof", daemon=True)
+        self._thread.start()
+
+    def _send(self) -> None:
+        group, offset, attempt = self._ready.slot.transactional_id, self._context.batch_id, self._context.attempt_id
+        try:
+            self._ready.producer.send_offset(group, self._topic, 0, offset, attempt, _REQUEST_TIMEOUT_MS)
+        except BaseException as error:  # raised by check
+            self._error = error
+
+    def wait(self) -> None:
+        """Returns when it was sent, or has failed."""
+        self._thread.join()
+
+    def check(self) -> None:
+        """Returns when the brokers have it. Raises what kept it from being sent."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+
+
+class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
+    """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
+
+    Memory: the producer's queue (``queue.buffering.max.kbytes``) and one Arrow batch.
+    """
+
+    def __init__(self, context: WriterContext, batches: RecordBatches, pool: ProducerPool) -> None:
+        self._context = context
+        self._batches = batches
+        self._pool = pool
+        self._ready: ReadyProducer | None = None
+        self._proof: _Proof | None = None
+        self._topics: set[str] = set()
+        self._records = 0
+        self._opened_ms = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Sends a batch within the transaction, which the first row begins."""
+        if not batch.num_rows:
+            return
+        records = self._batches.convert(batch)
+        if self._ready is None:
+            self._ready = self._pool.take(self._context.base)
+            self._opened_ms = system().now_us() // 1000
+            self._ready.producer.begin_transaction()
+            self._proof = _Proof(self._ready, records.column("topic")[0].as_py(), self._context)
+            self._context.metrics.add("transactions_opened")
+        self._ready.producer.produce(records)
+        self._records += batch.num_rows
+        self._topics.update(pc.unique(records.column("topic")).to_pylist())
+        self._context.metrics.add("bytes_written", records.nbytes)
+
+    def prepare_commit(self) -> PreparedCommit[KafkaCommittable, Any]:
+        """Waits until the brokers have every record. Nobody who reads committed records sees them yet."""
+        ready, proof = self._ready, self._proof
+        if ready is None or proof is None:
+            return PreparedCommit()
+        ready.producer.flush()
+        proof.check()
+        self._context.metrics.add("rows_written", self._records)
+        committable = KafkaCommittable(
+            ref=ready.ref,
+            batch_id=self._context.batch_id,
+            attempt_id=self._context.attempt_id,
+            records=self._records,
+            prepared_ms=system().now_us() // 1000,
+            topics=tuple(sorted(self._topics)),
+            opened_ms=self._opened_ms,
+        )
+        return PreparedCommit([committable])
+
+    def abort(self) -> None:
+        """Aborts the transaction. One that can't be aborted here is found open, and aborted, before the next batch."""
+        if self._ready is not None:
+            if self._proof is not None:
+                self._proof.wait()  # a part that is added after the end would begin the next transaction
+            with contextlib.suppress(PenstockError):
+                self._ready.producer.abort_transaction(_REQUEST_TIMEOUT_MS)
+
+    def close(self) -> None:
+        """Lets the producer go. Its transaction stays open."""
+        if self._ready is not None:
+            self._pool.retire(self._ready)
+            self._ready = None
+
+
+class KafkaAtLeastOnceWriter(SinkWriter):
+    """At least once: everything is acknowledged when a task ends. Or no guarantee: nobody waits for that.
+
+    ``log_failures_only``: a record that is refused is counted (``failed_records``) and logged, and the task goes on.
+    Memory as for :class:`KafkaTransactionalWriter`.
+    """
+
+    def __init__(
+        self,
+        context: WriterContext,
+        batches: RecordBatches,
+        producer: BatchProducer,
+        *,
+        wait: bool,
+        log_failures_only: bool,
+    ) -> None:
+        self._context = context
+        self._batches = batches
+        self._producer = producer
+        self._wait = wait
+        self._log_failures_only = log_failures_only
+        self._failed_before = producer.failed
+        self._records = 0
+        self._logged = False
+        self._is_flushed = False
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Sends a batch."""
+        if not batch.num_rows:
+            return
+        records = self._batches.convert(batch)
+        with self._failures():
+            self._producer.produce(records)
+        self._records += batch.num_rows
+        self._context.metrics.add("bytes_written", records.nbytes)
+
+    def flush(self) -> None:
+        """Waits until every record is acknowledged, if the delivery asks for that."""
+        if self._wait:
+            with self._failures():
+                self._producer.flush()
+        failed = self._producer.failed - self._failed_before
+        self._context.metrics.add("rows_written", self._records - failed)
+        if failed:
+            self._context.metrics.add("failed_records", failed)
+            forget_producer(self._producer)  # it would tell the next task of this one's failures
+        self._is_flushed = True
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except DeliveryError as error:
+            if not self._log_failures_only:
+                raise
+            if not self._logged:
+                _log.warning("records are not delivered (logFailuresOnly), the first: %s", error)
+            self._logged = True
+
+    def close(self) -> None:
+        """Leaves the producer to the next task, for a while.
+
+        After an error it is not used again: its records in flight can't be called back.
+        """
+        if not self._is_flushed:
+            forget_producer(self._producer)
+        keep_for_a_while(self._producer)

@@ -1,0 +1,110 @@
+"""Batches of records as batches of the schema that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import BadDataError
+from penstock.serialization.formats import Decoded, RecordDecoder
+from penstock.source import ReaderContext, RecordEmitter
+from penstock.source.log import LogSplit
+from penstock_kafka.source._schema import BAD_RECORD_TYPE
+
+__all__ = ["KafkaRecordEmitter"]
+
+
+class KafkaRecordEmitter(RecordEmitter[pa.RecordBatch, LogSplit]):
+    """Decodes ``key`` and ``value`` where a decoder is given for them, and adds columns that are constant in a split.
+
+    A record that can't be decoded fails the query if ``fail_on_bad``; else its column is null, the record is in
+    ``bad_record_column`` if the schema names one, and it is counted (metric ``bad_rows``).
+    """
+
+    def __init__(
+        self,
+        context: ReaderContext,
+        decoders: Mapping[str, RecordDecoder],
+        *,
+        fail_on_bad: bool = True,
+        bad_record_column: str | None = None,
+    ) -> None:
+        self._context = context
+        self._decoders = decoders
+        self._fail_on_bad = fail_on_bad
+        self._bad_record_column = bad_record_column
+        self._constants: dict[str, tuple[Any, pa.Array]] = {}
+
+    def emit_record(self, element: pa.RecordBatch, split_state: LogSplit) -> Iterator[pa.RecordBatch]:
+        """Decodes a batch of records, and chooses the columns that were asked for."""
+        decoded = {name: decoder.decode(element[name]) for name, decoder in self._decoders.items()}
+        reasons = _reasons(decoded)
+        if reasons is not None:
+            self._judge(reasons, element, split_state)
+        rows = element.num_rows
+        makers: dict[str, Callable[[], pa.Array]] = {
+            "topic": lambda: self._constant("topic", split_state.stream, pa.string(), rows),
+            "partition": lambda: self._constant("partition", split_state.partition, pa.int32(), rows),
+            "timestamp": lambda: _microseconds(element, split_state),
+        }
+        if self._bad_record_column is not None:
+            makers[self._bad_record_column] = lambda: _dead_letters(element, reasons)
+        names = self._context.schema.names
+        columns = [
+            decoded[name].column if name in decoded else makers[name]() if name in makers else element[name]
+            for name in names
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def _constant(self, name: str, value: Any, type_: pa.DataType, rows: int) -> pa.Array:
+        known, array = self._constants.get(name, (None, None))
+        if known != value or len(array) < rows:
+            array = pa.repeat(pa.scalar(value, type_), rows)
+            self._constants[name] = (value, array)
+        return array.slice(0, rows)
+
+    def _judge(self, reasons: pa.Array, element: pa.RecordBatch, split: LogSplit) -> None:
+        bad = len(reasons) - reasons.null_count
+        if self._fail_on_bad:
+            row = pc.index(reasons.is_valid(), True).as_py()
+            raise BadDataError(
+                f"topic '{split.stream}' partition {split.partition} offset {element['offset'][row]}: "
+                f"{reasons[row].as_py()}; {bad} such records in this batch. To go on, set badRecords (null, deadLetter)"
+            )
+        self._context.metrics.add("bad_rows", bad)
+
+
+def _reasons(decoded: Mapping[str, Decoded]) -> pa.Array | None:
+    """Why records could not be decoded, row for row; ``None`` if all could."""
+    reasons = [
+        pc.binary_join_element_wise(f"{name}", one.errors, ": ")
+        for name, one in decoded.items()
+        if one.errors is not None
+    ]
+    if len(reasons) < 2:
+        return reasons[0] if reasons else None
+    return pc.coalesce(pc.binary_join_element_wise(*reasons, "; "), *reasons)
+
+
+def _dead_letters(element: pa.RecordBatch, reasons: pa.Array | None) -> pa.Array:
+    if reasons is None:
+        return pa.nulls(element.num_rows, BAD_RECORD_TYPE)
+    fields = list(BAD_RECORD_TYPE)
+    return pa.StructArray.from_arrays(
+        [reasons, element["key"], element["value"]], fields=fields, mask=reasons.is_null()
+    )
+
+
+def _microseconds(element: pa.RecordBatch, split: LogSplit) -> pa.Array:
+    try:
+        return element["timestamp"].cast(pa.timestamp("us", tz="UTC"))
+    except pa.ArrowInvalid:
+        times = element["timestamp"].cast(pa.int64())
+        row = pc.index(pc.greater(pc.abs(times), (1 << 63) // 1000 - 1), True).as_py()
+        raise BadDataError(
+            f"topic '{split.stream}' partition {split.partition} offset {element['offset'][row]}: the timestamp "
+            f"{times[row]} (ms since 1970) is beyond what a timestamp column holds"
+        ) from None

@@ -1,0 +1,226 @@
+"""Reads ranges of partitions: batches of records, waiting for brokers, and what is done about records that are gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import DataLostError, PenstockError, RetriableError
+from penstock.metrics import Metrics
+from penstock.source import RecordsBySplits, SplitReader
+from penstock.source.log import LogPartition, LogSplit, LossPolicy
+from penstock_kafka.client import (
+    ClientConfig,
+    OffsetOutOfRangeError,
+    PartitionRange,
+    RangeConsumer,
+    TransientClientError,
+)
+from penstock_kafka.client.librdkafka import KafkaAdmin
+from penstock_kafka.source._consumer_cache import ConsumerCache
+
+__all__ = ["KafkaSplitReader"]
+
+_POLL_MS = 500
+#: After this long without a record, the brokers are asked whether what is waited for exists at all.
+_LOOK_AFTER_SECONDS = 5.0
+
+_consumers = ConsumerCache()
+
+
+@dataclass
+class _Reading:
+    """A split on its way: the next offset to come."""
+
+    split: LogSplit
+    next: int
+    end: int
+
+    @property
+    def partition(self) -> LogPartition:
+        return self.split.log_partition
+
+
+class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
+    """Reads the splits of a task. An element is a batch of records as the client returns them.
+
+    Brokers may be away for up to ``poll_timeout_ms``: without a record or the end of a range for that long, the task
+    fails with a :class:`RetriableError`. Offsets that a partition does not hold (any more, or not yet) are lost:
+    :class:`DataLostError`, or with ``fail_on_data_loss`` false they are skipped and counted (metric
+    ``records_lost``; gaps of control records and compaction inside the lost range are counted with it). Metric
+    ``bytes_read``: the Arrow buffers of the records.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        implementation: str,
+        open_admin: Callable[[], KafkaAdmin],
+        metrics: Metrics,
+        *,
+        headers: bool,
+        poll_timeout_ms: int,
+        fail_on_data_loss: bool,
+    ) -> None:
+        self._config = config
+        self._implementation = implementation
+        self._open_admin = open_admin
+        self._metrics = metrics
+        self._headers = headers
+        self._poll_timeout = poll_timeout_ms / 1000
+        self._losses = LossPolicy(fail=fail_on_data_loss, metrics=metrics)
+        self._consumer: RangeConsumer | None = None
+        self._admin: KafkaAdmin | None = None
+        self._reading: dict[str, _Reading] = {}
+        self._assigned: list[str] = []
+        self._quiet_since: float | None = None
+        self._looked = False
+        self._trouble = ""
+
+    def handle_splits_changes(self, splits: Sequence[LogSplit]) -> None:
+        """Adds splits. All that are unfinished are assigned anew with the next fetch."""
+        self._reading.update({split.split_id: _Reading(split, split.start, split.end) for split in splits})
+        self._assigned = []
+
+    def fetch(self) -> RecordsBySplits[pa.RecordBatch]:
+        """Polls the client, and handles what it reports."""
+        if self._consumer is None:
+            self._consumer = _consumers.acquire(self._config, self._implementation)
+        if not self._assigned:
+            self._assign()
+        started = time.monotonic()
+        try:
+            fetched = self._consumer.poll(_POLL_MS)
+        except TransientClientError as error:  # it may pass, and the client goes on by itself
+            self._trouble = f": {error}"
+            return self._nothing_came(started)
+        except OffsetOutOfRangeError as error:
+            return self._skip_lost(LogPartition(error.topic, error.partition), str(error))
+        except DataLostError as error:
+            return self._skip_lost(None, str(error))
+        if not fetched:
+            return self._nothing_came(started)
+        self._quiet_since, self._looked, self._trouble = None, False, ""
+        result: RecordsBySplits[pa.RecordBatch] = RecordsBySplits()
+        for one in fetched:
+            split_id = self._assigned[one.range_index]
+            if one.records is not None and one.records.num_rows:
+                self._metrics.add("bytes_read", one.records.nbytes)
+                self._reading[split_id].next = one.records["offset"][-1].as_py() + 1
+                result.records.append((split_id, one.records))
+            if one.finished:
+                del self._reading[split_id]
+                result.finished_splits.append(split_id)
+        return result
+
+    def _assign(self) -> None:
+        self._assigned = list(self._reading)
+        ranges = [
+            PartitionRange(reading.partition.stream, reading.partition.partition, reading.next, reading.end)
+            for reading in self._reading.values()
+        ]
+        assert self._consumer is not None
+        self._consumer.assign(ranges, headers=self._headers)
+
+    # --- nothing comes ------------------------------------------------------------------------------------------------
+
+    def _nothing_came(self, started: float) -> RecordsBySplits[pa.RecordBatch]:
+        """Waits on, looks whether the log still reaches as far as the ranges do, gives up."""
+        self._quiet_since = started if self._quiet_since is None else self._quiet_since
+        quiet = time.monotonic() - self._quiet_since
+        if not self._looked and quiet >= min(_LOOK_AFTER_SECONDS, self._poll_timeout):
+            self._looked = True
+            try:
+                return self._skip_lost(None, "")
+            except RetriableError as error:
+                self._trouble = f": {error}"
+        if quiet >= self._poll_timeout:
+            raise RetriableError(
+                f"nothing came for {quiet:.0f} s (kafkaConsumer.pollTimeoutMs) of {self._described()}{self._trouble}"
+            )
+        return RecordsBySplits()
+
+    def _described(self) -> str:
+        first = next(iter(self._reading.values()))
+        more = f" and of {len(self._reading) - 1} more ranges" if len(self._reading) > 1 else ""
+        try:
+            held = self._held([first.partition]).get(first.partition)
+            there = f"the brokers hold {held[0]} to {held[1] - 1}" if held else "the partition does not exist"
+        except PenstockError as error:
+            there = f"the brokers can't be asked what they hold: {error}"
+        return f"{first.partition} from offset {first.next} to {first.end - 1} ({there}){more}"
+
+    # --- what is gone -------------------------------------------------------------------------------------------------
+
+    def _skip_lost(self, suspect: LogPartition | None, why: str) -> RecordsBySplits[pa.RecordBatch]:
+        """Compares every range with what the brokers hold, and leaves out what they don't. Raises DataLostError.
+
+        ``suspect`` is the partition that the client complained about, for the reason ``why``.
+        """
+        partitions = {reading.partition for reading in self._reading.values()}
+        held = self._held(partitions)
+        lost = [self._clip(reading, held.get(reading.partition)) for reading in self._reading.values()]
+        if why and not any(lost):
+            where = f"{suspect}: " if suspect is not None else ""
+            raise RetriableError(f"{where}{why}, and yet the brokers say that they hold it: try again")
+        result: RecordsBySplits[pa.RecordBatch] = RecordsBySplits()
+        if any(lost):
+            result.finished_splits = [s for s, reading in self._reading.items() if reading.next >= reading.end]
+            for split_id in result.finished_splits:
+                del self._reading[split_id]
+            self._assigned = []
+        return result
+
+    def _clip(self, reading: _Reading, held: tuple[int, int] | None) -> bool:
+        """Shortens ``reading`` to what is held; whether that was necessary."""
+        partition, start, end = reading.partition, reading.next, reading.end
+        if held is None:
+            self._losses.report(
+                f"{partition} does not exist any more: offsets {start} to {end - 1} are gone", end - start
+            )
+            reading.next = end
+            return True
+        earliest, latest = held
+        if start < earliest:
+            gone = min(earliest, end)
+            self._losses.report(
+                f"{partition}: offsets {start} to {gone - 1} were dropped before they were read", gone - start
+            )
+            reading.next = gone
+        if latest < end and reading.next < end:
+            first = max(latest, reading.next)
+            self._losses.report(
+                f"{partition} ends at {latest}: offsets {first} to {end - 1}, which were there when the batch was "
+                "planned, are gone",
+                end - first,
+            )
+            reading.end = first
+        return (reading.next, reading.end) != (start, end)
+
+    def _held(self, partitions: Iterable[LogPartition]) -> dict[LogPartition, tuple[int, int]]:
+        if self._admin is None:
+            self._admin = self._open_admin()
+        wanted = list(partitions)
+        earliest, end = self._admin.earliest(wanted), self._admin.end(wanted)
+        return {p: (earliest[p], end[p]) for p in wanted if p in earliest and p in end}
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def wake_up(self) -> None:
+        """Makes a blocked fetch return. Any thread."""
+        consumer = self._consumer
+        if consumer is not None:
+            consumer.wake_up()
+
+    def close(self) -> None:
+        """Keeps a consumer that came to the end of its ranges for the next task; closes any other."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is None:
+            return
+        if self._reading:
+            consumer.close()
+        else:
+            _consumers.release(self._config, self._implementation, consumer)

@@ -1,0 +1,50 @@
+"""Rows become lines of a hidden file."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.sink import CommittingSinkWriter, PreparedCommit, WriterContext
+
+__all__ = ["FilesWriter"]
+
+
+class FilesWriter(CommittingSinkWriter[str, None]):
+    """The file is named by query, base and attempt: no other attempt has it, and it is known for garbage."""
+
+    def __init__(self, path: str, context: WriterContext) -> None:
+        self._path = path
+        self._context = context
+        self._name = f".{context.query_id}.{context.base}.{context.attempt_id}.jsonl"
+        self._file: Any = None
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._file is None and batch.num_rows:
+            os.makedirs(self._path, exist_ok=True)
+            self._file = open(f"{self._path}/{self._name}", "w", encoding="utf-8")  # noqa: SIM115
+        for row in batch.to_pylist():
+            self._file.write(json.dumps(row, default=str) + "\n")
+        self._rows += batch.num_rows
+
+    def prepare_commit(self) -> PreparedCommit[str, None]:
+        """The file is on the disk, and hidden. The empty file beside it, its witness, tells later that it was there."""
+        if self._file is None:
+            return PreparedCommit()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        open(f"{self._path}/{self._name}.witness", "x").close()
+        self._context.metrics.add("rows_written", self._rows)
+        return PreparedCommit([self._name])
+
+    def abort(self) -> None:
+        if self._file is not None:
+            os.unlink(f"{self._path}/{self._name}")
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()

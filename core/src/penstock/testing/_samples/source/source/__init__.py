@@ -1,0 +1,5 @@
+"""Reading, batch and stream."""
+
+from penstock.testing._samples.source.source._source import LinesSource
+
+__all__ = ["LinesSource"]

@@ -1,0 +1,84 @@
+"""Every connector follows one plan, so whoever knows one knows all; and whatever leaves the plan is found."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import layout
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = sorted(path.parent for path in (ROOT / "connectors").glob("*/src/penstock_*/__init__.py"))
+BY_NAME = {path.name: path for path in PACKAGES}
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_a_connector_keeps_to_the_plan(package):
+    assert layout.problems(package) == []
+
+
+def moved(old, new):
+    def change(package):
+        (package / new).parent.mkdir(exist_ok=True, parents=True)
+        (package / old).rename(package / new)
+
+    return change
+
+
+def replaced(path, old, new):
+    def change(package):
+        text = (package / path).read_text()
+        assert old in text
+        (package / path).write_text(text.replace(old, new))
+
+    return change
+
+
+def added(path, text):
+    def change(package):
+        with (package / path).open("a") as file:
+            file.write(text)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (moved("source/_reader.py", "source/reader.py"), "rename it to _reader.py"),
+        (moved("source/_reader.py", "source/_fetching.py"), "PravegaSplitReader belongs in source/_reader.py"),
+        (moved("source/_split.py", "source/_pieces.py"), "SPLIT_SERIALIZER belongs in source/_split.py"),
+        (moved("client", "protocol"), "protocol/: not in the plan"),
+        (moved("_connector.py", "_plugin.py"), "the package's one class <Name>Connector"),
+        (moved("options", "settings"), "options/__init__.py: missing"),
+        (replaced("source/_emitter.py", "class PravegaRecordEmitter", "class Emitter"), "named PravegaRecordEmitter"),
+        (replaced("sink/_sink.py", "class PravegaTransactionalSink", "class ExactlyOnce"), "PravegaTransactionalSink"),
+        (replaced("sink/_committable.py", "COMMITTABLE_SERIALIZER", "FORM_SERIALIZER"), "FORM_SERIALIZER should be"),
+        (replaced("sink/__init__.py", ", create_sink", ""), "sink/__init__.py: it must offer create_sink"),
+        (replaced("source/__init__.py", "PravegaSource", "Streams"), "it must offer PravegaSource"),
+        (replaced("sink/_committer.py", '"penstock.pravega"', "__name__"), 'getLogger("penstock.pravega")'),
+        (added("sink/_sink.py", "from penstock_pravega.source import PravegaSource\n"), "a sink does not import"),
+        (added("source/_source.py", "import penstock_pravega.sink\n"), "a source does not import"),
+        (
+            added("sink/_sink.py", "from penstock_pravega.client._wire import Refused\n"),
+            "private to penstock_pravega.cl",
+        ),
+        (added("source/_source.py", "from penstock.spark._read import BatchReader\n"), "private to penstock.spark"),
+        (added("client/_wire.py", "from penstock_pravega.options import SinkOptions\n"), "the client does not know"),
+        (added("source/_source.py", "import pravega\n"), "pravega is imported in client and dev only"),
+        (added("source/_source.py", "from confluent_kafka import Consumer\n"), "is imported in client and dev only"),
+    ],
+)
+def test_what_leaves_the_plan_is_found(tmp_path, change, says):
+    package = tmp_path / "penstock_pravega"
+    shutil.copytree(BY_NAME["penstock_pravega"], package, ignore=shutil.ignore_patterns("__pycache__"))
+    assert layout.problems(package) == []
+    change(package)
+    assert any(says in line for line in layout.problems(package)), layout.problems(package)
+
+
+@pytest.mark.parametrize("folder", ["core/src/penstock"])
+def test_modules_of_the_core_are_private_to_their_packages(folder):
+    assert layout.private_imports(ROOT / folder) == []
