@@ -38,6 +38,7 @@ from penstock.testing import (
 from penstock.testing._hostile import FLAWS, hostile_connector
 from penstock.testing._hostile_source import _RELEASED, SOURCE_FLAWS, hostile_source_connector
 from penstock.testing._samples.connector import MinimalConnector
+from penstock.testing._samples.connector._options import SinkOptions
 from penstock.testing._samples.connector.sink import MinimalWriteAheadSink
 from penstock.testing._samples.sink import FilesConnector
 from penstock.testing._samples.source import LinesConnector
@@ -99,7 +100,7 @@ class MinimalWithSmallSegments(MinimalConnector):
     """As many segments for a quarter of the rows."""
 
     def create_sink(self, options, schema):
-        return SmallSegments(options["path"])
+        return SmallSegments(SinkOptions.from_values(options))
 
 
 class TestMinimalSink(InAQuarter, SinkSuite):

@@ -1,4 +1,4 @@
-"""A model of Pravega's transactions, for :mod:`penstock.testing.simulation`; committer and notes are the real ones.
+"""A model of Pravega's transactions for :mod:`penstock.testing.simulation`, with the real committer.
 
 What the model does is what a controller and its segment stores do, as far as transactions go: each has an id that is
 never used again, and a lease that whoever knows the id may renew; what has ended stays as it has ended.
@@ -252,8 +252,8 @@ class _SimulatedPravegaSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
     def create_committer(self, context: SinkContext) -> PravegaCommitter:
         assert context.checkpoint is not None
         stores: Any = _SimulatedStores()
-        notes = TransactionLog(context.checkpoint, context.query_id)
-        return PravegaCommitter(stores, notes, Metrics(), writer="")
+        log = TransactionLog(context.checkpoint, context.query_id)
+        return PravegaCommitter(stores, log, Metrics(), writer="")
 
 
 class _SimulatedWriter(CommittingSinkWriter[PravegaCommittable, Any]):
@@ -275,8 +275,8 @@ class _SimulatedWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             )
             self._ref = TransactionRef(_STREAM, number)
             assert self._context.checkpoint is not None
-            notes = TransactionLog(self._context.checkpoint, self._context.query_id)
-            notes.write(OpenTransaction(self._ref, _LEASE_MS, self._context.base))
+            log = TransactionLog(self._context.checkpoint, self._context.query_id)
+            log.write(OpenTransaction(self._ref, _LEASE_MS, self._context.base))
         ref = self._ref
         try:
             there.ask(f"append {rows} to {ref.id}", lambda: there.model.append(ref.id, rows))

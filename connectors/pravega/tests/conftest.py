@@ -48,8 +48,9 @@ class SourceHarness:
     def __init__(self, pravega: PravegaToolbox, **options: object) -> None:
         own = {"controller": pravega.address, "scope": pravega.scope}
         given = {**own, **{name.replace("_", "."): str(option) for name, option in options.items()}}
-        values = SOURCE_OPTIONS.parse(given, owner="source penstock.pravega")
-        self.source = PravegaSource(SourceOptions.from_values(values))
+        self.source = PravegaSource(
+            SourceOptions.from_values(SOURCE_OPTIONS.parse(given, owner="source penstock.pravega"))
+        )
         self.metrics = Metrics()
         self.coordinator = Coordinator(self.metrics)
 

@@ -17,8 +17,8 @@ from penstock.source import ReadLimits
 from penstock.source.event_time import BoundedOutOfOrderness, ColumnTimestamps, EventTimeSettings
 from penstock_pravega.source._alignment import SegmentAlignment
 from penstock_pravega.source._emitter import event_schema
-from penstock_pravega.source._event_times import NEVER
-from penstock_pravega.source._read_ahead import Marks, Share
+from penstock_pravega.source._read_ahead import EventEnds, Share
+from penstock_pravega.source._watermarks import NEVER
 
 DRIFT_MS = 60_000
 IDLE_MS = 60_000
@@ -43,7 +43,7 @@ def marks_of(times, read, most, disorder=0):
     numbers = np.arange(1, len(part) + 1, dtype=np.int64)
     watermarks = np.where(part == NEVER, NEVER, part - disorder)
     latest = [np.maximum.accumulate(each) for each in (part, watermarks)]
-    return Marks(read * EVENT_BYTES, (read + numbers) * EVENT_BYTES, numbers, *latest)
+    return EventEnds(read * EVENT_BYTES, (read + numbers) * EVENT_BYTES, numbers, *latest)
 
 
 def batches(segments, most, disorder=0):
@@ -200,7 +200,7 @@ def test_a_stream_that_is_behind_holds_the_other_back(pravega, pravega_source):
     harness = pravega_source(stream=f"{ahead},{behind}", startingStreamCut="head", **ALIGNED)
     harness.source.validate_schema(event_schema(VALUE))
     with harness.enumerator() as enumerator:
-        clock = enumerator._alignment._clock = Clock()
+        clock = enumerator._batch_ends._alignment._clock = Clock()
         rows = harness.read(enumerator.take_batch(ReadLimits()), event_schema(VALUE))
         assert max(row["value"]["at"] for row in rows) < 540_000 + 60_000
         held = enumerator.take_batch(ReadLimits())

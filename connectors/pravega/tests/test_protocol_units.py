@@ -22,18 +22,18 @@ from penstock_pravega.client import (
     Credentials,
     KeyRange,
     SegmentRouter,
-    TimeMark,
-    cut_text,
+    Watermark,
     event_offsets,
     frame_events,
-    frames_size,
-    key_position,
     parse_cut,
-    parse_mark,
+    parse_watermark,
     segment_name,
     to_array,
     transaction_segment_name,
 )
+from penstock_pravega.client._cuts import cut_text
+from penstock_pravega.client._events import frames_size
+from penstock_pravega.client._routing import key_position
 
 #: Of pravega-client 0.13.0: StreamCut.asText() of a stream that was scaled.
 JAVA_TEXT = "H4sIAAAAAAAA/wXBgQkAIAwDwYUebGzQ0nUcofuDd9Hz1rRJNmohgmi7ODbKOuje+sIVgSUoAAAA"
@@ -180,13 +180,13 @@ def test_credentials_are_hidden():
 #: As a server (0.13.0) wrote them: a stream of two segments, and the same one after a scaling.
 MARKS = {
     "000001000000006100000000000017700000000000001770020000010000000018000000000000000000000000000000003fe000000000000"
-    "00000000000000012000001000000001800000000000000013fe00000000000003ff00000000000000000000000000024": TimeMark(
+    "00000000000000012000001000000001800000000000000013fe00000000000003ff00000000000000000000000000024": Watermark(
         6000, 6000, {0: 18, 1: 36}
     ),
     "00000100000000b10000000000003a980000000000004e2004000001000000001800000001000000033fd00000000000003fe0000000000000"
     "0000000000000000000001000000001800000001000000043fe00000000000003fe800000000000000000000000000000000010000000018"
     "00000001000000053fe80000000000003ff000000000000000000000000000120000010000000018000000010000000200000000000000003f"
-    "d00000000000000000000000000009": TimeMark(
+    "d00000000000000000000000000009": Watermark(
         15000, 20000, {1 << 32 | 3: 0, 1 << 32 | 4: 0, 1 << 32 | 5: 18, 1 << 32 | 2: 9}
     ),
 }
@@ -195,10 +195,10 @@ MARKS = {
 @pytest.mark.parametrize("written", MARKS)
 def test_a_mark_of_a_server_is_read(written):
     data = bytes.fromhex(written)
-    assert parse_mark(data) == MARKS[written]
+    assert parse_watermark(data) == MARKS[written]
     for size in range(len(data)):
         with pytest.raises(ValueError, match="mark"):
-            parse_mark(data[:size])
+            parse_watermark(data[:size])
 
 
 @pytest.mark.parametrize("segments", [0, 127, 128, 20_000])
@@ -212,6 +212,6 @@ def test_a_mark_has_any_number_of_segments(segments):
     content = struct.pack(">qq", 1, 2) + count.to_bytes(size, "big") + entries
     # A later server may append fields of its own.
     data = struct.pack(">BBBBi", 0, 0, 2, 0, len(content)) + content + struct.pack(">Bi", 1, 3) + b"abc"
-    assert parse_mark(data) == TimeMark(1, 2, dict.fromkeys(range(segments), 9))
+    assert parse_watermark(data) == Watermark(1, 2, dict.fromkeys(range(segments), 9))
     with pytest.raises(ValueError, match="no mark that is known"):
-        parse_mark(b"\0\1" + data[2:])
+        parse_watermark(b"\0\1" + data[2:])

@@ -197,7 +197,7 @@ def test_answers_in_another_order(peer):
 
 
 def test_who_stops_early_leaves_no_answers_to_the_next(peer):
-    """A short first answer, and two more under way: what the scout of events does when it has seen enough."""
+    """A short first answer, and two more under way: what reading ahead does when it has seen enough."""
 
     def short(kind, payload, one):
         offset, length = asked_for(payload)

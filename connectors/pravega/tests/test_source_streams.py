@@ -15,10 +15,11 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.source import ReadLimits
-from penstock_pravega.client import ControllerSettings, cut_text, stream_name
+from penstock_pravega.client import ControllerSettings, stream_name
+from penstock_pravega.client._cuts import cut_text
+from penstock_pravega.client._stream_client import StreamClient
 from penstock_pravega.source._emitter import event_schema
 from penstock_pravega.source._split import STATE_SERIALIZER
-from penstock_pravega.source._stream_client import StreamClient
 
 
 def events(first: int, count: int, keys: int = 7) -> list[tuple[str, bytes]]:
@@ -211,7 +212,7 @@ def test_a_first_look_that_failed_and_nobody_asked_about_is_forgotten_by_the_nex
     pravega.write(stream, events(0, 10))
     source = pravega_source(stream=stream, startingStreamCut="head")
     with source.enumerator() as enumerator:
-        enumerator._on_first_look(None, RetriableError("away"))
+        enumerator._on_resolved(None, RetriableError("away"))
         enumerator.prepare_for_available_now()
         assert enumerator.take_batch(ReadLimits())
 
@@ -240,7 +241,9 @@ def test_a_thread_that_asks_once_leaves_no_connections(pravega):
     before = connections_to(port)
     client = StreamClient(ControllerSettings(pravega.address))
     for _ in range(3):
-        thread = threading.Thread(target=client.apart, args=[lambda: client.tail(f"{pravega.scope}/{stream}")])
+        thread = threading.Thread(
+            target=client.with_own_connections, args=[lambda: client.tail(f"{pravega.scope}/{stream}")]
+        )
         thread.start()
         thread.join()
     await_connections(port, before)

@@ -57,4 +57,5 @@ class PravegaConnector(Connector):
         return PravegaDevServer()
 
     def describe_guarantee(self) -> str:
+        """Says what readers and writers can rely on."""
         return "source: every event once; sink: exactly once on request (transactions), else at least once"

@@ -1,7 +1,7 @@
-"""Pravega's two protocols, as far as exact reading and transactions need them: the controller's gRPC service, and the
-segment store's messages. Nothing here knows Penstock's contracts but its errors.
+"""A client of Pravega, as far as exact reading and transactions need one: of the controller's gRPC service and the
+segment stores' messages. It raises Penstock's errors and knows nothing else of Penstock.
 
-Layouts after Pravega's public interface definition and its own client, which is the reference for both.
+Layouts follow Pravega's public interface definition and its own client, which is the reference for both.
 """
 
 from penstock_pravega.client._appender import SegmentAppender
@@ -13,7 +13,7 @@ from penstock_pravega.client._controller import (
     TransactionState,
     UnknownStreamError,
 )
-from penstock_pravega.client._cuts import UNBOUNDED, cut_text, parse_cut
+from penstock_pravega.client._cuts import UNBOUNDED, parse_cut
 from penstock_pravega.client._endpoint import ControllerSettings, Credentials
 from penstock_pravega.client._events import (
     HEADER,
@@ -21,7 +21,6 @@ from penstock_pravega.client._events import (
     BrokenEvents,
     event_offsets,
     frame_events,
-    frames_size,
     join_values,
     to_array,
 )
@@ -36,9 +35,10 @@ from penstock_pravega.client._names import (
     transaction_segment_name,
 )
 from penstock_pravega.client._range_reader import RangeReader
-from penstock_pravega.client._routing import SegmentRouter, key_position
+from penstock_pravega.client._routing import SegmentRouter
 from penstock_pravega.client._segment_stores import SegmentStores, controller_of
-from penstock_pravega.client._time_marks import TimeMark, mark_stream, parse_mark
+from penstock_pravega.client._stream_client import StreamClient
+from penstock_pravega.client._watermarks import Watermark, parse_watermark, watermark_stream
 from penstock_pravega.client._wire import NoSuchSegment, Refused, SegmentInfo, SegmentSealed, SegmentTruncated
 
 __all__ = [
@@ -61,23 +61,21 @@ __all__ = [
     "SegmentSealed",
     "SegmentStores",
     "SegmentTruncated",
+    "StreamClient",
     "StreamPolicy",
-    "TimeMark",
+    "Watermark",
     "TransactionState",
     "UnknownStreamError",
     "check_name",
     "controller_of",
-    "cut_text",
     "epoch_of",
     "event_offsets",
     "frame_events",
-    "frames_size",
     "join_values",
-    "key_position",
-    "mark_stream",
+    "watermark_stream",
     "number_of",
     "parse_cut",
-    "parse_mark",
+    "parse_watermark",
     "segment_name",
     "short_name",
     "stream_name",

@@ -26,7 +26,7 @@ _NO_TIME = -(1 << 63)
 _READ_WRITE = 5
 _PAUSE_S = 0.2
 _LARGEST_ANSWER = 64 << 20
-_PASSING = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "RESOURCE_EXHAUSTED", "CANCELLED", "INTERNAL")
+_TRANSIENT = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "RESOURCE_EXHAUSTED", "CANCELLED", "INTERNAL")
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 #: What gRPC says of a certificate, as a reason for not being available.
 _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed")
@@ -48,7 +48,7 @@ class TransactionState(Enum):
 
 
 class PingAnswer(Enum):
-    """What became of a lease that was to be renewed."""
+    """The answer to a request to renew a lease."""
 
     OK = 0
     LEASE_TOO_LARGE = 1
@@ -101,14 +101,14 @@ class Controller:
     # --- scopes and streams -------------------------------------------------------------------------------------------
 
     def list_scopes(self) -> list[str]:
-        """The names of the first scopes there are."""
+        """Returns the names of the first scopes."""
         answer = self._call(
             "listScopes", message("ScopesRequest", continuationToken=message("ContinuationToken")), "listing scopes"
         )
         return list(answer.scopes)
 
     def create_scope(self, scope: str) -> bool:
-        """Whether it was made now; False if it was there."""
+        """Creates a scope. Returns False if it exists already."""
         status = self._call("createScope", message("ScopeInfo", scope=scope), f"making scope '{scope}'").status
         return self._made(status, 2, f"scope '{scope}'")
 
@@ -119,7 +119,7 @@ class Controller:
     def create_stream(
         self, scope: str, stream: str, *, segments: int | None = None, policy: StreamPolicy | None = None
     ) -> bool:
-        """Whether it was made now; False if it was there. The scope must exist."""
+        """Creates a stream in an existing scope. Returns False if it exists already."""
         policy = policy or StreamPolicy(segments or 1)
         scaling = message(
             "ScalingPolicy",
@@ -147,7 +147,7 @@ class Controller:
         return status == 0
 
     def seal_stream(self, scope: str, stream: str) -> None:
-        """Nothing more can be written to it."""
+        """Seals a stream: nothing more can be written to it."""
         self._updated("sealStream", self._info(scope, stream), f"sealing {scope}/{stream}")
 
     def delete_stream(self, scope: str, stream: str) -> None:
@@ -268,14 +268,14 @@ class Controller:
         return True
 
     def ping_transaction(self, scope: str, stream: str, transaction: int, lease_ms: int) -> PingAnswer:
-        """Keeps it open for ``lease_ms`` from now."""
+        """Renews a transaction's lease for ``lease_ms`` from now."""
         request = message(
             "PingTxnRequest", streamInfo=self._info(scope, stream), txnId=_transaction(transaction), lease=lease_ms
         )
         return PingAnswer(self._call("pingTransaction", request, f"renewing a lease on {scope}/{stream}").status)
 
     def commit_transaction(self, scope: str, stream: str, transaction: int, time_ms: int | None = None) -> bool:
-        """Begins to commit it; True also if that was begun or done before, False if it can't be any more."""
+        """Starts a commit. Returns True also if it was started or done before, False if the transaction is over."""
         request = self._end(scope, stream, transaction)
         request.timestamp = _NO_TIME if time_ms is None else time_ms
         return bool(
@@ -283,24 +283,24 @@ class Controller:
         )
 
     def abort_transaction(self, scope: str, stream: str, transaction: int) -> bool:
-        """Begins to abort it; False if it can't be (any more)."""
+        """Starts an abort. Returns False if the transaction can't be aborted (any more)."""
         request = self._end(scope, stream, transaction)
         return bool(self._call("abortTransaction", request, f"aborting a transaction on {scope}/{stream}").status == 0)
 
     def transaction_state(self, scope: str, stream: str, transaction: int) -> TransactionState:
-        """What the controller knows of it."""
+        """Returns what the controller knows of a transaction."""
         request = self._end(scope, stream, transaction)
         doing = f"asking for a transaction on {scope}/{stream}"
         return TransactionState(self._call("checkTransactionState", request, doing).state)
 
     def note_time(self, scope: str, stream: str, writer: str, cut: Mapping[int, int], time_ms: int) -> bool:
-        """Notes that ``writer`` has written everything up to ``time_ms`` when it was at ``cut``; False if refused."""
+        """Notes that at ``cut``, ``writer`` has written everything up to ``time_ms``. Returns False if refused."""
         request = message(
             "TimestampFromWriter", writer=writer, position=self._cut(scope, stream, cut), timestamp=time_ms
         )
         return bool(self._call("noteTimestampFromWriter", request, f"noting a time on {scope}/{stream}").result == 0)
 
-    # --- how ----------------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _info(scope: str, stream: str) -> Any:
@@ -366,7 +366,7 @@ class Controller:
         }
 
     def _call(self, method: str, request: Any, doing: str) -> Any:
-        """The answer. What may pass is tried again; all calls that are used here may be repeated."""
+        """Makes a call, again after a passing failure: every method used here is idempotent or safe to repeat."""
         credentials, renewed = self._settings.credentials, False
         for left in reversed(range(self._settings.tries)):
             header = credentials.header if credentials is not None else ""
@@ -393,7 +393,7 @@ class Controller:
             return BadConfigurationError(f"{doing}: the controller at {self._settings.uri} refuses: {said}")
         if code == "NOT_FOUND":
             return UnknownStreamError(f"{doing}: it does not exist: {said}")
-        if code in _PASSING:
+        if code in _TRANSIENT:
             return RetriableError(f"{doing}: no answer from the controller at {self._settings.uri}: {said}")
         return FatalError(f"{doing}: {said}")
 

@@ -1,4 +1,4 @@
-"""Where a controller is and how one is let in."""
+"""Where a controller is, and the credentials for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Credentials:
         return f"{self.method} {self.token}"
 
     def renew(self, refused: str) -> bool:
-        """Whether there may be a better one than the header that was ``refused``: never."""
+        """Returns False: there is no other header than the one that was ``refused``."""
         return False
 
 
@@ -104,7 +104,7 @@ class ControllerSettings:
 
 
 def certificate_refused(where: str, reason: str) -> BadConfigurationError:
-    """The error for a certificate that is not trusted."""
+    """Makes the error for a certificate that is not trusted."""
     return BadConfigurationError(
         f"the certificate of {where} is refused: {reason}. Set tls.ca.location to the certificate of the authority "
         "that signed it or, if nothing but the name in it is another, tls.validateHost to false"

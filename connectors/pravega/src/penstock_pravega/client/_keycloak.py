@@ -78,14 +78,14 @@ class KeycloakCredentials:
             return f"Bearer {token}"
 
     def renew(self, refused: str) -> bool:
-        """Whether there may be a better one than the header that was ``refused``."""
+        """Forgets the token that was ``refused``. Returns True: another one can be fetched."""
         with _lock:
             if f"Bearer {_tokens.get(self, ('', 0.0))[0]}" == refused:
                 _tokens.pop(self)
         return True
 
     def _fetch(self) -> tuple[str, float]:
-        """A token and how long it lasts, in seconds."""
+        """Fetches a token. Returns it with its lifetime in seconds."""
         account = {"grant_type": "client_credentials", "client_id": self.client, "client_secret": self.secret}
         access = self._ask(account, {})["access_token"]
         permissions = {"grant_type": _UMA_TICKET, "audience": self.audience}

@@ -49,7 +49,7 @@ class RangeReader:
         """
         if self.at >= self.end:
             return None
-        data = self._stores.persist(self._receive_next, self._stream, self._segment)
+        data = self._stores.retrying(self._receive_next, self._stream, self._segment)
         self.at += len(data)
         return data
 

@@ -1,4 +1,4 @@
-"""The segment stores of a cluster: finding the one that has a segment, connections, tokens, another try."""
+"""The segment stores of a cluster: finds the one that has a segment, keeps connections and tokens, and retries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["SegmentStores", "controller_of"]
 _log = logging.getLogger("penstock.pravega")
 _PAUSE_S = 0.2
 _requests = count(1)
-#: Answers that say something about the segment, and not about how it was asked for.
+#: Refusals that concern the segment and not how it was asked for: another try can't help.
 _FINAL = (NoSuchSegment, SegmentSealed, SegmentTruncated)
 
 AnswerT = TypeVar("AnswerT")
@@ -43,7 +43,7 @@ _controllers = PerProcess(Controller)
 
 
 def controller_of(settings: ControllerSettings) -> Controller:
-    """This process's controller for ``settings``, kept. Not to be closed."""
+    """Returns this process's controller for ``settings``, which is shared: do not close it."""
     return _controllers.get(settings)
 
 
@@ -63,33 +63,33 @@ class SegmentStores:
         self._closed = False
 
     def info(self, stream: str, segment: int, name: str | None = None) -> SegmentInfo:
-        """Where a segment begins and ends; with ``name`` one of its transactions. Raises NoSuchSegment."""
+        """Asks where a segment, or the transaction segment ``name``, begins and ends. Raises NoSuchSegment."""
 
         def ask() -> SegmentInfo:
             connection = self.connection(stream, segment)
             return ask_info(connection, name or segment_name(stream, segment), self.token(stream))
 
-        return self.persist(ask, stream, segment)
+        return self.retrying(ask, stream, segment)
 
     def tail(self, stream: str) -> dict[int, int]:
-        """Where each segment that is open now ends; one may have been sealed meanwhile. Raises as :meth:`info` does."""
+        """Asks where each open segment ends; one may be sealed meanwhile. Raises as :meth:`info` does."""
         scope, _, name = stream.partition("/")
         return {segment: self.info(stream, segment).end for segment in self.controller.current_segments(scope, name)}
 
-    def persist(self, question: Callable[[], AnswerT], stream: str, segment: int) -> AnswerT:
-        """Asks again, of whom has the segment then, until there is an answer or the tries are used up.
+    def retrying(self, call: Callable[[], AnswerT], stream: str, segment: int) -> AnswerT:
+        """Makes ``call`` until it succeeds or the tries are used up. Looks the segment up again after each failure.
 
-        Raises the refusals that are about the segment itself, else RetriableError or BadConfigurationError.
+        Raises the refusals that concern the segment itself, else RetriableError or BadConfigurationError.
         """
         for left in reversed(range(self.settings.tries)):
             try:
-                return question()
+                return call()
             except (OSError, Refused) as error:
                 self.recover(error, stream, segment, last=not left)
         raise AssertionError
 
     def recover(self, error: Exception, stream: str, segment: int, *, last: bool) -> None:
-        """After a failure: gets ready for another try, or raises if there is no hope (or no try left)."""
+        """Prepares another try after ``error``, or raises if another try can't help or none is left."""
         self.forget(stream, segment)
         if self._closed:
             raise RetriableError(f"{segment_name(stream, segment)}: the reader was closed") from None
@@ -108,7 +108,7 @@ class SegmentStores:
             time.sleep(_PAUSE_S)
 
     def connection(self, stream: str, segment: int) -> Connection:
-        """A connection to whom has the segment."""
+        """Returns the connection to the store that has the segment; opens it if needed."""
         address = self.address(stream, segment)
         connection = self._connections.get(address)
         if connection is None or connection.closed:
@@ -116,12 +116,12 @@ class SegmentStores:
         return connection
 
     def connect(self, stream: str, segment: int) -> Connection:
-        """A connection of the caller's own to whom has the segment."""
+        """Opens a connection of the caller's own to the store that has the segment."""
         host, port = self.address(stream, segment)
         return Connection(host, port, self.settings.timeout_s, self._tls)
 
     def address(self, stream: str, segment: int) -> tuple[str, int]:
-        """Who has the segment, as far as is known."""
+        """Returns host and port of the store that has the segment, from memory or the controller."""
         key = (stream, segment)
         if key not in self._addresses:
             scope, _, name = stream.partition("/")
@@ -129,7 +129,7 @@ class SegmentStores:
         return self._addresses[key]
 
     def token(self, stream: str) -> str:
-        """What the segment stores want to see for ``stream``; not asked for without credentials."""
+        """Returns the token for ``stream``; empty without credentials."""
         if self.settings.credentials is None:
             return ""
         if stream not in self._tokens:
@@ -138,7 +138,7 @@ class SegmentStores:
         return self._tokens[stream]
 
     def forget(self, stream: str, segment: int) -> None:
-        """Nothing is as it was: the segment is looked for anew, by a new connection."""
+        """Forgets where the segment is and closes the connection: both are looked up again."""
         address = self._addresses.pop((stream, segment), None)
         connection = self._connections.pop(address, None) if address else None
         if connection is not None:
@@ -152,7 +152,7 @@ class SegmentStores:
 
 
 def ask_info(connection: Connection, name: str, token: str) -> SegmentInfo:
-    """What the segment store at the other end says about a segment. Raises its refusals, among them NoSuchSegment."""
+    """Asks the store at the other end about a segment. Raises its refusals, among them NoSuchSegment."""
     connection.send(get_info(next_request(), name, token))
     kind, payload = connection.receive()
     if kind != SEGMENT_INFO:
@@ -161,5 +161,5 @@ def ask_info(connection: Connection, name: str, token: str) -> SegmentInfo:
 
 
 def next_request() -> int:
-    """A number that no other request of this process has."""
+    """Returns a number that no other request of this process has."""
     return next(_requests)

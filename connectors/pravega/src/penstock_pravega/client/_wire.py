@@ -1,4 +1,4 @@
-"""The segment store's messages as bytes: what is sent, what is received, and the refusals as exceptions.
+"""The segment store's messages as bytes: what is sent, what is received, and error messages as exceptions.
 
 A message is int32 type, int32 length, payload; everything is big-endian, a text is uint16 length and UTF-8. Fields at
 the end of a message may be missing from older servers.
@@ -50,7 +50,7 @@ _TOKEN_EXPIRED = 1
 
 
 class Refused(Exception):
-    """A segment store answered, and not with what was asked for. ``segment`` is empty where it names none."""
+    """A segment store refused a request. ``segment`` is empty if the refusal names none."""
 
     def __init__(self, what: str, segment: str = "") -> None:
         super().__init__(f"{segment}: {what}" if segment else what)
@@ -66,7 +66,7 @@ class SegmentSealed(Refused):
 
 
 class NoSuchSegment(Refused):
-    """It never was, was truncated away, or was a transaction's that is over."""
+    """The segment never existed, was truncated away, or belonged to a transaction that is over."""
 
 
 class SegmentTruncated(Refused):
@@ -78,7 +78,7 @@ class SegmentTruncated(Refused):
 
 
 class InvalidEventNumber(Refused):
-    """The writer's own earlier connection has appended more than this one knows of."""
+    """An earlier connection of the same writer has appended more than this one knows of."""
 
 
 class AuthenticationFailed(Refused):
@@ -91,7 +91,7 @@ class AuthenticationFailed(Refused):
 
 @dataclass(frozen=True)
 class SegmentInfo:
-    """``start`` is the first offset that is there, ``end`` the one behind the last."""
+    """``start`` is the first offset that can be read, ``end`` the one behind the last."""
 
     start: int
     end: int
@@ -112,26 +112,26 @@ class Payload:
         return values[0] if len(values) == 1 else values
 
     def text(self) -> str:
-        """A text."""
+        """Reads a text: uint16 length and UTF-8."""
         length = self.take("H")
         found = bytes(self._data[self._at : self._at + length])
         self._at += length
         return found.decode("utf-8", "replace")
 
     def raw(self, length: int) -> bytes:
-        """That many bytes."""
+        """Reads that many bytes."""
         found = bytes(self._data[self._at : self._at + length])
         self._at += length
         return found
 
     @property
     def left(self) -> int:
-        """How many bytes have not been read."""
+        """The number of bytes not read yet."""
         return len(self._data) - self._at
 
 
 def frame(kind: int, *parts: bytes | memoryview) -> list[bytes | memoryview]:
-    """A message to be sent, as buffers that follow each other: large ones are not copied."""
+    """Returns a message as a list of buffers to send in order, so that large ones are not copied."""
     length = sum(len(part) for part in parts)
     return [struct.pack(">ii", kind, length), *parts]
 
@@ -142,7 +142,7 @@ def _text(value: str) -> bytes:
 
 
 def hello() -> list[bytes | memoryview]:
-    """The first message of both sides: the newest and the oldest version that is spoken."""
+    """Returns the first message of either side: the newest and the oldest version that it speaks."""
     return frame(HELLO, struct.pack(">ii", VERSION, OLDEST_VERSION))
 
 
@@ -159,7 +159,7 @@ def read_segment(request: int, segment: str, offset: int, length: int, token: st
 
 
 def setup_append(request: int, writer: bytes, segment: str, token: str) -> list[bytes | memoryview]:
-    """Makes a connection one by which ``writer`` (16 bytes) appends to a segment."""
+    """Prepares a connection for appends of ``writer`` (16 bytes) to a segment."""
     return frame(_SETUP_APPEND, struct.pack(">q", request), writer, _text(segment), _text(token))
 
 
@@ -177,7 +177,7 @@ def append_block(
 
 
 def parse_info(payload: Payload) -> SegmentInfo:
-    """What came for :func:`get_info`. Raises NoSuchSegment."""
+    """Parses the answer to :func:`get_info`. Raises NoSuchSegment."""
     payload.take("q")
     segment = payload.text()
     exists, is_sealed, is_deleted, _, end = payload.take("???qq")
@@ -187,7 +187,7 @@ def parse_info(payload: Payload) -> SegmentInfo:
 
 
 def refusal(kind: int, payload: Payload) -> Refused:
-    """The exception for a message that nobody hoped for."""
+    """Maps a server's error message to an exception."""
     if kind == _AUTHENTICATION_FAILED:
         payload.take("q")
         payload.text()

@@ -56,6 +56,7 @@ class PravegaDevServer(DevServer):
         self.quick_start = quick_start
 
     def command(self, place: ServerFiles) -> list[str]:
+        """Starts the standalone server with its three ports."""
         controller, segment_store, zookeeper = place.ports
         settings = {
             "singlenode.controller.rpc.port": str(controller),
@@ -112,6 +113,7 @@ class PravegaDevServer(DevServer):
             controller.close()
 
     def address(self, port: int) -> str:
+        """Returns the URL of the controller at ``port``."""
         return f"tcp://127.0.0.1:{port}"
 
     def container(self, port: int) -> ContainerImage | None:

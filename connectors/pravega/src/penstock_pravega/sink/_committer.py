@@ -1,4 +1,4 @@
-"""The driver's side of the exactly-once sink: ends the transactions that tasks left open. Read it from top to bottom.
+"""The driver's side of the exactly-once sink: ends the transactions that tasks left open.
 
 The controller commits a transaction by its id, whoever opened it, and remembers what became of it. It commits an empty
 or a half-written one without a word: so the bytes of each segment are compared with what the task counted, first. An id
@@ -25,7 +25,7 @@ from penstock_pravega.client import (
 from penstock_pravega.sink._committable import PravegaCommittable, TransactionRef
 from penstock_pravega.sink._leases import lease_keeper
 from penstock_pravega.sink._transaction_log import TransactionLog
-from penstock_pravega.sink._watermark import WatermarkNoter
+from penstock_pravega.sink._watermarks import WatermarkPublisher
 
 __all__ = ["PravegaCommitter"]
 
@@ -39,32 +39,32 @@ _LAST_PART = 3
 
 
 class PravegaCommitter(Committer[PravegaCommittable, Any]):
-    """Ends the transactions of one query. Driver only, single thread. ``notes``: none for a batch write.
+    """Ends the transactions of one query. Driver only, single thread. ``log``: none for a batch write.
 
-    ``stores`` are its own: it closes them. ``writer`` is in whose name times are noted, if they are to be;
-    ``out_of_orderness_ms`` is as with :class:`WatermarkNoter`.
+    ``stores`` are its own: it closes them. ``writer`` is the name under which watermarks are published;
+    ``out_of_orderness_ms`` is as with :class:`WatermarkPublisher`.
     """
 
     def __init__(
         self,
         stores: SegmentStores,
-        notes: TransactionLog | None,
+        log: TransactionLog | None,
         metrics: Metrics,
         *,
         writer: str,
         out_of_orderness_ms: int = 0,
     ) -> None:
         self._stores = stores
-        self._notes = notes
+        self._transactions = log
         self._metrics = metrics
-        self._watermark = WatermarkNoter(self._stores, writer, out_of_orderness_ms)
-        #: What was looked at last, and what has become of it since: a time is noted once all of it is committed.
+        self._watermark = WatermarkPublisher(self._stores, writer, out_of_orderness_ms)
+        #: The batch that was looked at last, with its states: its watermark waits until all of it is committed.
         self._found: dict[PravegaCommittable, Found] = {}
 
-    # 1. Which are open and whole, and what became of the others?
+    # 1. Look: which are open and whole, and what became of the others?
 
     def look(self, committables: Sequence[PravegaCommittable]) -> list[Found]:
-        """Changes nothing but the lease: whether one lives on is only told by renewing it.
+        """Finds out the state of transactions. Changes nothing but leases: only a renewal tells whether one lives on.
 
         One that ends within a third of its lease, and can't be renewed for longer, is lost as long as none is
         committed. One that is being committed is waited for. Raises FatalError for one that may have been committed so
@@ -77,7 +77,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         return found
 
     def _look(self, committable: PravegaCommittable) -> Found | None:
-        """``None``: it is open and whole, and ends soon."""
+        """Returns ``None`` for one that is open and whole, and ends soon."""
         state = self._settled_state(committable.ref)
         if state is TransactionState.OPEN:
             is_whole, lives_on = self._is_whole(committable), self._lives_on(committable)
@@ -96,7 +96,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         return self._stores.controller.transaction_state(*ref.scope_and_stream, ref.id)
 
     def _settled_state(self, ref: TransactionRef) -> TransactionState:
-        """What became of it. One that is being committed will be, and then its events are there to be read."""
+        """Returns the state, after a commit under way has ended: then the events can be read."""
         deadline, pause = system().monotonic() + _SETTLE_S, _FIRST_LOOK_S
         while (state := self._state(ref)) is TransactionState.COMMITTING:
             if system().monotonic() > deadline:
@@ -109,11 +109,11 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         """Whether its segments hold exactly what the task counted."""
         for segment, size in committable.segments:
             try:
-                there = self._stores.info(committable.ref.stream, segment, committable.segment_name(segment)).end
+                size_there = self._stores.info(committable.ref.stream, segment, committable.segment_name(segment)).end
             except NoSuchSegment:
-                return False  # it has ended meanwhile
-            if there != size:
-                _log.error("%s holds %d bytes, written were %d", committable.segment_name(segment), there, size)
+                return False  # the transaction has ended meanwhile
+            if size_there != size:
+                _log.error("%s holds %d bytes, written were %d", committable.segment_name(segment), size_there, size)
                 return False
         return True
 
@@ -140,9 +140,10 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
                 "not, run: penstock resolve CHECKPOINT --write-all-again; else start with a new checkpoint behind it"
             )
 
-    # 2. Commit the open ones: all are begun before the first is waited for.
+    # 2. Publish: begin all commits before waiting for the first.
 
     def publish(self, committables: Sequence[PravegaCommittable]) -> list[Found]:
+        """Commits all, then waits for each. Publishes the watermark once all of the batch is committed."""
         commit = self._stores.controller.commit_transaction
         accepted = [commit(*one.ref.scope_and_stream, one.ref.id) for one in committables]
         found = [self._published(*one) for one in zip(committables, accepted, strict=True)]
@@ -150,7 +151,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         self._found.update(zip(committables, found, strict=True))
         self._forget([one.ref for one, is_ in zip(committables, found, strict=True) if is_ is Found.COMMITTED])
         if all(one is Found.COMMITTED for one in self._found.values()):
-            self._watermark.note(list(self._found))
+            self._watermark.publish(list(self._found))
         return found
 
     def _published(self, committable: PravegaCommittable, accepted: bool) -> Found:
@@ -161,27 +162,30 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
             raise RetriableError(f"{committable.describe()} is to be committed and in state {state.name}")
         return Found.LOST
 
-    # 3. What does not count.
+    # 3. End the transactions that do not count.
 
     def seal(self, committables: Sequence[PravegaCommittable]) -> None:
+        """Aborts them: a later commit by a zombie then finds none."""
         self._abort([committable.ref for committable in committables])
 
     def discard(self, committables: Sequence[PravegaCommittable], states: Sequence[Any]) -> None:
+        """Aborts them."""
         self._abort([committable.ref for committable in committables])
 
     def clear(self, kept: Kept[PravegaCommittable, Any]) -> int:
-        """The query's own notes say what its attempts have opened."""
-        if self._notes is None:
+        """Aborts what attempts of before ``kept.base`` have opened: the query's transaction log lists it."""
+        if self._transactions is None:
             return 0
-        self._notes.sweep()
+        self._transactions.sweep()
         named = {committable.ref for committable in kept.committables}
-        garbage = [note.ref for note in self._notes.read() if note.base < kept.base and note.ref not in named]
+        opened = self._transactions.read()
+        garbage = [entry.ref for entry in opened if entry.base < kept.base and entry.ref not in named]
         if aborted := self._abort(garbage):
             _log.info("aborted %d transactions that earlier attempts had left open", aborted)
         return len(garbage)
 
     def _abort(self, refs: Sequence[TransactionRef]) -> int:
-        """Those that are open; none is after that. Returns how many were."""
+        """Aborts those that are open. Returns how many were."""
         aborted = sum(self._abort_one(ref) for ref in refs)
         self._metrics.add("transactions_aborted", aborted)
         self._forget(refs)
@@ -200,11 +204,12 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         return state in (TransactionState.ABORTING, TransactionState.ABORTED)
 
     def _forget(self, refs: Sequence[TransactionRef]) -> None:
-        """They are over: nobody has to keep them open, or to look for them."""
+        """Stops the renewal of leases, and deletes the log's entries: the transactions are over."""
         for ref in refs:
             lease_keeper().forget(ref)
-        if self._notes is not None:
-            self._notes.delete(refs)
+        if self._transactions is not None:
+            self._transactions.delete(refs)
 
     def close(self) -> None:
+        """Ends the connections."""
         self._stores.close()

@@ -17,31 +17,31 @@ __all__ = ["LeaseKeeper", "lease_keeper"]
 
 _log = logging.getLogger("penstock.pravega")
 
-#: Nothing is kept open for longer by a process that heard no more of it.
+#: A process stops renewing a transaction that it has not heard of for so long.
 _LONGEST_S = 24 * 3600.0
 _LEASE_PART, _SOONEST_S, _RETRY_S = 4, 0.5, 2.0
 
-Source = Callable[[], Iterable[OpenTransaction]]
+TransactionSource = Callable[[], Iterable[OpenTransaction]]
 
 
 class LeaseKeeper:
     """Renews leases four times as often as needed. Thread-safe; its thread is a daemon and ends when idle.
 
-    A transaction is kept in the process of the task that opened it, also after the task ended, until it was committed
-    or aborted or the process ends; and, by the query's notes, on the driver, whose batch may last longer than its
-    workers.
+    The process of the task that opened a transaction keeps it open, also after the task has ended, until it is
+    committed or aborted or the process ends. So does the driver, by the query's transaction log, because a batch may
+    outlast its workers.
     """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._due: dict[tuple[ControllerSettings, TransactionRef, int], float] = {}
         self._until: dict[tuple[ControllerSettings, TransactionRef, int], float] = {}
-        self._watched: dict[str, tuple[ControllerSettings, Source, float, float]] = {}
+        self._watched: dict[str, tuple[ControllerSettings, TransactionSource, float, float]] = {}
         self._thread: threading.Thread | None = None
         self._failing: set[object] = set()
 
     def keep(self, settings: ControllerSettings, ref: TransactionRef, lease_ms: int) -> None:
-        """From now on; it was opened, or renewed, just now."""
+        """Renews the lease from now on. The transaction was opened or renewed just now."""
         with self._condition:
             key = (settings, ref, lease_ms)
             if key not in self._due:
@@ -49,15 +49,15 @@ class LeaseKeeper:
                 self._until[key] = time.monotonic() + _LONGEST_S
                 self._start()
 
-    def watch(self, name: str, settings: ControllerSettings, source: Source, lease_ms: int) -> None:
-        """Asks ``source`` now and then what is to be kept open: for a day after the last call for ``name``."""
+    def watch(self, name: str, settings: ControllerSettings, source: TransactionSource, lease_ms: int) -> None:
+        """Renews what ``source`` returns, asking it now and then, for a day after the last call for ``name``."""
         with self._condition:
             _, _, _, due = self._watched.get(name, (settings, source, 0.0, time.monotonic() + _interval(lease_ms)))
             self._watched[name] = (settings, source, time.monotonic() + _LONGEST_S, due)
             self._start()
 
     def forget(self, ref: TransactionRef) -> None:
-        """It is over."""
+        """Stops renewing: the transaction is over."""
         with self._condition:
             for key in [key for key in self._due if key[1] == ref]:
                 self._drop(key)
@@ -112,12 +112,12 @@ class LeaseKeeper:
             elif key in self._due:
                 self._due[key] = time.monotonic() + pause
 
-    def _ask(self, name: str, settings: ControllerSettings, source: Source, until: float) -> None:
+    def _ask(self, name: str, settings: ControllerSettings, source: TransactionSource, until: float) -> None:
         pause = _RETRY_S
         try:
-            for note in source():
-                pause = max(pause, _interval(note.lease_ms))
-                controller_of(settings).ping_transaction(*note.ref.scope_and_stream, note.ref.id, note.lease_ms)
+            for open_ in source():
+                pause = max(pause, _interval(open_.lease_ms))
+                controller_of(settings).ping_transaction(*open_.ref.scope_and_stream, open_.ref.id, open_.lease_ms)
             self._failing.discard(name)
         except (PenstockError, OSError) as error:
             self._warn(name, "leases of open transactions", error)
@@ -126,7 +126,7 @@ class LeaseKeeper:
                 self._watched[name] = (settings, source, self._watched[name][2], time.monotonic() + pause)
 
     def _warn(self, what: object, words: str, error: Exception) -> None:
-        """Once for each time that it begins: it is tried every few seconds."""
+        """Warns of the first failure in a row; renewing is tried every few seconds."""
         level = logging.DEBUG if what in self._failing else logging.WARNING
         self._failing.add(what)
         _log.log(level, "%s could not be renewed, trying again until it can: %s", words, error)
@@ -140,5 +140,5 @@ _keepers = PerProcess[None, LeaseKeeper](lambda _: LeaseKeeper())
 
 
 def lease_keeper() -> LeaseKeeper:
-    """This process's."""
+    """Returns this process's keeper."""
     return _keepers.get(None)

@@ -1,8 +1,8 @@
-"""The Pravega sinks: one that delivers at least once (or tries to), one that commits."""
+"""The Pravega sinks: one delivers at least once or with best effort, one commits transactions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from penstock.sink import (
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock_pravega.client import Controller, ControllerSettings, SegmentStores, controller_of
+from penstock_pravega.client import ControllerSettings, SegmentStores, controller_of
 from penstock_pravega.options import SinkOptions
 from penstock_pravega.sink._committable import COMMITTABLE_SERIALIZER, PravegaCommittable
 from penstock_pravega.sink._committer import PravegaCommitter
@@ -43,20 +43,22 @@ class PravegaAtLeastOnceSink(Sink):
     encoder: RecordEncoder | None
 
     def validate_schema(self, schema: pa.Schema) -> None:
+        """Checks that rows of ``schema`` can become events."""
         check_schema(schema, self.options)
 
     def start(self, context: SinkContext) -> PravegaAtLeastOnceSink:
-        """The stream is there, or is made if that was asked for."""
+        """Checks that the stream is there, or makes it if that was asked for."""
         _prepare_stream(self.options)
         return self
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
+        """Makes the writer of one attempt."""
         return PravegaAtLeastOnceWriter(context, EventColumns(self.options, self.encoder), self.options)
 
 
 @dataclass(frozen=True)
 class PravegaTransactionalSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
-    """Delivery exactly-once. ``lease_ms`` is how long a transaction outlives its keepers; known once it was started."""
+    """Delivery exactly-once. ``lease_ms``, set by :meth:`start`, is how long a transaction outlives its keepers."""
 
     options: SinkOptions
     encoder: RecordEncoder | None
@@ -64,49 +66,84 @@ class PravegaTransactionalSink(TwoPhaseCommitSink[PravegaCommittable, Any]):
 
     @property
     def committable_serializer(self) -> JsonSerializer[PravegaCommittable]:
+        """Stores transactions as JSON."""
         return COMMITTABLE_SERIALIZER
 
     @property
     def target(self) -> str:
+        """The stream, as ``scope/stream``."""
         return self.options.stream
 
     def validate_schema(self, schema: pa.Schema) -> None:
+        """Checks that rows of ``schema`` can become events."""
         check_schema(schema, self.options)
 
     def start(self, context: SinkContext) -> PravegaTransactionalSink:
-        """Looks for the stream, and asks the controller how long a lease may be, once in a process.
+        """Checks the stream and the lease (the lease once in a process).
 
         From now on the driver, too, keeps the query's transactions open.
         """
-        options = self.options
-        _prepare_stream(options)
-        lease_ms = self.lease_ms or _leases.get((options.connection, options.stream, options.lease_ms))
+        _prepare_stream(self.options)
+        limit = _LeaseLimit(self.options.connection, self.options.lease_ms, self.options.stream)
+        lease_ms = self.lease_ms or _leases_ms.get(limit)
         if context.checkpoint is not None:
-            notes = TransactionLog(context.checkpoint, context.query_id)
-            lease_keeper().watch(context.query_id, self.options.connection, notes.read, lease_ms)
+            log = TransactionLog(context.checkpoint, context.query_id)
+            lease_keeper().watch(context.query_id, self.options.connection, log.read, lease_ms)
         return replace(self, lease_ms=lease_ms)
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[PravegaCommittable, Any]:
+        """Makes the writer of one attempt."""
         return PravegaTransactionalWriter(
             context, EventColumns(self.options, self.encoder), self.options, self.lease_ms
         )
 
     def create_committer(self, context: SinkContext) -> Committer[PravegaCommittable, Any]:
-        notes = None if context.checkpoint is None else TransactionLog(context.checkpoint, context.query_id)
+        """Makes the driver's committer, with connections of its own."""
+        log = None if context.checkpoint is None else TransactionLog(context.checkpoint, context.query_id)
         return PravegaCommitter(
             SegmentStores(self.options.connection),
-            notes,
+            log,
             context.metrics,
             writer=f"penstock-{context.query_id}",
             out_of_orderness_ms=self.options.out_of_orderness_ms,
         )
 
     def describe_committable(self, committable: PravegaCommittable) -> str:
+        """Names the transaction and the number of its events."""
         return committable.describe()
 
 
-def _prepare_stream(options: SinkOptions) -> Controller:
-    """Looks for the stream, and makes it if that was asked for: before every batch, since it may be deleted between."""
+@dataclass(frozen=True)
+class _LeaseLimit:
+    """A question to one Pravega: which lease does it allow? Any of its ``stream`` gives the same answer."""
+
+    connection: ControllerSettings
+    wanted_ms: int | None
+    stream: str = field(compare=False)
+
+
+def _ask_lease(limit: _LeaseLimit) -> int:
+    controller = controller_of(limit.connection)
+    scope, _, stream = limit.stream.partition("/")
+    wanted = _LEASES_MS if limit.wanted_ms is None else (limit.wanted_ms,)
+    allowed = next((lease for lease in wanted if controller.lease_is_allowed(scope, stream, lease)), None)
+    if allowed is None:
+        raise BadConfigurationError(
+            f"option 'transactionLease': the server refuses transactions of {min(wanted)} ms on {limit.stream}. "
+            "It allows 10 s to 10 min unless it is set otherwise; leave the option out for the longest"
+        )
+    return allowed
+
+
+#: What a server allows does not change while it runs; asking opens a transaction.
+_leases_ms = PerProcess(_ask_lease, most=100)
+
+
+def _prepare_stream(options: SinkOptions) -> None:
+    """Checks that the stream is there, or makes it and its scope if that was asked for.
+
+    Asks for each micro-batch and each write, because a stream can be deleted at any time; one call if it is there.
+    """
     controller = controller_of(options.connection)
     scope, _, stream = options.stream.partition("/")
     if not controller.stream_exists(scope, stream):
@@ -121,29 +158,10 @@ def _prepare_stream(options: SinkOptions) -> Controller:
         raise BadConfigurationError(
             f"option 'framing': {options.stream} has not exactly one segment, so its bytes would have no order"
         )
-    return controller
-
-
-def _longest_lease(asked: tuple[ControllerSettings, str, int | None]) -> int:
-    settings, path, wanted_ms = asked
-    scope, _, stream = path.partition("/")
-    controller = controller_of(settings)
-    wanted = _LEASES_MS if wanted_ms is None else (wanted_ms,)
-    allowed = next((lease for lease in wanted if controller.lease_is_allowed(scope, stream, lease)), None)
-    if allowed is None:
-        raise BadConfigurationError(
-            f"option 'transactionLease': the server refuses transactions of {min(wanted)} ms on {path}. "
-            "It allows 10 s to 10 min unless it is set otherwise; leave the option out for the longest"
-        )
-    return allowed
-
-
-#: What a server allows does not change while it runs; to ask opens a transaction.
-_leases: PerProcess[tuple[ControllerSettings, str, int | None], int] = PerProcess(_longest_lease, most=100)
 
 
 def create_sink(options: SinkOptions, schema: pa.Schema) -> PravegaAtLeastOnceSink | PravegaTransactionalSink:
-    """The sink of ``options`` for rows of ``schema``. Driver.
+    """Makes the sink of ``options`` for rows of ``schema``. Driver.
 
     Raises BadConfigurationError, and RetriableError if a schema registry does not answer.
     """

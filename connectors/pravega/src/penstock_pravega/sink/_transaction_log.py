@@ -1,4 +1,4 @@
-"""Notes of open transactions, beside the query's decisions: Pravega has no list of them."""
+"""A log of open transactions in the query's checkpoint: Pravega has no list of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class OpenTransaction:
-    """A transaction that an attempt has opened. ``base`` is the attempt's (-1 for what the first edition has noted)."""
+    """A transaction that an attempt has opened. ``base`` is the attempt's (-1 for entries of the first edition)."""
 
     ref: TransactionRef
     lease_ms: int
@@ -26,8 +26,8 @@ class OpenTransaction:
 class TransactionLog:
     """One small file for each transaction, written by the attempt that opened it, before its first event.
 
-    So what attempts leave that never report back is found, by the driver and by any later one. A transaction whose
-    opener dies before it noted it holds nothing, and ends with its lease.
+    By it this driver and any later one find transactions of attempts that never report back. A transaction whose
+    opener dies before it wrote the file holds nothing, and ends with its lease.
     """
 
     def __init__(self, checkpoint: CheckpointLocation, query_id: str) -> None:
@@ -35,33 +35,33 @@ class TransactionLog:
         self._folder = f"{checkpoint.path}/penstock/pravega-transactions"
         self._query_id = query_id
 
-    def write(self, note: OpenTransaction) -> None:
-        """Durable on return."""
+    def write(self, entry: OpenTransaction) -> None:
+        """Adds an entry. Durable on return."""
         fields = {
             "v": _VERSION,
             "query": self._query_id,
-            "base": note.base,
-            "stream": note.ref.stream,
-            "transaction": f"{note.ref.id:032x}",
-            "lease_ms": note.lease_ms,
+            "base": entry.base,
+            "stream": entry.ref.stream,
+            "transaction": f"{entry.ref.id:032x}",
+            "lease_ms": entry.lease_ms,
         }
-        self._storage.put(self._path(note.ref), json.dumps(fields, sort_keys=True).encode())
+        self._storage.put(self._path(entry.ref), json.dumps(fields, sort_keys=True).encode())
 
     def read(self) -> list[OpenTransaction]:
-        """Those of the query, and what the first edition has noted here. What does not parse is left out."""
+        """Returns the query's entries, and those of the first edition. Leaves out what does not parse."""
         found = []
         for name in self._storage.list_names(self._folder):
             path = f"{self._folder}/{name}"
             try:
-                note = self._parsed(self._storage.read(path))
+                entry = self._parsed(self._storage.read(path))
             except FileNotFoundError:
                 continue  # another driver was quicker
-            if note is not None and self._path(note.ref) == path:
-                found.append(note)
+            if entry is not None and self._path(entry.ref) == path:
+                found.append(entry)
         return found
 
     def _parsed(self, data: bytes) -> OpenTransaction | None:
-        """``None`` if it is no note, one of a newer version, or another query's."""
+        """Returns ``None`` for what is no entry, an entry of a newer version, or another query's."""
         try:
             fields = json.loads(data)
             if fields["v"] > _VERSION or fields.get("query", self._query_id) != self._query_id:
@@ -72,11 +72,11 @@ class TransactionLog:
             return None
 
     def delete(self, refs: Iterable[TransactionRef]) -> None:
-        """Of transactions that are over. Missing ones are fine."""
+        """Removes the entries of transactions that are over. Missing ones are no error."""
         self._storage.delete([self._path(ref) for ref in refs])
 
     def sweep(self) -> None:
-        """Removes what killed processes have left of notes that they were writing."""
+        """Removes temporary files of processes that were killed while they wrote an entry."""
         self._storage.sweep(self._folder)
 
     def _path(self, ref: TransactionRef) -> str:

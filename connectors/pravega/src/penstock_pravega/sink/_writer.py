@@ -1,4 +1,4 @@
-"""What tasks write with: one writer for each attempt, in a transaction or plainly."""
+"""The writers of tasks, one for each attempt: in a transaction, or plain."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["PravegaAtLeastOnceWriter", "PravegaTransactionalWriter"]
 
 
 class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
-    """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
+    """Writes one transaction, begun with the first row and left open for the driver. A task without rows has none.
 
     Memory: 16 MiB for each segment, and one Arrow batch three times.
     """
@@ -46,17 +46,18 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         self._latest_ms: int | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Appends the events of ``batch``; segment stores acknowledge them later."""
         if not batch.num_rows:
             return
         events, keys = self._columns.convert(batch)
         times = (self._latest_ms, self._columns.latest_ms(batch))
         self._latest_ms = max((ms for ms in times if ms is not None), default=None)
-        appender = self._begun()
-        with self._refusals():
+        appender = self._transaction_appender()
+        with self._translated_errors():
             appender.append(events, keys)
         self._events += len(events)
 
-    def _begun(self) -> EventAppender:
+    def _transaction_appender(self) -> EventAppender:
         if self._appender is None:
             stream = self._options.stream
             scope, _, name = stream.partition("/")
@@ -64,8 +65,8 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             self._ref = TransactionRef(stream, number)
             lease_keeper().keep(self._options.connection, self._ref, self._lease_ms)
             if self._context.checkpoint is not None:
-                notes = TransactionLog(self._context.checkpoint, self._context.query_id)
-                notes.write(OpenTransaction(self._ref, self._lease_ms, self._context.base))
+                log = TransactionLog(self._context.checkpoint, self._context.query_id)
+                log.write(OpenTransaction(self._ref, self._lease_ms, self._context.base))
             self._context.metrics.add("transactions_opened")
             self._appender = EventAppender(
                 self._stores,
@@ -77,10 +78,10 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         return self._appender
 
     def prepare_commit(self) -> PreparedCommit[PravegaCommittable, Any]:
-        """Every event is acknowledged by a segment store, and visible to nobody."""
+        """Waits until segment stores have acknowledged every event. Readers see none before the commit."""
         if self._appender is None or self._ref is None:
             return PreparedCommit()
-        with self._refusals():
+        with self._translated_errors():
             self._appender.flush()
         sizes = self._appender.bytes_by_segment()
         self._context.metrics.add("rows_written", self._events)
@@ -101,7 +102,7 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         )
 
     @contextlib.contextmanager
-    def _refusals(self) -> Any:
+    def _translated_errors(self) -> Any:
         try:
             yield
         except (NoSuchSegment, SegmentSealed) as error:
@@ -111,7 +112,7 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
             ) from None
 
     def abort(self) -> None:
-        """What can't be aborted here is found by its note, or ends with its lease."""
+        """Aborts the transaction. If that fails, the driver finds it in the transaction log, or its lease ends it."""
         if self._ref is not None:
             with contextlib.suppress(PenstockError):
                 self._stores.controller.abort_transaction(*self._ref.scope_and_stream, self._ref.id)
@@ -125,8 +126,8 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
 
 
 class PravegaAtLeastOnceWriter(SinkWriter):
-    """At least once: everything is acknowledged when a task ends. Or best effort: events that can't be written are
-    dropped (metric ``failed_rows``).
+    """Writes at least once: everything is acknowledged when a task ends. With best effort, events that can't be written
+    are dropped (metric ``failed_rows``).
 
     Memory: 16 MiB for each segment, and one Arrow batch three times.
     """
@@ -142,14 +143,15 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         self._events = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Appends the events of ``batch``; segment stores acknowledge them later."""
         if not batch.num_rows:
             return
         events, keys = self._columns.convert(batch)
-        with self._refusals(len(events)):
-            self._opened().append(events, keys)
+        with self._translated_errors(len(events)):
+            self._stream_appender().append(events, keys)
             self._events += len(events)
 
-    def _opened(self) -> EventAppender:
+    def _stream_appender(self) -> EventAppender:
         if self._appender is None:
             scope, _, name = self._stream.partition("/")
 
@@ -172,13 +174,13 @@ class PravegaAtLeastOnceWriter(SinkWriter):
     def flush(self) -> None:
         """Waits until every event is acknowledged."""
         if self._appender is not None:
-            with self._refusals(0):
+            with self._translated_errors(0):
                 self._appender.flush()
             self._context.metrics.add("bytes_written", sum(self._appender.bytes_by_segment().values()))
         self._context.metrics.add("rows_written", self._events)
 
     @contextlib.contextmanager
-    def _refusals(self, events: int) -> Any:
+    def _translated_errors(self, events: int) -> Any:
         try:
             yield
         except Refused as error:

@@ -1,7 +1,7 @@
 """Where a micro-batch ends, so that no segment runs ahead of the slowest in event time.
 
-The rule of :mod:`penstock.source.log._alignment`, which is that of Apache Flink, over what was read ahead of each
-segment: one can't be looked into anywhere, since only an event tells where the next one begins.
+The rule is Apache Flink's watermark alignment, as in :mod:`penstock.source.log`. A log's records can be sampled at any
+position. A segment can only be read from an event's start, so the rule is applied to what was read ahead.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.source.event_time import EventTimeSettings, iso_time
 from penstock_pravega.client import short_name
-from penstock_pravega.source._event_times import NEVER
-from penstock_pravega.source._read_ahead import Marks
+from penstock_pravega.source._read_ahead import EventEnds
+from penstock_pravega.source._watermarks import NEVER
 
 __all__ = ["SegmentKey", "SegmentAlignment"]
 
@@ -24,9 +24,9 @@ SegmentKey = tuple[str, int]
 
 
 class SegmentAlignment:
-    """Chooses ends. Coordinator thread. Memory: two numbers for each segment of the cuts.
+    """Chooses the ends of micro-batches. Coordinator thread only. Memory: two numbers for each segment of the cuts.
 
-    A segment whose end has not moved for the idle timeout is waited for no more until it moves again.
+    A segment whose end has not moved for the idle timeout is not waited for until it moves again.
     """
 
     def __init__(self, settings: EventTimeSettings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,72 +40,72 @@ class SegmentAlignment:
         self._described: dict[str, Any] = {}
 
     def choose(
-        self, waiting: Mapping[SegmentKey, Marks], ends: Mapping[SegmentKey, int], *, more_may_come: bool
+        self, waiting: Mapping[SegmentKey, EventEnds], ends: Mapping[SegmentKey, int], *, more_may_come: bool
     ) -> dict[SegmentKey, int]:
-        """The ends of the next micro-batch, each one of the marks; empty if nothing may be read now.
+        """The ends of the next micro-batch, each the end of an event; empty if nothing may be read now.
 
         ``waiting`` is what was read ahead of segments that have something to read, ``ends`` where every segment of the
         cuts ends now. ``more_may_come``: whether a segment that is read to its end may still be the slowest.
         """
-        self._look_at(ends)
-        silent = [place for place in ends if place not in waiting] if more_may_come else []
+        self._track_ends(ends)
+        silent = [key for key in ends if key not in waiting] if more_may_come else []
         now = self._clock()
-        idle = [place for place in silent if now - self._ends[place][1] >= self._idle_timeout]
-        silent = [place for place in silent if place not in idle]
-        # Nobody knows yet what a segment will bring that has brought nothing.
-        unknown = any(self._frontiers[place] == NEVER for place in silent)
+        idle = [key for key in silent if now - self._ends[key][1] >= self._idle_timeout]
+        silent = [key for key in silent if key not in idle]
+        # A segment without an event so far may still bring the earliest time of all.
+        unknown = any(self._frontiers[key] == NEVER for key in silent)
         chosen = {} if unknown else self._chosen(waiting, silent, ends)
-        for place, events in chosen.items():
-            marks = waiting[place]
-            self._frontiers[place] = max(self._frontiers[place], int(marks.watermarks[events - 1]))
-            self._reached[place] = max(self._reached.get(place, NEVER), int(marks.times[events - 1]))
+        for key, events in chosen.items():
+            found = waiting[key]
+            self._frontiers[key] = max(self._frontiers[key], int(found.watermarks[events - 1]))
+            self._reached[key] = max(self._reached.get(key, NEVER), int(found.times[events - 1]))
         self._described = {
-            "frontiers": {_name(place): iso_time(ms) for place, ms in sorted(self._reached.items()) if ms != NEVER},
-            "held": [_name(place) for place in sorted(waiting) if place not in chosen],
-            "idle": [_name(place) for place in sorted(idle)],
+            "frontiers": {_name(key): iso_time(ms) for key, ms in sorted(self._reached.items()) if ms != NEVER},
+            "held": [_name(key) for key in sorted(waiting) if key not in chosen],
+            "idle": [_name(key) for key in sorted(idle)],
         }
-        return {place: int(waiting[place].offsets[events - 1]) for place, events in chosen.items()}
+        return {key: int(waiting[key].offsets[events - 1]) for key, events in chosen.items()}
 
     def _chosen(
-        self, waiting: Mapping[SegmentKey, Marks], silent: Collection[SegmentKey], ends: Mapping[SegmentKey, int]
+        self, waiting: Mapping[SegmentKey, EventEnds], silent: Collection[SegmentKey], ends: Mapping[SegmentKey, int]
     ) -> dict[SegmentKey, int]:
-        """How many of the marks of each segment."""
-        ahead = {place: int(marks.watermarks[-1]) for place, marks in waiting.items()}
-        told = {place: self._frontiers[place] for place in (*waiting, *silent)}
-        told |= {place: watermark for place, watermark in ahead.items() if watermark != NEVER}
-        told = {place: watermark for place, watermark in told.items() if watermark != NEVER}
-        untold = {place: len(marks.offsets) for place, marks in waiting.items() if place not in told}
-        if any(waiting[place].offsets[-1] < ends[place] for place in untold):
-            return untold  # what is behind may tell a time that is early
-        cap = self._cap(waiting, told) if told else 0
-        events = {place: int(np.searchsorted(waiting[place].times, cap)) for place in waiting if place in told}
-        return {place: count for place, count in {**untold, **events}.items() if count}
+        """Returns how many of the events that were read ahead may be read, by segment."""
+        ahead = {key: int(found.watermarks[-1]) for key, found in waiting.items()}
+        known = {key: self._frontiers[key] for key in (*waiting, *silent)}
+        known |= {key: watermark for key, watermark in ahead.items() if watermark != NEVER}
+        known = {key: watermark for key, watermark in known.items() if watermark != NEVER}
+        untimed = {key: len(found.offsets) for key, found in waiting.items() if key not in known}
+        if any(waiting[key].offsets[-1] < ends[key] for key in untimed):
+            return untimed  # the events behind them may have an early time
+        cap = self._cap(waiting, known) if known else 0
+        events = {key: int(np.searchsorted(waiting[key].times, cap)) for key in waiting if key in known}
+        return {key: count for key, count in {**untimed, **events}.items() if count}
 
-    def _cap(self, waiting: Mapping[SegmentKey, Marks], told: Mapping[SegmentKey, int]) -> int:
-        """The time before which is read. The slowest may always be read as far as was looked."""
-        lowest = min(told.values())
-        seen = [int(waiting[place].times[-1]) + 1 for place in waiting if told.get(place) == lowest]
-        return max([lowest + self._disorder + self._drift, *seen])
+    def _cap(self, waiting: Mapping[SegmentKey, EventEnds], known: Mapping[SegmentKey, int]) -> int:
+        """Returns the time before which events may be read. The slowest may be read as far as was read ahead."""
+        lowest = min(known.values())
+        reached = [int(waiting[key].times[-1]) + 1 for key in waiting if known.get(key) == lowest]
+        return max([lowest + self._disorder + self._drift, *reached])
 
-    def _look_at(self, ends: Mapping[SegmentKey, int]) -> None:
+    def _track_ends(self, ends: Mapping[SegmentKey, int]) -> None:
         now = self._clock()
-        gone = [place for place in self._ends if place not in ends]
-        for place, end in ends.items():
-            if place not in self._ends:
-                # What replaces segments goes on where they ended.
-                before = [self._frontiers.get(old, NEVER) for old in gone if old[0] == place[0]]
-                self._frontiers.setdefault(place, min(before, default=NEVER))
-            if place not in self._ends or self._ends[place][0] != end:
-                self._ends[place] = (end, now)
-        for place in gone:
-            del self._ends[place]
-            self._frontiers.pop(place, None)
-            self._reached.pop(place, None)
+        gone = [key for key in self._ends if key not in ends]
+        for key, end in ends.items():
+            if key not in self._ends:
+                # A scaling: successors start at the watermark that their predecessors reached.
+                before = [self._frontiers.get(old, NEVER) for old in gone if old[0] == key[0]]
+                self._frontiers.setdefault(key, min(before, default=NEVER))
+            if key not in self._ends or self._ends[key][0] != end:
+                self._ends[key] = (end, now)
+        for key in gone:
+            del self._ends[key]
+            self._frontiers.pop(key, None)
+            self._reached.pop(key, None)
 
     def describe(self) -> dict[str, Any]:
-        """As of the last choice, see :meth:`penstock.source.SplitEnumerator.describe_event_time`."""
+        """Returns the latest times read, the segments held back and the idle ones, as of the last choice."""
         return self._described
 
 
-def _name(place: SegmentKey) -> str:
-    return f"{place[0]}/{short_name(place[1])}"
+def _name(key: SegmentKey) -> str:
+    return f"{key[0]}/{short_name(key[1])}"

@@ -18,19 +18,6 @@ from penstock_pravega.source._split import SegmentRange
 __all__ = ["PravegaRecordEmitter", "event_schema"]
 
 
-def event_schema(value: pa.DataType, *, position: bool = False) -> pa.Schema:
-    """``value``: the event, decoded; ``stream`` (``scope/stream``), ``segment`` (its id: epoch × 2³² + number) and
-    ``offset`` (of the event's first byte in the segment) name it for good; ``position`` does so in one text.
-    """
-    fields = [
-        pa.field("value", value),
-        pa.field("stream", pa.string()),
-        pa.field("segment", pa.int64()),
-        pa.field("offset", pa.int64()),
-    ]
-    return pa.schema([*fields, pa.field("position", pa.string())] if position else fields)
-
-
 class PravegaRecordEmitter(RecordEmitter[Block, SegmentRange]):
     """Decodes the events where a decoder is given, and adds where they are.
 
@@ -44,6 +31,7 @@ class PravegaRecordEmitter(RecordEmitter[Block, SegmentRange]):
         self._constants: dict[str, tuple[Any, pa.Array]] = {}
 
     def emit_record(self, element: Block, split_state: SegmentRange) -> Iterator[pa.RecordBatch]:
+        """Yields one batch for each block, with the columns that were asked for."""
         offsets = pa.array(element.starts)
         rows = len(offsets)
         makers: dict[str, Callable[[], pa.Array]] = {
@@ -82,3 +70,16 @@ class PravegaRecordEmitter(RecordEmitter[Block, SegmentRange]):
 
 def _positions(split: SegmentRange, offsets: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(segment_name(split.stream, split.segment), offsets.cast(pa.string()), ":")
+
+
+def event_schema(value: pa.DataType, *, position: bool = False) -> pa.Schema:
+    """``value``: the event, decoded; ``stream`` (``scope/stream``), ``segment`` (its id: epoch × 2³² + number) and
+    ``offset`` (of the event's first byte in the segment) name it for good; ``position`` does so in one text.
+    """
+    fields = [
+        pa.field("value", value),
+        pa.field("stream", pa.string()),
+        pa.field("segment", pa.int64()),
+        pa.field("offset", pa.int64()),
+    ]
+    return pa.schema([*fields, pa.field("position", pa.string())] if position else fields)

@@ -1,18 +1,17 @@
-"""How far a stream has been read: its cut, moved on over scalings, and what is lost told."""
+"""How far a stream has been read: its cut, which advances over scalings. Reports data that was truncated unread."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
 from penstock.source.log import LossPolicy
-from penstock_pravega.client import KeyRange, SegmentInfo, epoch_of, short_name
-from penstock_pravega.source._stream_client import StreamClient
+from penstock_pravega.client import KeyRange, SegmentInfo, StreamClient, epoch_of, short_name
 
 __all__ = ["StreamProgress"]
 
 
 class StreamProgress:
-    """The cut of one stream. Used by the coordinator thread.
+    """The cut of one stream. Coordinator thread only.
 
     At every moment the cut has, for each routing key, exactly one segment: segments that were read to their end stay in
     it until they are replaced, all that belong together at once. So order within a key holds, and what is stored is
@@ -22,14 +21,14 @@ class StreamProgress:
     def __init__(self, stream: str, cut: Mapping[int, int], client: StreamClient, losses: LossPolicy) -> None:
         self.stream = stream
         self.cut = dict(cut)
-        #: As of the last :meth:`look`.
+        #: As of the last :meth:`refresh`.
         self.infos: dict[int, SegmentInfo] = {}
         self._client = client
         self._losses = losses
         self._successors: dict[int, Mapping[int, list[int]]] = {}
 
-    def look(self) -> None:
-        """Asks where the segments of the cut end now. What is gone is reported, and left out."""
+    def refresh(self) -> None:
+        """Asks where the segments of the cut end now. Reports segments that are gone, and leaves them out."""
         found = self._client.infos(self.stream, self.cut)
         gone = [segment for segment, info in found.items() if info is None]
         if gone:
@@ -45,7 +44,7 @@ class StreamProgress:
                 self.cut[segment] = info.start
 
     def _jump(self, gone: Collection[int]) -> None:
-        """Segments were truncated away as a whole: goes on at the head of the stream, as far as their keys go."""
+        """Replaces segments that were truncated away by those at the head of the stream that have the same keys."""
         names = ", ".join(short_name(segment) for segment in sorted(gone))
         self._losses.report(f"{self.stream}: what was behind the cut in {names} was truncated before it was read")
         for segment in gone:
@@ -57,30 +56,30 @@ class StreamProgress:
                 self.cut[segment] = offset
 
     def finished(self, limits: Mapping[int, int]) -> list[int]:
-        """Segments that were read to their end, beyond which the reading goes on (there is no limit in them)."""
+        """Returns segments that were read to their end and have no limit: their successors come next."""
         return [
             segment
             for segment, info in self.infos.items()
             if info.is_sealed and self.cut.get(segment, -1) >= info.end and segment not in limits
         ]
 
-    def without_successors(self, limits: Mapping[int, int]) -> list[int]:
-        """Those of them of which it is not known what replaces them."""
+    def lacking_successors(self, limits: Mapping[int, int]) -> list[int]:
+        """Returns finished segments whose successors are unknown."""
         return [segment for segment in self.finished(limits) if segment not in self._successors]
 
-    def learn(self, segment: int, successors: Mapping[int, list[int]]) -> None:
-        """What replaces ``segment``; nothing is not remembered: a scaling may be on its way."""
+    def add_successors(self, segment: int, successors: Mapping[int, list[int]]) -> None:
+        """Remembers what replaces ``segment``. An empty answer is not remembered: a scaling may be under way."""
         if successors and segment in self.cut:
             self._successors[segment] = successors
 
     def move_on(self, limits: Mapping[int, int]) -> bool:
-        """Replaces finished segments by their successors, where all that belong together are finished."""
+        """Replaces finished segments by their successors, once all that are replaced together are finished."""
         moved = False
         finished = set(self.finished(limits))
         for segment in sorted(finished, key=epoch_of):
             if segment not in self.cut or segment not in self._successors:
                 continue
-            old, new = self._together(segment)
+            old, new = self._replaced_together(segment)
             if old <= finished and all(one in self._successors for one in old):
                 for one in old:
                     del self.cut[one]
@@ -90,8 +89,8 @@ class StreamProgress:
                 moved = True
         return moved
 
-    def _together(self, segment: int) -> tuple[set[int], set[int]]:
-        """Segments that are replaced together, and by which: successors share predecessors, and the other way round."""
+    def _replaced_together(self, segment: int) -> tuple[set[int], set[int]]:
+        """Returns the segments that are replaced together with ``segment``, and their successors."""
         old, new, unseen = {segment}, set[int](), [segment]
         while unseen:
             for successor, predecessors in self._successors.get(unseen.pop(), {}).items():

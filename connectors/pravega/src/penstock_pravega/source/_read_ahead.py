@@ -1,6 +1,6 @@
-"""Where events end, and when they were: found by reading ahead. Positions in a segment know neither.
+"""Reads ahead to find where events end and which times they have: a position in a segment tells neither.
 
-For micro-batches with a limit, and for those that keep segments together in event time.
+Needed for micro-batches with a limit, and for those that align segments in event time.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock_pravega.client import RangeReader, event_offsets
-from penstock_pravega.source._event_times import NEVER, EventTimer
+from penstock_pravega.client import RangeReader, StreamClient, event_offsets
 from penstock_pravega.source._reader import EventBlock
 from penstock_pravega.source._split import SegmentRange
-from penstock_pravega.source._stream_client import StreamClient
+from penstock_pravega.source._watermarks import NEVER, EventTimer
 
-__all__ = ["Marks", "Share", "read_ahead"]
+__all__ = ["EventEnds", "Share", "read_ahead"]
 
-#: More marks than this are thinned out: a limit is then met less exactly, never exceeded.
-_MOST_MARKS = 100_000
+#: More ends than this are thinned out: a limit is then met less exactly, never exceeded.
+_MOST_ENDS = 100_000
 
 Numbers = npt.NDArray[np.int64]
 
@@ -39,9 +38,9 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Marks:
-    """Ends of events behind ``start``, in order: their offsets, how many events lie before each, and of all of those
-    the latest time and the latest watermark (ms; NEVER if nobody asked for them).
+class EventEnds:
+    """Ends of events behind ``start``, in order: their offsets, the number of events up to each, and the latest time
+    and watermark of those (ms; NEVER if times were not asked for).
     """
 
     start: int
@@ -50,8 +49,8 @@ class Marks:
     times: Numbers
     watermarks: Numbers
 
-    def until(self, share: Share) -> Marks | None:
-        """Those that ``share`` may end at; ``None`` if the marks begin elsewhere, or reach less than half as far."""
+    def until(self, share: Share) -> EventEnds | None:
+        """Returns the ends within ``share``; ``None`` if these begin elsewhere or reach less than half as far."""
         if share.start != self.start or not len(self.offsets):
             return None
         at = len(self.offsets)
@@ -64,13 +63,13 @@ class Marks:
         return self._part(self.start, slice(0, max(at, 1)))
 
     def _is_worth(self, share: Share) -> bool:
-        """Whether a batch up to the last one is large enough. Shares grow with what waits; it is not read again."""
+        """Whether a batch up to the last end is at least half of ``share``: then nothing is read ahead again for it."""
         bytes_, rows = int(self.offsets[-1]) - self.start, int(self.counts[-1])
         enough_bytes = share.max_bytes is not None and 2 * bytes_ >= share.max_bytes
         return enough_bytes or (share.max_rows is not None and 2 * rows >= share.max_rows)
 
-    def after(self, position: int) -> Marks | None:
-        """Those behind ``position``; ``None`` if it is no mark, or the last one."""
+    def after(self, position: int) -> EventEnds | None:
+        """Returns the ends behind ``position``; ``None`` if it is not one of them, or the last one."""
         if position == self.start:
             return self
         at = int(np.searchsorted(self.offsets, position))
@@ -78,15 +77,15 @@ class Marks:
             return None
         return self._part(position, slice(at + 1, None), before=int(self.counts[at]))
 
-    def _part(self, start: int, which: slice, before: int = 0) -> Marks:
+    def _part(self, start: int, which: slice, before: int = 0) -> EventEnds:
         counts = self.counts[which] - before
-        return Marks(start, self.offsets[which], counts, self.times[which], self.watermarks[which])
+        return EventEnds(start, self.offsets[which], counts, self.times[which], self.watermarks[which])
 
 
-def read_ahead(client: StreamClient, share: Share, make_timer: Callable[[], EventTimer] | None = None) -> Marks:
-    """Reads until ``share`` is used up, or at its limit. Memory: a mark for each event, thinned out.
+def read_ahead(client: StreamClient, share: Share, make_timer: Callable[[], EventTimer] | None = None) -> EventEnds:
+    """Reads until ``share`` is used up or its limit is reached. Memory: one end for each event, thinned out.
 
-    Runs in a background thread mostly, ahead of the micro-batch that wants to know.
+    Runs in a background thread as a rule, for the micro-batch to come.
     """
     timer = make_timer() if make_timer is not None else None
     range_ = SegmentRange(share.stream, share.segment, share.start, share.limit)
@@ -95,18 +94,18 @@ def read_ahead(client: StreamClient, share: Share, make_timer: Callable[[], Even
     times: list[Numbers] = []
     watermarks: list[Numbers] = []
     data, base, count = bytearray(), share.start, 0
-    with closing(reader):  # mostly before its end
+    with closing(reader):  # most shares are used up before the reader's end
         while (piece := reader.read()) is not None:
             data += piece
-            found = event_offsets(data)
-            offsets.append(base + found[1:])
-            if timer is not None and len(found) > 1:
-                told = timer.tell(EventBlock(base, data, found), range_)
-                times.append(told.times)
-                watermarks.append(told.watermarks)
-            count += len(found) - 1
-            base += int(found[-1])
-            data = data[int(found[-1]) :]  # anew: Arrow arrays may still be over the old one
+            bounds = event_offsets(data)
+            offsets.append(base + bounds[1:])
+            if timer is not None and len(bounds) > 1:
+                timed = timer.times_of(EventBlock(base, data, bounds), range_)
+                times.append(timed.times)
+                watermarks.append(timed.watermarks)
+            count += len(bounds) - 1
+            base += int(bounds[-1])
+            data = data[int(bounds[-1]) :]  # a copy: Arrow arrays may still use the old memory
             over_bytes = share.max_bytes is not None and base - share.start > share.max_bytes
             over_rows = share.max_rows is not None and count > share.max_rows
             if count and (over_bytes or over_rows):
@@ -115,19 +114,19 @@ def read_ahead(client: StreamClient, share: Share, make_timer: Callable[[], Even
     keep = _kept(len(ends))
     if timer is None:
         never = np.broadcast_to(np.int64(NEVER), keep.shape)
-        return Marks(share.start, ends[keep], keep + 1, never, never)
-    return Marks(share.start, ends[keep], keep + 1, _latest(times)[keep], _latest(watermarks)[keep])
+        return EventEnds(share.start, ends[keep], keep + 1, never, never)
+    return EventEnds(share.start, ends[keep], keep + 1, _latest(times)[keep], _latest(watermarks)[keep])
 
 
-def _kept(marks: int) -> Numbers:
-    """The numbers of those that are kept: always the first and the last."""
-    step = -(-marks // _MOST_MARKS) or 1
+def _kept(ends: int) -> Numbers:
+    """Returns which of so many ends are kept: always the first and the last."""
+    step = -(-ends // _MOST_ENDS) or 1
     if step == 1:
-        return np.arange(marks, dtype=np.int64)
-    kept: Numbers = np.unique(np.concatenate([[0], np.arange(step - 1, marks, step), [marks - 1]])).astype(np.int64)
+        return np.arange(ends, dtype=np.int64)
+    kept: Numbers = np.unique(np.concatenate([[0], np.arange(step - 1, ends, step), [ends - 1]])).astype(np.int64)
     return kept
 
 
 def _latest(parts: list[Numbers]) -> Numbers:
-    """Up to each event, the latest of all."""
+    """Returns the running maximum."""
     return np.asarray(np.maximum.accumulate(np.concatenate(parts)) if parts else [], np.int64)

@@ -97,9 +97,11 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         self._stopped = False
 
     def handle_splits_changes(self, splits: Sequence[SegmentRange]) -> None:
+        """Queues splits behind those that are left."""
         self._splits.extend(splits)
 
     def fetch(self) -> RecordsBySplits[Block]:
+        """Reads the next piece of the current split, and skips what was truncated if that is allowed."""
         if not self._splits or self._stopped:
             return RecordsBySplits()
         split = self._splits[0]
@@ -170,10 +172,12 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         return RecordsBySplits()
 
     def wake_up(self) -> None:
+        """Closes the connections, so that a blocked :meth:`fetch` returns. Called from another thread."""
         self._stopped = True
         if self._stores is not None:
             self._stores.close()
 
     def close(self) -> None:
+        """Ends the connections."""
         if self._stores is not None:
             self._stores.close()

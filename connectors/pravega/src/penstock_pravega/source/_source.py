@@ -10,22 +10,21 @@ import pyarrow as pa
 from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordDecoder
 from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source, check_columns
+from penstock_pravega.client import StreamClient
 from penstock_pravega.options import SourceOptions
 from penstock_pravega.source._emitter import PravegaRecordEmitter, event_schema
 from penstock_pravega.source._enumerator import PravegaSplitEnumerator
-from penstock_pravega.source._event_times import EventTimer, RecordTimer
-from penstock_pravega.source._noted_times import NotedTimer, NotedTimes
 from penstock_pravega.source._reader import PravegaSplitReader
 from penstock_pravega.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER, PravegaState, SegmentRange
-from penstock_pravega.source._stream_client import StreamClient
+from penstock_pravega.source._watermarks import EventTimer, RecordTimer, StreamWatermarks, WatermarkTimer
 
 __all__ = ["PravegaSource"]
 
 
 class PravegaSource(Source[SegmentRange, PravegaState]):
-    """Streams of one Pravega. See the option declarations for what can be set.
+    """Reads streams of one Pravega.
 
-    The decoder is made on the driver, when the schema is known. The pickled form holds the credentials.
+    The driver makes the decoder when it knows the schema. The pickled form holds the credentials.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -34,22 +33,26 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     @property
     def split_serializer(self) -> JsonSerializer[SegmentRange]:
+        """Stores ranges as JSON arrays."""
         return SPLIT_SERIALIZER
 
     @property
     def enumerator_serializer(self) -> JsonSerializer[PravegaState]:
+        """Stores stream cuts as JSON."""
         return STATE_SERIALIZER
 
     def read_limits(self) -> ReadLimits:
+        """Returns maxBytesPerTrigger and maxRowsPerTrigger."""
         return ReadLimits(max_bytes=self._options.max_bytes, max_records=self._options.max_rows)
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
     def fixed_schema(self) -> pa.Schema:
+        """Returns the columns, with ``value`` as the format decodes it by default."""
         return self._schema(self._create_decoder(None))
 
     def validate_schema(self, schema: pa.Schema) -> None:
-        """The user's type of ``value`` says what it is decoded to."""
+        """Makes the decoder: events are decoded to the user's type of ``value``."""
         decoder = self._create_decoder(schema.field("value").type) if "value" in schema.names else None
         check_columns(schema, self._schema(decoder), {"position": "includePosition"})
         self._decoder = decoder
@@ -57,11 +60,11 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
             self._options.event_time.check(self._schema(self._decoder_for_times()))
 
     def _create_decoder(self, wanted: pa.DataType | None) -> RecordDecoder | None:
-        """``None`` for bytes as they are."""
+        """Returns ``None`` if values stay bytes."""
         return self._options.format.create_decoder(wanted)
 
     def _decoder_for_times(self) -> RecordDecoder | None:
-        """Of events that the driver looks at, whichever columns the user has chosen."""
+        """Returns the decoder of the events that the driver reads ahead, whichever columns the user has chosen."""
         return self._decoder or self._create_decoder(None)
 
     def _schema(self, decoder: RecordDecoder | None) -> pa.Schema:
@@ -71,6 +74,7 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def create_enumerator(self, context: EnumeratorContext, checkpoint: PravegaState | None) -> PravegaSplitEnumerator:
+        """Makes an enumerator with connections of its own."""
         client = StreamClient(self._options.connection)
         return PravegaSplitEnumerator(context, client, self._options, checkpoint, make_timer=self._timers(client))
 
@@ -79,11 +83,11 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
         if settings is None:
             return None
         if self._options.times_are_noted:
-            return partial(NotedTimer, NotedTimes(client))
+            return partial(WatermarkTimer, StreamWatermarks(client))
         return partial(RecordTimer, settings, self._decoder_for_times())
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[SegmentRange]:
-        """From the head, or the starting cut, to where the tail is now, or the ending cut."""
+        """Yields ranges from the head, or the starting cut, to where the tail is now, or the ending cut."""
         client = StreamClient(self._options.connection)
         enumerator = PravegaSplitEnumerator(context, client, self._options, None, bounded=True)
         try:
@@ -94,6 +98,7 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
             enumerator.close()
 
     def create_reader(self, context: ReaderContext) -> PravegaSplitReader:
+        """Makes the reader of a task."""
         options = self._options
         return PravegaSplitReader(
             options.connection,
@@ -103,4 +108,5 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
         )
 
     def create_emitter(self, context: ReaderContext) -> PravegaRecordEmitter:
+        """Makes the emitter of a task, with the driver's decoder."""
         return PravegaRecordEmitter(context, self._decoder, fail_on_bad=self._options.fail_on_bad)

@@ -17,13 +17,12 @@ from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, Found, SinkContext, WriterContext
 from penstock.source import ReadLimits
 from penstock.storage import LocalStorage
-from penstock_pravega.client import TimeMark, mark_stream, parse_mark
+from penstock_pravega.client import Watermark, parse_watermark, watermark_stream
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
 from penstock_pravega.sink import create_sink
-from penstock_pravega.source._event_times import NEVER
-from penstock_pravega.source._noted_times import NotedTimer, NotedTimes, _steps
 from penstock_pravega.source._reader import EventBlock
 from penstock_pravega.source._split import SegmentRange
+from penstock_pravega.source._watermarks import NEVER, StreamWatermarks, WatermarkTimer, _steps
 
 HOUR_MS = 3_600_000
 EPOCH = 1 << 32
@@ -31,8 +30,8 @@ EPOCH = 1 << 32
 
 def marks_of(pravega, stream):
     """Those of a stream, as far as the server has set them."""
-    name = mark_stream(f"{pravega.scope}/{stream}").partition("/")[2]
-    return [parse_mark(event.value) for event in pravega.read(name)]
+    name = watermark_stream(f"{pravega.scope}/{stream}").partition("/")[2]
+    return [parse_watermark(event.value) for event in pravega.read(name)]
 
 
 def await_mark(pravega, stream, upper, patience_s=120):
@@ -59,12 +58,12 @@ class Noted:
 def told(noted, segment, start, events):
     """Times and watermarks of events of ten bytes."""
     block = EventBlock(start, bytearray(), np.arange(events + 1, dtype=np.int64) * 10)
-    found = NotedTimer(noted).tell(block, SegmentRange("s/t", segment, start, start + 10 * events))
+    found = WatermarkTimer(noted).times_of(block, SegmentRange("s/t", segment, start, start + 10 * events))
     return [[None if ms == NEVER else ms for ms in each.tolist()] for each in (found.times, found.watermarks)]
 
 
 def test_an_event_has_the_time_of_the_mark_behind_it():
-    noted = Noted(TimeMark(100, 150, {0: 20, 1: 0}), TimeMark(200, 260, {0: 40, 1: 10}))
+    noted = Noted(Watermark(100, 150, {0: 20, 1: 0}), Watermark(200, 260, {0: 40, 1: 10}))
     # Up to a mark nothing is later than its upper bound; behind it nothing is earlier than its lower one.
     assert told(noted, 0, 0, 6) == [[150, 150, 260, 260, 260, 260], [None, 100, 100, 200, 200, 200]]
     assert told(noted, 0, 30, 1) == [[260], [200]]
@@ -76,7 +75,7 @@ def test_without_marks_there_are_no_times():
 
 
 def test_marks_go_on_over_a_scaling():
-    noted = Noted(TimeMark(100, 150, {0: 20}), TimeMark(200, 260, {EPOCH | 1: 10, EPOCH | 2: 0}))
+    noted = Noted(Watermark(100, 150, {0: 20}), Watermark(200, 260, {EPOCH | 1: 10, EPOCH | 2: 0}))
     # What came after the last mark of a segment that was replaced is before the first mark of its successors.
     assert told(noted, 0, 0, 3) == [[150, 150, 260], [None, 100, 100]]
     # Successors begin behind the last mark of what they replaced.
@@ -137,20 +136,20 @@ def test_marks_are_read_once(pravega, pravega_source):
     full = f"{pravega.scope}/{stream}"
     harness = pravega_source(stream=stream)
     with harness.enumerator() as enumerator:
-        noted = NotedTimes(enumerator._client)
+        noted = StreamWatermarks(enumerator._client)
         assert noted.steps(full, 0).uppers.tolist() == []  # nobody has noted anything
         for hour in range(2):
             write_hour(pravega, stream, hour, 10)
             await_mark(pravega, stream, (hour + 1) * HOUR_MS)
             assert noted.steps(full, 0).uppers.tolist()[-1] == (hour + 1) * HOUR_MS
-        assert len(noted._streams[full].marks) == len(marks_of(pravega, stream))
+        assert len(noted._streams[full].watermarks) == len(marks_of(pravega, stream))
 
 
 def test_marks_of_another_kind_are_told(pravega, pravega_source):
     stream = pravega.create_stream()
     pravega.write(f"_MARK{stream}", [("k", b"\0\1nothing that is known")])
     with pravega_source(stream=stream).enumerator() as enumerator:
-        noted = NotedTimes(enumerator._client)
+        noted = StreamWatermarks(enumerator._client)
         with pytest.raises(FatalError, match=rf"noted about \S+{stream} can't be read: no mark that is known"):
             noted.steps(f"{pravega.scope}/{stream}", 0)
 

@@ -1,4 +1,4 @@
-"""Questions about streams that the driver asks."""
+"""What the driver asks about streams, from several threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from penstock_pravega.client import ControllerSettings, KeyRange, NoSuchSegment, SegmentInfo, SegmentStores, epoch_of
+from penstock_pravega.client._controller import KeyRange
+from penstock_pravega.client._endpoint import ControllerSettings
+from penstock_pravega.client._names import epoch_of
+from penstock_pravega.client._segment_stores import SegmentStores
+from penstock_pravega.client._wire import NoSuchSegment, SegmentInfo
 
 __all__ = ["StreamClient"]
 
@@ -14,7 +18,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class StreamClient:
-    """Several threads use it; each asks by connections of its own. A stream is ``scope/stream``.
+    """Thread-safe: each thread has connections of its own. A stream is ``scope/stream``.
 
     Every method raises RetriableError if nobody answers, BadConfigurationError for a stream that is not there.
     """
@@ -72,8 +76,8 @@ class StreamClient:
         """The keys that a segment takes."""
         return self.stores.controller.epoch_segments(*_parts(stream), epoch_of(segment)).get(segment)
 
-    def apart(self, question: Callable[[], AnswerT]) -> AnswerT:
-        """The answer, by connections that end with it: for a thread that asks once."""
+    def with_own_connections(self, question: Callable[[], AnswerT]) -> AnswerT:
+        """Asks ``question`` in a thread that asks once, and ends the thread's connections."""
         try:
             return question()
         finally:

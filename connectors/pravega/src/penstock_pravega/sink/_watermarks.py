@@ -1,4 +1,4 @@
-"""What the query knows about time, noted at Pravega for whoever reads the stream."""
+"""Publishes the query's watermark to Pravega, for readers of the stream."""
 
 from __future__ import annotations
 
@@ -9,44 +9,43 @@ from penstock.errors import PenstockError
 from penstock_pravega.client import SegmentStores
 from penstock_pravega.sink._committable import PravegaCommittable
 
-__all__ = ["WatermarkNoter"]
+__all__ = ["WatermarkPublisher"]
 
 _log = logging.getLogger("penstock.pravega")
 
 
-class WatermarkNoter:
-    """Notes the watermark of one query, in its name. Driver only, single thread.
+class WatermarkPublisher:
+    """Publishes the watermark of one query, under its name. Driver only, single thread.
 
-    The watermark is the latest time that was committed, less ``out_of_orderness_ms``, as
-    :class:`penstock.source.event_time.BoundedOutOfOrderness` has it; it is noted at the end that the stream has once
-    all of a batch is committed, so that what is written later is behind it. It is for others' sake: what can't be noted
-    is noted with the next batch, and the batch stands.
+    The watermark is the latest time that was committed less ``out_of_orderness_ms``, as with
+    :class:`penstock.source.event_time.BoundedOutOfOrderness`. It is published at the tail of the stream after all of a
+    batch is committed, so later events are behind it. A failure is only logged: the next batch publishes again.
     """
 
     def __init__(self, stores: SegmentStores, writer: str, out_of_orderness_ms: int) -> None:
         self._stores = stores
         self._writer = writer
         self._out_of_orderness_ms = out_of_orderness_ms
-        self._noted: int | None = None
+        self._published: int | None = None
         self._warned = False
 
-    def note(self, committed: Sequence[PravegaCommittable]) -> None:
-        """After all of a batch is committed. Never raises for Pravega's sake."""
+    def publish(self, committed: Sequence[PravegaCommittable]) -> None:
+        """Publishes after all of a batch is committed. Logs errors of Pravega instead of raising them."""
         times = [one.latest_ms for one in committed if one.latest_ms is not None]
-        if not times or (self._noted is not None and max(times) <= self._noted):
+        if not times or (self._published is not None and max(times) <= self._published):
             return
         stream = committed[0].ref.stream
         try:
-            noted = self._note(stream, max(times))
+            accepted = self._publish(stream, max(times))
         except PenstockError as error:
             self._warn(f"the time of {stream} could not be noted: {error}")
             return
-        if noted:
-            self._noted, self._warned = max(times), False
-        else:  # after a restart: a later one stands already; or the stream is just being scaled
+        if accepted:
+            self._published, self._warned = max(times), False
+        else:  # after a restart, if a later one is there already; or while the stream is being scaled
             _log.info("the time %d was not taken by %s", max(times), stream)
 
-    def _note(self, stream: str, latest_ms: int) -> bool:
+    def _publish(self, stream: str, latest_ms: int) -> bool:
         scope, _, name = stream.partition("/")
         watermark_ms = latest_ms - self._out_of_orderness_ms
         return self._stores.controller.note_time(scope, name, self._writer, self._stores.tail(stream), watermark_ms)

@@ -1,4 +1,4 @@
-"""The marks in which Pravega keeps what its writers have noted about time.
+"""Pravega's watermarks: what its writers have noted about time.
 
 The controller puts the notes of all of a stream's writers together, about every ten seconds, and appends an event to
 the stream ``_MARK…`` beside it: the earliest and the latest time that a writer has noted last, and a stream cut.
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["TimeMark", "mark_stream", "parse_mark"]
+__all__ = ["Watermark", "watermark_stream", "parse_watermark"]
 
 _HEAD = struct.Struct(">BBB")  # format, version, number of revisions
 _REVISION = struct.Struct(">Bi")  # its number and length
@@ -21,7 +21,7 @@ _OFFSET = struct.Struct(">q")
 
 
 @dataclass(frozen=True)
-class TimeMark:
+class Watermark:
     """Behind ``cut`` (segment id → offset) nothing is earlier than ``lower``; some writer was at ``upper`` by then.
 
     Times are what the writers say; Penstock notes ms since the epoch.
@@ -32,21 +32,21 @@ class TimeMark:
     cut: dict[int, int]
 
 
-def mark_stream(stream: str) -> str:
-    """Where the marks of ``scope/stream`` are."""
+def watermark_stream(stream: str) -> str:
+    """Returns the stream that holds the watermarks of ``scope/stream``."""
     scope, _, name = stream.partition("/")
     return f"{scope}/_MARK{name}"
 
 
-def parse_mark(data: bytes) -> TimeMark:
-    """A mark of an event's data. Raises ValueError for anything else."""
+def parse_watermark(data: bytes) -> Watermark:
+    """Parses an event of a watermark stream. Raises ValueError for anything else."""
     try:
         at, _ = _versioned(data, 0)
         lower, upper = _BOUNDS.unpack_from(data, at)
         count, at = _compact_int(data, at + _BOUNDS.size)
-        return TimeMark(lower, upper, dict(_positions(data, at, count)))
+        return Watermark(lower, upper, dict(_positions(data, at, count)))
     except (struct.error, IndexError) as error:
-        raise ValueError(f"{len(data)} bytes are no mark: {error}") from None
+        raise ValueError(f"{len(data)} bytes are no watermark: {error}") from None
 
 
 def _positions(data: bytes, at: int, count: int) -> Iterator[tuple[int, int]]:
