@@ -54,12 +54,9 @@ class Publishing:
         """
         committables = [self._sink.committable_serializer.unpack(one) for one in committables_of(link.outputs)]
         context = replace(self._context, check_owner=lambda: self._check_owner(link, owner))
-        committer = self._sink.create_committer(context)
-        try:
+        with contextlib.closing(self._sink.create_committer(context)) as committer:
             if not self._publish(committer, link, committables, owner):
                 return False
-        finally:
-            committer.close()
         self._chain.mark_done(link.number)
         return True
 
@@ -81,11 +78,8 @@ class Publishing:
     @contextlib.contextmanager
     def _committer(self, link: Link) -> Iterator[tuple[Committer[Any, Any], list[Any]]]:
         committables = [self._sink.committable_serializer.unpack(one) for one in committables_of(link.outputs)]
-        committer = self._sink.create_committer(self._context)
-        try:
+        with contextlib.closing(self._sink.create_committer(self._context)) as committer:
             yield committer, committables
-        finally:
-            committer.close()
 
     def _check_owner(self, link: Link, owner: int | None) -> None:
         head = self._chain.head()

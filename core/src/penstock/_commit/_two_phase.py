@@ -40,11 +40,12 @@ lost before anything was published gives the decision up, so that the batch is w
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock._commit._chain import Chain, Head, Link, LinkKind, TaskOutput, now_ms
 from penstock._commit._publishing import DisplacedError, Publishing, displaced, undone
@@ -61,6 +62,7 @@ from penstock._commit._tasks import (
 from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.sink import (
     TIMESTAMPS_PER_RUN,
+    Committer,
     Kept,
     SinkContext,
     SupportsWriteTimestamps,
@@ -224,15 +226,16 @@ class TwoPhaseCommit:
                 "run penstock finish --take-over CHECKPOINT first"
             )
 
+    def _committer(self) -> contextlib.closing[Committer[Any, Any]]:
+        """For one step: a sink keeps what is costly to connect by process."""
+        return contextlib.closing(self._sink.create_committer(self._context))
+
     def _check_states(self, link: Link) -> None:
         states = [state_serializer_of(self._sink).unpack(item.payload) for item in link.states]
         if not states:
             return
-        committer = self._sink.create_committer(self._context)
-        try:
+        with self._committer() as committer:
             missing = [state for state, there in zip(states, committer.are_there(states), strict=True) if not there]
-        finally:
-            committer.close()
         if missing:
             head = self._chain.head().link
             if head.id != link.id:
@@ -605,11 +608,8 @@ class TwoPhaseCommit:
 
     def clear_at_once(self) -> None:
         """Removes whatever a batch write that has ended made and did not publish. It never counts any more."""
-        committer = self._sink.create_committer(self._context)
-        try:
+        with self._committer() as committer:
             committer.clear(Kept(base=_ABOVE_ALL, generation=_ABOVE_ALL))
-        finally:
-            committer.close()
 
     def close(self, link: Link) -> Link:
         """Publishes all that is carried, by the owner, when no batch follows; nothing stays hidden.
@@ -675,8 +675,7 @@ class TwoPhaseCommit:
             # look lost.
             self._chain.mark_done(link.pending, durable=True)
         named = [link, *(self._chain.read(number) for number in range(link.base, link.number))]
-        committer = self._sink.create_committer(self._context)
-        try:
+        with self._committer() as committer:
             return committer.clear(
                 Kept(
                     base=link.base,
@@ -694,16 +693,13 @@ class TwoPhaseCommit:
                     ],
                 )
             )
-        finally:
-            committer.close()
 
     def _discard(self, outputs: Sequence[TaskOutput]) -> None:
         if not outputs:
             return
 
         def discard() -> None:
-            committer = self._sink.create_committer(self._context)
-            try:
+            with self._committer() as committer:
                 committer.discard(
                     [
                         self._sink.committable_serializer.unpack(one)
@@ -716,8 +712,6 @@ class TwoPhaseCommit:
                         for item in output.states
                     ],
                 )
-            finally:
-                committer.close()
 
         self._tidily("throw away what an attempt left", discard)
 

@@ -133,10 +133,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._sink: AnySink = self._driver.sink
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks get sink and plan."""
+        """Tasks get sink and plan. PICKLING HAS EFFECTS: it plans the batch, see :meth:`_plan_once`."""
+        self._plan_once()
+        return {**self.__dict__, "_driver": None}
+
+    def _plan_once(self) -> None:
+        # Spark makes two of these for a batch, and says of neither which it is: the one whose commit or abort it calls
+        # is made when the tasks have run. Only the one for the tasks is pickled. To plan earlier would be to plan twice,
+        # and the second plan would displace the first one while its tasks run.
         if self._plan is None and self._driver is not None:
             self._plan = self._driver.plan()
-        return {**self.__dict__, "_driver": None}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""
@@ -292,11 +298,8 @@ class BatchWriter(DataSourceArrowWriter):
     def _leave(self) -> None:
         if self._log is not None:
             forget_write(self._log)
-        committer = self._sink.create_committer(self._context())
-        try:
+        with contextlib.closing(self._sink.create_committer(self._context())) as committer:
             committer.leave()
-        finally:
-            committer.close()
 
 
 class _OneBatch:
