@@ -25,10 +25,21 @@ import pyspark
 import pytest
 
 from environments import WheelHouse
+from suite import fault_points
 from suite.kept import kept_for_directory
 from suite.s3 import S3Server
 
 HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A fault point that does not exist is an error now, not after minutes."""
+    mine = [item for item in items if isinstance(item, pytest.Function) and HERE in item.path.parents]
+    for module in {item.module for item in mine}:
+        calls = [item.callspec for item in mine if item.module is module and hasattr(item, "callspec")]
+        parameters = [value for call in calls for value in call.params.values()]
+        if problems := fault_points.unresolved(module, parameters):
+            raise pytest.UsageError(f"{module.__file__}: no such fault point:\n" + "\n".join(problems))
 
 
 def jvm_options() -> str:

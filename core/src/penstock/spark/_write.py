@@ -139,8 +139,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def _plan_once(self) -> None:
         # Spark makes two of these for a batch, and says of neither which it is: the one whose commit or abort it calls
-        # is made when the tasks have run. Only the one for the tasks is pickled. To plan earlier would be to plan twice,
-        # and the second plan would displace the first one while its tasks run.
+        # is made once the tasks have run. Only the one for the tasks is pickled. Planning earlier would be planning
+        # twice, and the second plan would displace the first one while its tasks run.
         if self._plan is None and self._driver is not None:
             self._plan = self._driver.plan()
 
