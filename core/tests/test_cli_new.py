@@ -31,7 +31,7 @@ PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not spark")
 def new_project(tmp_path):
     def make(kind):
         made = CliRunner().invoke(app, ["new", kind, "my-notes", "--directory", str(tmp_path)])
-        assert made.exit_code == 0 and "pip install -e" in made.output, made.output
+        assert made.exit_code == 0 and "pip install -e '.[test]' && pytest" in made.output, made.output
         return tmp_path / "penstock-my-notes"
 
     return make

@@ -14,6 +14,7 @@ from string import Template
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
+from rich.markup import escape
 
 from penstock._version import __version__
 from penstock.cli import _new_texts as texts
@@ -44,10 +45,10 @@ def new_connector(kind: Kind, name: str, directory: Path) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
     console = Console(highlight=False)
-    console.print(f'[green]✓[/] {project}: [bold].format("penstock.{name}")[/]')
+    console.print(f'[green]✓[/] {escape(str(project))}: [bold].format("penstock.{name}")[/]')
     for path in sorted(made):
         console.print(f"  [dim]{path}[/]")
-    console.print(f"\nNext:\n  cd {project}\n  pip install -e '.[test]' && pytest", soft_wrap=True)
+    console.print(f"\nNext:\n  cd {project}\n  pip install -e '.[test]' && pytest", soft_wrap=True, markup=False)
     return 0
 
 
