@@ -9,7 +9,7 @@ import pytest
 from penstock.sink import SupportsCompleteMode, SupportsStateRolling, SupportsWriteTimestamps
 from penstock.source import SupportsExplain, SupportsFilterPushDown, SupportsOffsetAdoption
 from penstock.testing import Fuse
-from penstock.testing._faults import faulty_sink, faulty_source
+from penstock.testing._faults import FaultyPlainSink, FaultySource, faulty_sink, faulty_source, wrapped
 
 ABILITIES = (
     SupportsCompleteMode,
@@ -63,7 +63,19 @@ def test_a_wrapper_can_do_what_it_wraps(kind, wrap):
     inner = kind()
     made = wrap(inner, Fuse())
     assert abilities(made) == abilities(inner)
-    assert abilities(pickle.loads(pickle.dumps(made))) == abilities(inner)
+    copy = pickle.loads(pickle.dumps(made))
+    assert abilities(copy) == abilities(inner) and isinstance(copy, (FaultyPlainSink, FaultySource))
+
+
+class Stepped(FaultyPlainSink):
+    """Another wrapper, as the simulator has one."""
+
+
+@pytest.mark.parametrize("kind", [Rolling, Stamped, object])
+def test_a_copy_is_wrapped_as_the_original_is(kind):
+    """Tasks get copies: they are to be watched as the driver is."""
+    copy = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(wrapped(Stepped, kind(), Fuse())))))
+    assert isinstance(copy, Stepped) and abilities(copy) == abilities(kind())
 
 
 def test_what_a_wrapper_can_do_is_done_by_what_it_wraps():

@@ -235,3 +235,5 @@ def test_only_a_sink_that_can_roll_state_carries_any(sink):
     assert (describe_state(sink, "a"), describe_state(plain, "a")) == ("state a", "'a'")
     with pytest.raises(FatalError, match="SupportsStateRolling"):
         run_task(plain, plan(sink, ()), context(), iter("x"))
+    with pytest.raises(FatalError, match="this sink carries nothing"):
+        nothing.unpack(TEXT.pack("carried"))

@@ -54,8 +54,16 @@ def _nothing_to_json(nothing: Any) -> dict[str, Any]:
     return {}
 
 
+def _nothing_from_json(version: int, fields: Any) -> None:
+    if fields:
+        raise FatalError(
+            "the decision log holds what a sink carries from batch to batch, and this sink carries nothing: it was "
+            "written by another sink, or by another version of this one"
+        )
+
+
 #: For sinks that carry nothing from batch to batch, and for committables of those that have nothing to commit.
-NOTHING_SERIALIZER: JsonSerializer[Any] = JsonSerializer(1, _nothing_to_json, lambda version, fields: None)
+NOTHING_SERIALIZER: JsonSerializer[Any] = JsonSerializer(1, _nothing_to_json, _nothing_from_json)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ __all__ = [
     "Steps",
     "faulty_sink",
     "faulty_source",
-    "with_abilities",
+    "wrapped",
 ]
 
 
@@ -164,7 +164,7 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
 
     def __reduce__(self) -> Any:
         """Its class may have been made for it."""
-        return faulty_sink, (self._inner, self._fuse)
+        return wrapped, (_wrapper_of(self), self._inner, self._fuse)
 
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer[Any]:
@@ -222,7 +222,7 @@ class FaultyPlainSink(Sink):
 
     def __reduce__(self) -> Any:
         """Its class may have been made for it."""
-        return faulty_sink, (self._inner, self._fuse)
+        return wrapped, (_wrapper_of(self), self._inner, self._fuse)
 
     def validate_schema(self, schema: pa.Schema) -> None:
         self._inner.validate_schema(schema)
@@ -243,17 +243,27 @@ _ABILITIES: dict[type, type] = {
 WrapperT = TypeVar("WrapperT")
 
 
-def with_abilities(wrapper: type[WrapperT], inner: Any) -> type[WrapperT]:
-    """``wrapper``, which can do what ``inner`` can."""
+def wrapped(wrapper: type[WrapperT], inner: Any, fuse: Steps) -> WrapperT:
+    """``inner`` in a ``wrapper`` that can do what it can. A copy that was pickled is one of the same wrapper."""
     parts = [part for ability, part in _ABILITIES.items() if isinstance(inner, ability)]
-    return types.new_class(wrapper.__name__, (*parts, wrapper)) if parts else wrapper
+    kind: Any = wrapper
+    if parts:
+        kind = types.new_class(wrapper.__name__, (*parts, wrapper), None, lambda names: names.update(_wrapper=wrapper))
+    made: WrapperT = kind(inner, fuse)
+    return made
+
+
+def _wrapper_of(made: Any) -> type:
+    """The class of a module, which can be pickled, of one that was made for what it wraps."""
+    found: type = getattr(made, "_wrapper", type(made))
+    return found
 
 
 def faulty_sink(sink: Sink, fuse: Steps) -> Sink:
     """``sink``, with ``fuse`` told of everything."""
     if isinstance(sink, TwoPhaseCommitSink):
-        return with_abilities(FaultySink, sink)(sink, fuse)
-    return with_abilities(FaultyPlainSink, sink)(sink, fuse)
+        return wrapped(FaultySink, sink, fuse)
+    return wrapped(FaultyPlainSink, sink, fuse)
 
 
 class _FaultyPlainWriter(SinkWriter):
@@ -363,7 +373,7 @@ class FaultySource(Source[Any, Any]):
 
     def __reduce__(self) -> Any:
         """Its class may have been made for it."""
-        return faulty_source, (self._inner, self._fuse)
+        return wrapped, (_wrapper_of(self), self._inner, self._fuse)
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[Any]:
@@ -441,7 +451,7 @@ _ABILITIES |= {
 
 def faulty_source(source: Source[Any, Any], fuse: Steps) -> Source[Any, Any]:
     """``source``, with ``fuse`` told of what its readers do."""
-    return with_abilities(FaultySource, source)(source, fuse)
+    return wrapped(FaultySource, source, fuse)
 
 
 class _FaultyReader(SplitReader[Any, Any]):

@@ -29,7 +29,7 @@ from penstock.sink import (
 )
 from penstock.system import system
 from penstock.system import use as use_system
-from penstock.testing._faults import FaultySink, FaultyWriter, Steps
+from penstock.testing._faults import FaultySink, FaultyWriter, Steps, wrapped
 from penstock.testing.simulation._scheduler import Scheduler
 from penstock.testing.simulation._target import SimulatedTarget, Violation, target
 
@@ -66,7 +66,7 @@ class RealTarget(SimulatedTarget):
         self.opened: list[CommittingSinkWriter[Any, Any]] = []
 
     def create_sink(self) -> TwoPhaseCommitSink[Any, Any]:
-        return _SteppedSink(self._tested.sink, _ScheduledSteps())
+        return wrapped(_SteppedSink, self._tested.sink, _ScheduledSteps())
 
     @property
     def schema(self) -> pa.Schema:
