@@ -149,9 +149,9 @@ RULES = [
     Rule(
         "done is noted once it is true",
         _PUBLISHING,
-        "        try:\n            if not self._publish(committer, link, committables, owner):",
-        "        self._chain.mark_done(link.number)\n        try:\n"
-        "            if not self._publish(committer, link, committables, owner):",
+        "        with contextlib.closing(self._sink.create_committer(context)) as committer:\n",
+        "        self._chain.mark_done(link.number)\n"
+        "        with contextlib.closing(self._sink.create_committer(context)) as committer:\n",
         seed=26,
     ),
     Rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import textwrap
 from pathlib import Path
@@ -113,8 +114,8 @@ def test_scopes_name_what_is_there():
 
 @pytest.fixture
 def package():
-    """Code, and tests of it, where tests of the repository are."""
-    folder = ROOT / ".cache" / "mutants-tests"
+    """Code, and tests of it, where tests of the repository are. Each process has its own: a long file is divided."""
+    folder = ROOT / ".cache" / f"mutants-tests-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "mutated_code.py").write_text("def bounded(a):\n    while a > 3:\n        a -= 1\n    return a\n")

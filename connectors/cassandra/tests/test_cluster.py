@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cassandra import ConsistencyLevel
 
+from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
@@ -48,7 +49,7 @@ class Keyspace:
         self.name = f"k{copies}_{time.time_ns()}"
         replication = f"{{'class': 'NetworkTopologyStrategy', 'datacenter1': {copies}}}"
         self.client.rows(f"create keyspace {self.name} with replication = {replication}")
-        self.client.rows(f"create table {self.name}.t (id bigint primary key, v text)")
+        self._create_table()
         self.options = {
             "host": host,
             "port": port,
@@ -56,6 +57,18 @@ class Keyspace:
             "table": "t",
             "localDatacenter": "datacenter1",
         }
+
+    def _create_table(self):
+        """A node that has just started may be asked before it has heard of the keyspace."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.client.rows(f"create table if not exists {self.name}.t (id bigint primary key, v text)")
+                return
+            except BadConfigurationError as error:
+                if "doesn't exist" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def fill(self):
         """Every node has every row of its own when this returns."""
