@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from types import ModuleType
 
 import pytest
@@ -51,7 +52,7 @@ def test_wherever_a_test_module_has_them(tmp_path, source, parameters):
         module = ModuleType("test_it")
         module.__file__ = str(path)
         exec(text, vars(module))
-        given = parameters if wrong else [str(parameters).replace("Gone", "LocalStorage")]
+        given = parameters if wrong else ast.literal_eval(repr(parameters).replace("Gone", "LocalStorage"))
         assert bool(fault_points.unresolved(module, given)) == wrong
 
 

@@ -265,11 +265,13 @@ def test_everything_that_connectors_and_examples_import_is_public():
     for path in (ROOT / "docs" / "api").glob("*.txt"):
         listed |= {line.split(": ")[0] for line in path.read_text().splitlines()}
     sources = [p for folder in ("connectors", "examples") for p in (ROOT / folder).glob("*/src/**/*.py")]
-    sources += (ROOT / "core/src/penstock/testing").glob("minimal*.py")
-    assert len(sources) > 50
+    samples = sorted((ROOT / "core/src/penstock/testing/_samples").glob("*/**/*.py"))
+    assert len(sources) > 50 and len(samples) > 20
+    sources += samples
     for path in sources:
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "penstock":
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if module.split(".")[0] == "penstock" and not module.startswith("penstock.testing._samples."):
                 for alias in node.names:
                     assert f"{node.module}.{alias.name}" in listed, f"{path.relative_to(ROOT)}: {alias.name}"
 

@@ -227,7 +227,7 @@ class TwoPhaseCommit:
             )
 
     def _committer(self) -> contextlib.closing[Committer[Any, Any]]:
-        """For one step: a sink keeps what is costly to connect by process."""
+        """Makes a committer for one step. It is cheap: connectors keep their connections for the whole process."""
         return contextlib.closing(self._sink.create_committer(self._context))
 
     def _check_states(self, link: Link) -> None:

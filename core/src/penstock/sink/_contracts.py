@@ -169,7 +169,7 @@ class CommittingSinkWriter(SinkWriter, Generic[CommittableT, StateT]):
     """Writes rows where no reader sees them, and leaves what it takes to publish them."""
 
     def flush(self) -> None:
-        """Sends what is buffered. Called once, before :meth:`prepare_commit`. By default that does everything."""
+        """Sends what is buffered. Called once, before :meth:`prepare_commit`. Does nothing by default."""
 
     @abstractmethod
     def prepare_commit(self) -> PreparedCommit[CommittableT, StateT]:

@@ -155,16 +155,34 @@ class FaultyStorage(Storage):
         self._inner.make_durable(path)
 
 
-class FaultySink(TwoPhaseCommitSink[Any, Any]):
-    """An author's sink whose writers and committers tell ``fuse`` what they are doing. Otherwise it is that sink."""
+class FaultyPlainSink(Sink):
+    """An author's sink whose writers report to ``fuse`` what they do. Otherwise it is that sink."""
 
-    def __init__(self, inner: TwoPhaseCommitSink[Any, Any], fuse: Steps) -> None:
+    def __init__(self, inner: Sink, fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
 
     def __reduce__(self) -> Any:
-        """Its class may have been made for it."""
+        """Pickles the wrapper and what it wraps, since the class may be generated: see :func:`wrapped`."""
         return wrapped, (_wrapper_of(self), self._inner, self._fuse)
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        self._inner.validate_schema(schema)
+
+    def start(self, context: SinkContext) -> Self:
+        return type(self)(self._inner.start(context), self._fuse)
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        return _FaultyPlainWriter(self._inner.create_writer(context), self._fuse)
+
+
+class FaultySink(FaultyPlainSink, TwoPhaseCommitSink[Any, Any]):
+    """The same for a sink that commits, and its committers."""
+
+    _inner: TwoPhaseCommitSink[Any, Any]
+
+    def __init__(self, inner: TwoPhaseCommitSink[Any, Any], fuse: Steps) -> None:
+        super().__init__(inner, fuse)
 
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer[Any]:
@@ -177,12 +195,6 @@ class FaultySink(TwoPhaseCommitSink[Any, Any]):
     @property
     def holds_back_readers(self) -> bool:
         return self._inner.holds_back_readers
-
-    def validate_schema(self, schema: pa.Schema) -> None:
-        self._inner.validate_schema(schema)
-
-    def start(self, context: SinkContext) -> Self:
-        return type(self)(self._inner.start(context), self._fuse)
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Any, Any]:
         return FaultyWriter(self._inner.create_writer(context), self._fuse)
@@ -213,27 +225,6 @@ class _FaultyRolling(SupportsStateRolling[Any, Any]):
         return str(self._inner.describe_state(state))
 
 
-class FaultyPlainSink(Sink):
-    """The same for a sink without commits."""
-
-    def __init__(self, inner: Sink, fuse: Steps) -> None:
-        self._inner = inner
-        self._fuse = fuse
-
-    def __reduce__(self) -> Any:
-        """Its class may have been made for it."""
-        return wrapped, (_wrapper_of(self), self._inner, self._fuse)
-
-    def validate_schema(self, schema: pa.Schema) -> None:
-        self._inner.validate_schema(schema)
-
-    def start(self, context: SinkContext) -> Self:
-        return type(self)(self._inner.start(context), self._fuse)
-
-    def create_writer(self, context: WriterContext) -> SinkWriter:
-        return _FaultyPlainWriter(self._inner.create_writer(context), self._fuse)
-
-
 #: What a sink or a source may be able to do, and the part of a wrapper that forwards it.
 _ABILITIES: dict[type, type] = {
     SupportsStateRolling: _FaultyRolling,
@@ -244,7 +235,7 @@ WrapperT = TypeVar("WrapperT")
 
 
 def wrapped(wrapper: type[WrapperT], inner: Any, fuse: Steps) -> WrapperT:
-    """``inner`` in a ``wrapper`` that can do what it can. A copy that was pickled is one of the same wrapper."""
+    """Wraps ``inner`` in a ``wrapper`` that has the abilities of ``inner``. A pickled copy keeps the wrapper."""
     parts = [part for ability, part in _ABILITIES.items() if isinstance(inner, ability)]
     kind: Any = wrapper
     if parts:
@@ -254,7 +245,7 @@ def wrapped(wrapper: type[WrapperT], inner: Any, fuse: Steps) -> WrapperT:
 
 
 def _wrapper_of(made: Any) -> type:
-    """The class of a module, which can be pickled, of one that was made for what it wraps."""
+    """Returns the wrapper that ``made`` was generated from, which can be imported."""
     found: type = getattr(made, "_wrapper", type(made))
     return found
 
@@ -372,7 +363,7 @@ class FaultySource(Source[Any, Any]):
         self._fuse = fuse
 
     def __reduce__(self) -> Any:
-        """Its class may have been made for it."""
+        """Pickles the wrapper and what it wraps, since the class may be generated: see :func:`wrapped`."""
         return wrapped, (_wrapper_of(self), self._inner, self._fuse)
 
     @property

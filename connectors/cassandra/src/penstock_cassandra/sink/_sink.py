@@ -25,7 +25,7 @@ __all__ = ["CassandraAtLeastOnceSink", "CassandraUpsertSink", "CassandraWriteAhe
 
 @dataclass(frozen=True)
 class CassandraUpsertSink(IdempotentSink):
-    """Holds options and the rows' schema."""
+    """Upserts rows under their key, stamped for each batch: effectively exactly once."""
 
     options: SinkOptions
     schema: pa.Schema
@@ -57,7 +57,7 @@ class CassandraUpsertSink(IdempotentSink):
 
 @dataclass(frozen=True)
 class CassandraWriteAheadSink(WriteAheadSink):
-    """Holds options and the rows' schema."""
+    """Sends rows once their batch is decided, and notes in Cassandra what it has sent."""
 
     options: SinkOptions
     schema: pa.Schema
@@ -107,7 +107,7 @@ class CassandraWriteAheadSink(WriteAheadSink):
 
 @dataclass(frozen=True)
 class CassandraAtLeastOnceSink(Sink):
-    """Holds options and the rows' schema."""
+    """Writes rows at once: a batch that is run again is written again."""
 
     options: SinkOptions
     schema: pa.Schema
