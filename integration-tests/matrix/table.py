@@ -22,9 +22,10 @@ PROMISES = {
 SYSTEMS = tuple(PROMISES)
 _NUMBERS = ("rounds", "kills", "rows", "lost", "repeated", "strange")
 _WORDS = (
-    "Seen in `scripts/soak every`: streams from each to each, plain or through windows, in one process and on a\n"
-    "standalone cluster, while drivers, executors, Python processes, the broker and the Cassandra node are killed at\n"
-    "random. All rows are compared with a batch computation; lost, strange or doubled ones would be in the table."
+    "`scripts/soak every` runs streams from each system to each, plain or through windows, "
+    "in one process and on a cluster.\n"
+    "It kills drivers, executors, Python processes, the broker and the Cassandra node at random.\n"
+    "It compares all rows with a batch computation; lost, unexpected or duplicated rows would appear in the table."
 )
 _BLOCK = re.compile(r"<!-- every with every -->.*?<!-- /every with every -->", re.DOTALL)
 
