@@ -23,7 +23,7 @@ NAMES = frozenset(
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _COMMENT = re.compile(r"^\s*<!-- (/?)(.*?) -->\s*$")
-_HEADING = re.compile(r"^#{1,6}\s+(.*)$")
+_HEADING = re.compile(r"^#{1,6}\s+(?:\d+\.\s+)?(.*)$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 _INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
