@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
 
 def open_transactions(brokers):
-    asked = Coordinators({"bootstrap_servers": brokers})
+    asked = Coordinators({"bootstrap.servers": brokers})
     try:
         return asked.open_ids(lambda _: True)
     finally:
@@ -166,7 +166,7 @@ def test_ids_stay_few(spark, kafka, feed, watch, tmp_path):
         ]
         batches = [number // 100 for number in numbers]
         assert batches == sorted(batches)
-    asked = Coordinators({"bootstrap_servers": kafka.address})
+    asked = Coordinators({"bootstrap.servers": kafka.address})
     try:
         asked.open_ids(lambda _: False)
         known = [

@@ -303,7 +303,7 @@ def test_producers_share_connections_and_the_last_one_ends_them(kafka, opened):
     send(second, records(topic, [b"3"]))
     second.close()
     assert not serving()
-    assert all(lent.users for lent in _pool._shared.values())
+    assert all(lent.users for lent in _pool._pool.get(None).shared.values())
     send(opened(client_id="sharing"), records(topic, [b"4"]))
     assert values_of(kafka, topic) == [b"1", b"2", b"3", b"4"]
 
@@ -356,7 +356,7 @@ def test_after_an_abort_nothing_is_dropped_in_silence(kafka, opened):
 def test_connections_whose_thread_has_ended_are_an_error_and_replaced(kafka, opened):
     topic, producer = kafka.create_topic(), opened(client_id="ending")
     send(producer, records(topic, [b"1"]))
-    net = producer._connections.client.admin._net
+    net = producer._connections.client._admin._net
     net._poll_once = lambda *_: 1 // 0
     net.wakeup()
     net._io_thread.join(30)

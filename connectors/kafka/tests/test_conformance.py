@@ -50,12 +50,12 @@ class TestSink(SinkSuite):
                 return [{"key": record.key, "value": record.value} for record in kafka.read(topic)]
 
             def hidden():
-                with closing(Coordinators({"bootstrap_servers": kafka.address})) as coordinators:
+                with closing(Coordinators({"bootstrap.servers": kafka.address})) as coordinators:
                     found = coordinators.describe(coordinators.open_ids(lambda _: True)).values()
                     return [one.ref.transactional_id for one in found if topic in dict(one.partitions)]
 
             def lose():
-                with closing(Coordinators({"bootstrap_servers": kafka.address})) as coordinators:
+                with closing(Coordinators({"bootstrap.servers": kafka.address})) as coordinators:
                     for transactional_id in hidden():
                         coordinators.fence(transactional_id)
 

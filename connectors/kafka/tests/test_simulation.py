@@ -44,7 +44,7 @@ class Broker:
         self.kafka, self.topic = kafka, kafka.create_topic()
         self.id, self.coordinators = (
             f"penstock.{uuid.uuid4().hex}.0.0123abcd.0",
-            Coordinators({"bootstrap_servers": kafka.address}),
+            Coordinators({"bootstrap.servers": kafka.address}),
         )
         self.producers = []
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import InitProducerIdRequest
 
 from penstock.errors import FatalError
@@ -19,7 +20,7 @@ from penstock.metrics import Metrics
 from penstock.serialization import Versioned
 from penstock.sink import Found, Kept
 from penstock_kafka.client import TransactionRef, open_producer
-from penstock_kafka.client.broker import Coordinators
+from penstock_kafka.client.broker import Coordinators, find_coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
@@ -36,7 +37,7 @@ class Query:
         self.kafka = kafka
         self.prefix = QueryPrefix("test", uuid.uuid4().hex)
         self.topic = kafka.create_topic(partitions=2)
-        self.coordinators = Coordinators({"bootstrap_servers": kafka.address})
+        self.coordinators = Coordinators({"bootstrap.servers": kafka.address})
         self.committer = KafkaCommitter(self.coordinators, self.prefix, Metrics())
         self.producers = []
 
@@ -212,15 +213,15 @@ def test_a_broker_that_is_killed_in_the_middle_of_a_commit(breakable, breaking, 
     batch = [breaking.prepare(slot) for slot in range(3)]
     end, answered = breaking.coordinators._end_all, []
 
-    async def killed_on_the_way(refs, commit):
+    async def killed_on_the_way(brokers, refs, commit):
         if not answered:
-            await end(refs[:first], commit)
+            await end(brokers, refs[:first], commit)
             answered.append(True)
             breakable.kill()
             if driver == "dies":
                 raise SystemExit
             breakable.start()
-        return await end(refs, commit)
+        return await end(brokers, refs, commit)
 
     monkeypatch.setattr(breaking.coordinators, "_end_all", killed_on_the_way)
     if driver == "lives":
@@ -280,11 +281,11 @@ def test_epochs_run_out_and_the_producer_id_rolls_over(query):
 def use_up_epochs(coordinators, transactional_id, epoch, until):
     """Registers the id again and again, over a plain socket: what a client does for each request costs too much."""
 
-    async def leader():
-        return (await coordinators._find([transactional_id]))[transactional_id]
+    async def leader(brokers):
+        found = await find_coordinators(brokers.client, CoordinatorType.TRANSACTION, [transactional_id])
+        return brokers.client.broker(found[transactional_id])
 
-    node = coordinators._brokers.run(leader)
-    broker = coordinators._brokers.client.admin._manager.cluster.broker_metadata(node)
+    broker = coordinators._brokers.ask(leader, "find the coordinator")
     fields = {"transactional_id": transactional_id, "transaction_timeout_ms": 10_000}
     request = InitProducerIdRequest(**fields, version=2)
     request.with_header(correlation_id=1, client_id="epochs")

@@ -224,7 +224,7 @@ def test_a_part_committed_and_the_rest_lost_is_for_a_person(kafka, tmp_path, wri
     plan = query.plan()
     results = [query.attempt(plan, 0, writer, values) for writer, values in enumerate(BATCHES[0])]
     refs = [COMMITTABLE_SERIALIZER.unpack(one.outputs[0].committables[0]).ref for one in results]
-    asked = Coordinators({"bootstrap_servers": kafka.address})
+    asked = Coordinators({"bootstrap.servers": kafka.address})
     asked.end(refs[:1], commit=True)  # as if the driver had been killed between two requests,
     asked.fence(refs[1].transactional_id)  # and stayed away until the other had timed out
     asked.close()

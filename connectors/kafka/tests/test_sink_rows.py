@@ -72,11 +72,6 @@ def test_a_row_without_a_topic_is_bad_data():
         RecordColumns(None, {}).convert(batch)
 
 
-class Counts:
-    def __init__(self, **counts):
-        self.of = counts.__getitem__
-
-
 def records(topics, partitions=None):
     columns = {"value": pa.array(["v"] * len(topics)), "topic": pa.array(topics)}
     if partitions is not None:
@@ -85,9 +80,8 @@ def records(topics, partitions=None):
 
 
 def fill(name, batch, writer_index=1, **counts):
-    return (
-        Partitions(create_partitioner(name, writer_index), Counts(**counts)).fill(batch).column("partition").to_pylist()
-    )
+    filled = Partitions(create_partitioner(name, writer_index), counts.__getitem__).fill(batch)
+    return filled.column("partition").to_pylist()
 
 
 def test_partitioners():

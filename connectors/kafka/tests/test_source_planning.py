@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from concurrent.futures import Future
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Producer, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from penstock import BadConfigurationError, DataLostError, FatalError, RetriableError
 from penstock.source import ReadLimits
 from penstock.source.log import LogPartition
-from penstock_kafka.client.librdkafka import KafkaAdmin
+from penstock_kafka.client._errors import Code, request_error
+from penstock_kafka.client.broker import KafkaAdmin, problem_of_code
 
 ALL = ReadLimits()
 OR_LATEST = {"startingOffsetsByTimestampStrategy": "latest"}
@@ -218,32 +219,27 @@ def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
 @pytest.mark.parametrize(
     ("code", "kind", "message"),
     [
-        (
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            BadConfigurationError,
-            "it needs Describe and Read on the topic",
-        ),
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, BadConfigurationError, "needs Describe and Read on the consumer group"),
-        (KafkaError.SASL_AUTHENTICATION_FAILED, BadConfigurationError, "here:9092 refuses the connection"),
-        (KafkaError.UNKNOWN_MEMBER_ID, FatalError, "it has members"),
-        (KafkaError.OFFSET_NOT_AVAILABLE, RetriableError, "no answer from the brokers at here:9092"),
-        (KafkaError._ALL_BROKERS_DOWN, RetriableError, "no answer from the brokers at here:9092"),
-        (KafkaError.UNKNOWN, FatalError, "UNKNOWN"),
+        (Code.TOPIC_AUTHORIZATION_FAILED, BadConfigurationError, "it needs Describe and Read on the topic"),
+        (Code.GROUP_AUTHORIZATION_FAILED, BadConfigurationError, "needs Describe and Read on the consumer group"),
+        (Code.CLUSTER_AUTHORIZATION_FAILED, BadConfigurationError, "the Kafka brokers refuse to ask"),
+        (Code.SASL_AUTHENTICATION_FAILED, BadConfigurationError, "here:9092 refuses the connection"),
+        (Code.UNKNOWN_MEMBER_ID, FatalError, "it has members"),
+        (Code.OFFSET_NOT_AVAILABLE, RetriableError, "no answer from the brokers at here:9092"),
+        (Code.UNSTABLE_OFFSET_COMMIT, RetriableError, "no answer from the brokers at here:9092"),
+        (Code.INVALID_TOPIC_EXCEPTION, FatalError, "could not ask: .*INVALID_TOPIC_EXCEPTION"),
     ],
 )
 def test_what_brokers_refuse_says_what_to_do(code, kind, message):
-    admin = KafkaAdmin({"bootstrap.servers": "here:9092"}, read_committed=True)
-    answer: Future = Future()
-    answer.set_exception(KafkaException(KafkaError(code)))
-    with pytest.raises(kind, match=message) as raised:
-        admin._answer(answer, "asking")
-    assert type(raised.value) is kind
+    error = request_error(problem_of_code(code), "ask", "here:9092", 10.0)
+    with pytest.raises(kind, match=message):
+        raise error
+    assert type(error) is kind
 
 
-def test_refused_credentials_are_told_where_the_client_only_times_out():
-    admin = KafkaAdmin({"bootstrap.servers": "here:9092"}, read_committed=True)
-    admin._on_error(KafkaError(KafkaError._AUTHENTICATION, "bad password"))
-    answer: Future = Future()
-    answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
-    with pytest.raises(BadConfigurationError, match="here:9092 refuses the connection: bad password"):
-        admin._answer(answer, "asking")
+def test_topic_ids_are_those_that_checkpoints_hold(kafka):
+    """Both clients have stored them: a change of their spelling would be a topic that was made anew."""
+    topic = kafka.create_topic()
+    other = AdminClient({"bootstrap.servers": kafka.address})
+    (described,) = other.describe_topics(TopicCollection([topic])).values()
+    admin = KafkaAdmin({"bootstrap.servers": kafka.address}, read_committed=True)
+    assert admin.describe([topic, "not-there"]) == {topic: (str(described.result().topic_id), 1)}

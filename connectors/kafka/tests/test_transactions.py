@@ -115,7 +115,7 @@ def test_what_a_batch_write_has_had_is_removed_when_it_is_done(kafka, tmp_path, 
     held.lend(0)
     SlotLender(done, 0).lend(0).use(0)
     (home,) = tmp_path.glob("*/kafka")
-    coordinators = Coordinators({"bootstrap_servers": kafka.address})
+    coordinators = Coordinators({"bootstrap.servers": kafka.address})
     for prefix in (done, held._prefix):
         KafkaCommitter(coordinators, prefix, Metrics()).leave()
     coordinators.close()
@@ -207,7 +207,7 @@ def test_machines_with_temporary_directories_of_their_own_share_no_id(tmp_path):
 
 @pytest.fixture
 def coordinators(kafka):
-    asked = Coordinators({"bootstrap_servers": kafka.address})
+    asked = Coordinators({"bootstrap.servers": kafka.address})
     yield asked
     asked.close()
 
@@ -311,7 +311,7 @@ def test_brokers_that_are_away_are_a_retriable_error(monkeypatch):
     monkeypatch.setattr("penstock_kafka.client.broker._retrying._TRIES_FOR_S", 0.3)
     monkeypatch.setattr("penstock_kafka.client.broker._kafka_python._CONNECT_MS", 100)
     with pytest.raises(RetriableError, match="Nothing is lost"):
-        Coordinators({"bootstrap_servers": "127.0.0.1:1"}).open_ids(lambda _: True)
+        Coordinators({"bootstrap.servers": "127.0.0.1:1"}).open_ids(lambda _: True)
 
 
 def test_what_brokers_are_set_to(coordinators):
@@ -376,7 +376,7 @@ def test_a_pool_goes_on_after_a_failure(kafka, prefix, tmp_path):
 
 def test_brokers_that_stay_away_cost_no_files(breakable, monkeypatch):
     """kafka-python goes on trying, in a thread of its own, as long as the connections are kept."""
-    asked, tries = Coordinators({"bootstrap_servers": breakable.address}), threading.Semaphore(0)
+    asked, tries = Coordinators({"bootstrap.servers": breakable.address}), threading.Semaphore(0)
     new_socket = KafkaNetSocket.socket
     monkeypatch.setattr(KafkaNetSocket, "socket", lambda *given: (new_socket(*given), tries.release())[0])
     try:
@@ -386,7 +386,7 @@ def test_brokers_that_stay_away_cost_no_files(breakable, monkeypatch):
         gc.disable()
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(5):
-            asked._brokers.client.admin._manager.cluster.request_update()
+            asked._brokers._kept.client._admin._manager.cluster.request_update()
             assert tries.acquire(timeout=30)
         assert len(os.listdir("/proc/self/fd")) <= before + 1, "the one that is being tried"
     finally:

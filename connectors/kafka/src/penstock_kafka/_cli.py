@@ -16,7 +16,7 @@ from penstock.checkpoint import open_stored_query
 from penstock.cli.plugin import human_duration, option_pairs
 from penstock.errors import BadConfigurationError
 from penstock_kafka.client import Ended, OpenTransaction, TransactionRef
-from penstock_kafka.client.broker import Coordinators, kafka_python_arguments
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.sink import KafkaTransactionalSink
 
@@ -78,7 +78,7 @@ class _Scope:
             settings = ClientSettings.from_options({**kafka, "bootstrap.servers": brokers}, "admin")
         else:
             raise BadConfigurationError("name the brokers (--bootstrap-servers) or a query's checkpoint (--checkpoint)")
-        self.coordinators = Coordinators(kafka_python_arguments(settings.librdkafka()))
+        self.coordinators = Coordinators(settings.librdkafka())
 
     def listed(self) -> list[ListedTransaction]:
         """Everything open, the oldest first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from penstock.errors import BadConfigurationError, DataLostError, FatalError, PenstockError
+from penstock.errors import BadConfigurationError, DataLostError, FatalError, PenstockError, RetriableError
 from penstock_kafka.client._interfaces import (
     ClientConfig,
     DeliveryError,
@@ -29,6 +29,7 @@ __all__ = [
     "delivery_error",
     "name_of",
     "producer_error",
+    "request_error",
 ]
 
 
@@ -131,6 +132,11 @@ _ACL_NEEDED = {
     "CLUSTER_AUTHORIZATION_FAILED": "IdempotentWrite on the cluster, or Write on the topic",
     "GROUP_AUTHORIZATION_FAILED": "Read on the consumer group",
 }
+_ACL_NEEDED_TO_ASK = {
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Write and Describe on the transactional id",
+    "TOPIC_AUTHORIZATION_FAILED": "Describe and Read on the topic",
+    "GROUP_AUTHORIZATION_FAILED": "Describe and Read on the consumer group",
+}
 _NO_KERBEROS = (
     "The wheels of confluent-kafka have no Kerberos: install it from source with librdkafka and libsasl2 "
     "(pip install --no-binary confluent-kafka confluent-kafka), or use another sasl.mechanism"
@@ -203,3 +209,25 @@ def producer_error(problem: Problem, doing: str) -> PenstockError:
     if problem.retriable or code in _TIMED_OUT or code == "_TRANSPORT":
         return TransientClientError(f"failed {doing}: {text} ({code})")
     return FatalError(f"failed {doing}: {text} ({code})")
+
+
+def request_error(problem: Problem, what: str, servers: str, patience_s: float) -> PenstockError:
+    """What a question means that brokers refused, or did not answer for as long as patience lasted.
+
+    ``what`` is a verb with its object, as in "list topics".
+    """
+    code, text = problem.code, problem.text
+    if code in NOT_AUTHENTICATED:
+        return BadConfigurationError(f"could not {what}: {servers} refuses the connection: {text} ({code})")
+    if code in _ACL_NEEDED_TO_ASK:
+        return BadConfigurationError(f"could not {what}: not authorized, it needs {_ACL_NEEDED_TO_ASK[code]} ({code})")
+    if code.endswith("AUTHORIZATION_FAILED") or code == "UNSUPPORTED_VERSION":
+        return BadConfigurationError(f"the Kafka brokers refuse to {what}: {text} ({code})")
+    if problem.retriable:
+        return RetriableError(
+            f"could not {what} within {patience_s:.0f} s: no answer from the brokers at {servers}: {text} ({code}). "
+            "Nothing is lost: try again (a query does so when it is restarted)"
+        )
+    if code == "UNKNOWN_MEMBER_ID":
+        text = "it has members, and offsets can be set for a group without any: use another"
+    return FatalError(f"could not {what}: {text} ({code})")

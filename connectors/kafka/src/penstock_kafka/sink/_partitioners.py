@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
 from penstock.options import load_object
-
-if TYPE_CHECKING:
-    from penstock_kafka.client.librdkafka import PartitionCounts
 
 __all__ = ["CLIENT_PARTITIONERS", "Partitioner", "Partitions", "create_partitioner"]
 
@@ -79,18 +75,21 @@ class FunctionPartitioner(Partitioner):
 
 
 class Partitions:
-    """Adds a column ``partition`` where rows have none. Rows that name a partition keep it."""
+    """Adds a column ``partition`` where rows have none. Rows that name a partition keep it.
 
-    def __init__(self, partitioner: Partitioner, counts: PartitionCounts) -> None:
+    ``count_of`` says how many partitions a topic has.
+    """
+
+    def __init__(self, partitioner: Partitioner, count_of: Callable[[str], int]) -> None:
         self._partitioner = partitioner
-        self._counts = counts
+        self._count_of = count_of
 
     def fill(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """``batch`` (columns of ``DELIVERY_SCHEMA``) with every partition chosen."""
         topics = batch.column("topic")
         chosen: pa.Array | None = None
         for topic in topics.unique().to_pylist():
-            partitions = self._partitioner.partition(batch, topic, self._counts.of(topic))
+            partitions = self._partitioner.partition(batch, topic, self._count_of(topic))
             chosen = partitions if chosen is None else pc.if_else(pc.equal(topics, topic), partitions, chosen)
         names = list(batch.schema.names)
         if "partition" in names:

@@ -56,11 +56,11 @@ class _Delivery:
         partitioner = create_partitioner(self.options.partitioner, writer_index)
         if partitioner is None:
             return RecordBatches(columns, None)
-        # Here and not above: it brings confluent-kafka, for which few writers have a use.
-        from penstock_kafka.client.librdkafka import partition_counts
+        # Here and not above: it brings kafka-python, for which few writers have a use.
+        from penstock_kafka.client.broker import kafka_admin
 
-        counts = partition_counts(self.options.admin.librdkafka())
-        return RecordBatches(columns, Partitions(partitioner, counts))
+        admin = kafka_admin(self.options.admin.librdkafka())
+        return RecordBatches(columns, Partitions(partitioner, admin.partition_count))
 
     def producer_key(self, config: dict[str, str]) -> str:
         """What a producer that is kept for the next task must have in common with the one that it would open."""

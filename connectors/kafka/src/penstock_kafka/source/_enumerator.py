@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.source.log import LogClient, LogPartition
-from penstock_kafka.client.librdkafka import KafkaAdmin
+from penstock_kafka.client.broker import KafkaAdmin
 from penstock_kafka.options import Subscription
 
 __all__ = ["KafkaLogClient"]
@@ -61,4 +61,4 @@ class KafkaLogClient(LogClient):
         self._admin.commit(group, positions)
 
     def close(self) -> None:
-        """Does nothing: the client ends with its last reference, and a request may be under way."""
+        self._admin.close()

@@ -19,7 +19,7 @@ from penstock_kafka.client import (
     RangeConsumer,
     TransientClientError,
 )
-from penstock_kafka.client.librdkafka import KafkaAdmin
+from penstock_kafka.client.broker import KafkaAdmin
 from penstock_kafka.source._consumer_cache import ConsumerCache
 
 __all__ = ["KafkaSplitReader"]
@@ -217,6 +217,8 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
 
     def close(self) -> None:
         """Keeps a consumer that came to the end of its ranges for the next task; closes any other."""
+        if self._admin is not None:
+            self._admin.close()
         consumer, self._consumer = self._consumer, None
         if consumer is None:
             return

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.serialization.formats import RecordDecoder
 from penstock.source import EnumeratorContext, ReaderContext, check_columns
 from penstock.source.log import LogOptions, LogSource, LogSplit
-from penstock_kafka.client.librdkafka import PATIENCE_SECONDS, KafkaAdmin
+from penstock_kafka.client.broker import PATIENCE_SECONDS, KafkaAdmin
 from penstock_kafka.options import SourceOptions
 from penstock_kafka.source._emitter import KafkaRecordEmitter
 from penstock_kafka.source._enumerator import KafkaLogClient

@@ -3,6 +3,7 @@
 Importing it takes a while: it brings kafka-python.
 """
 
+from penstock_kafka.client.broker._admin import PATIENCE_SECONDS, KafkaAdmin, kafka_admin
 from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._connection import BrokerConnection
 from penstock_kafka.client.broker._coordinators import Coordinators, coordinators
@@ -19,6 +20,7 @@ from penstock_kafka.client.broker._errors import (
 from penstock_kafka.client.broker._kafka_python import KafkaPython, find_coordinators
 from penstock_kafka.client.broker._markers import Unmarked
 from penstock_kafka.client.broker._pool import Connections, Settings, acquire, release
+from penstock_kafka.client.broker._retrying import RetryingBrokers
 from penstock_kafka.client.broker._settings import (
     CONNECTION_SETTINGS,
     SETTINGS_WITHOUT_EFFECT,
@@ -31,14 +33,17 @@ __all__ = [
     "CONNECTION_SETTINGS",
     "IDENTITY_LOST",
     "MAYBE_WRITTEN",
+    "PATIENCE_SECONDS",
     "SETTINGS_WITHOUT_EFFECT",
     "WRITTEN",
     "YES_OR_NO",
     "BrokerConnection",
     "Connections",
     "Coordinators",
+    "KafkaAdmin",
     "KafkaPython",
     "ProblemError",
+    "RetryingBrokers",
     "Settings",
     "SettingsReader",
     "Unmarked",
@@ -46,6 +51,7 @@ __all__ = [
     "coordinators",
     "find_coordinators",
     "is_refusal",
+    "kafka_admin",
     "kafka_python_arguments",
     "known_settings",
     "problem_of",

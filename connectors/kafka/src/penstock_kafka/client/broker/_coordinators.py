@@ -7,23 +7,24 @@ requests; KIP-98 (transactions), KIP-664 (listing), KIP-890 (an epoch for each t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from kafka.admin import ConfigResource
-from kafka.protocol.admin.transactions import DescribeTransactionsRequest
+from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.per_process import PerProcess
 from penstock_kafka.client._errors import Code
+from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client._transactions import Ended, OpenTransaction, Proof, TransactionRef
-from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._errors import raise_for
+from penstock_kafka.client.broker._groups import committed_offsets
 from penstock_kafka.client.broker._kafka_python import IN_FLIGHT, find_coordinators
 from penstock_kafka.client.broker._markers import Markers
-from penstock_kafka.client.broker._pool import Settings
+from penstock_kafka.client.broker._pool import Connections, Settings
 from penstock_kafka.client.broker._retrying import RetryingBrokers
 
 __all__ = ["Coordinators", "coordinators"]
@@ -32,6 +33,8 @@ __all__ = ["Coordinators", "coordinators"]
 _GROUPS_TOPIC = "__consumer_offsets"
 #: Transactions that are ended together, at most.
 _TOGETHER = IN_FLIGHT
+#: The type of a broker's settings in Kafka's protocol (``ConfigResource.Type``).
+_BROKER_RESOURCE = 4
 #: The transaction is over or was never known: committed, aborted, timed out or fenced. Its proof tells which.
 _OVER = (
     Code.INVALID_TXN_STATE,
@@ -43,14 +46,14 @@ _OVER = (
 
 
 class Coordinators:
-    """What coordinators are asked. One thread; connects when first asked.
+    """What coordinators are asked. Thread-safe; connects when first asked, with settings in librdkafka's spelling.
 
     Every method asks again for up to a minute while a broker is away, busy or no longer the coordinator, then raises
     :class:`penstock.errors.RetriableError`; refusals are :class:`penstock.errors.BadConfigurationError`.
     """
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._brokers = RetryingBrokers(arguments)
+    def __init__(self, config: ClientConfig) -> None:
+        self._brokers = RetryingBrokers(config)
         self.markers = Markers(self._brokers)
 
     # --- ending -------------------------------------------------------------------------------------------------------
@@ -59,10 +62,10 @@ class Coordinators:
         """Commits or aborts each; requests travel together, so that all end at nearly the same moment. Idempotent."""
         answers: dict[TransactionRef, Ended] = {}
 
-        def attempt() -> list[Ended]:
+        async def question(brokers: Connections) -> list[Ended]:
             while left := [ref for ref in transactions if ref not in answers][:_TOGETHER]:
                 unanswered = int(Code.NONE)
-                for ref, code in zip(left, self._brokers.run(self._end_all, left, commit), strict=True):
+                for ref, code in zip(left, await self._end_all(brokers, left, commit), strict=True):
                     if code == Code.NONE:
                         answers[ref] = Ended.DONE
                     elif code in _OVER:
@@ -72,20 +75,20 @@ class Coordinators:
                 raise_for(unanswered, f"while ending {len(left)} transactions")
             return [answers[ref] for ref in transactions]
 
-        return self._brokers.persist(attempt, "end transactions")
+        return self._brokers.ask(question, "end transactions")
 
-    async def _end_all(self, refs: Sequence[TransactionRef], commit: bool) -> list[int]:
-        nodes = await self._find([ref.transactional_id for ref in refs])
+    async def _end_all(self, brokers: Connections, refs: Sequence[TransactionRef], commit: bool) -> list[int]:
+        nodes = await _find(brokers, [ref.transactional_id for ref in refs])
         # Sent before the first answer is awaited.
         sent = [
-            self._brokers.send(
+            brokers.send(
                 EndTxnRequest(
                     transactional_id=ref.transactional_id,
                     producer_id=ref.producer_id,
                     producer_epoch=ref.epoch,
                     committed=commit,
                 ),
-                node_id=nodes[ref.transactional_id],
+                nodes[ref.transactional_id],
             )
             for ref in refs
         ]
@@ -94,70 +97,69 @@ class Coordinators:
     def fence(self, transactional_id: str) -> None:
         """Aborts whatever is open under the id and shuts its producer out, as a new producer would."""
 
-        def attempt() -> None:
-            code = self._brokers.run(self._init_producer_id, transactional_id)
+        async def question(brokers: Connections) -> None:
+            code = await self._init_producer_id(brokers, transactional_id)
             raise_for(code, f"while fencing '{transactional_id}'")
 
-        self._brokers.persist(attempt, "fence a producer")
+        self._brokers.ask(question, "fence a producer")
 
-    async def _init_producer_id(self, transactional_id: str) -> int:
-        nodes = await self._find([transactional_id])
+    async def _init_producer_id(self, brokers: Connections, transactional_id: str) -> int:
+        nodes = await _find(brokers, [transactional_id])
         request = InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=10_000, producer_id=-1, producer_epoch=-1
         )
-        answer = await self._brokers.send(request, node_id=nodes[transactional_id])
+        answer = await brokers.send(request, nodes[transactional_id])
         return int(answer.error_code)
-
-    async def _find(self, transactional_ids: Collection[str]) -> dict[str, Any]:
-        return await find_coordinators(self._brokers.client, CoordinatorType.TRANSACTION, transactional_ids)
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def open_ids(self, owns: Callable[[str], bool]) -> list[str]:
         """Ids with an open transaction for which ``owns`` is true, on all brokers. Nothing is touched."""
 
-        def attempt() -> list[str]:
-            listed = self._brokers.client.admin.list_transactions(state_filters=["Ongoing"])
-            return sorted(
-                {one.transactional_id for some in listed.values() for one in some if owns(one.transactional_id)}
-            )
+        async def question(brokers: Connections) -> list[str]:
+            found: set[str] = set()
+            for node in brokers.client.nodes():
+                request = ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[], max_version=0)
+                answer = await brokers.send(request, node)
+                raise_for(answer.error_code, f"while listing the transactions of broker {node}")
+                found.update(one.transactional_id for one in answer.transaction_states)
+            return sorted(filter(owns, found))
 
-        return self._brokers.persist(attempt, "list transactions")
+        return self._brokers.ask(question, "list transactions")
 
     def describe(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
         """The state of each id, one request for each coordinator; ids that it does not know are left out."""
         wanted = sorted(set(transactional_ids))
-        if not wanted:
-            return {}
-        return self._brokers.persist(lambda: self._brokers.run(self._describe_all, wanted), "describe transactions")
 
-    async def _describe_all(self, transactional_ids: Sequence[str]) -> dict[str, OpenTransaction]:
-        by_node: dict[int, list[str]] = {}
-        for transactional_id, node in (await self._find(transactional_ids)).items():
-            by_node.setdefault(node, []).append(transactional_id)
-        send = self._brokers.send
-        sent = [send(DescribeTransactionsRequest(transactional_ids=ids), node_id=node) for node, ids in by_node.items()]
-        found: dict[str, OpenTransaction] = {}
-        for answer in sent:
-            for one in (await answer).transaction_states:
-                if one.error_code != Code.TRANSACTIONAL_ID_NOT_FOUND:
-                    raise_for(one.error_code, f"while describing '{one.transactional_id}'")
-                    found[one.transactional_id] = _open_transaction(one)
-        return found
+        async def question(brokers: Connections) -> dict[str, OpenTransaction]:
+            by_node: dict[int, list[str]] = {}
+            for transactional_id, node in (await _find(brokers, wanted)).items():
+                by_node.setdefault(node, []).append(transactional_id)
+            send = brokers.send
+            sent = [send(DescribeTransactionsRequest(transactional_ids=ids), node) for node, ids in by_node.items()]
+            found: dict[str, OpenTransaction] = {}
+            for answer in sent:
+                for one in (await answer).transaction_states:
+                    if one.error_code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+                        raise_for(one.error_code, f"while describing '{one.transactional_id}'")
+                        found[one.transactional_id] = _open_transaction(one)
+            return found
+
+        return self._brokers.ask(question, "describe transactions") if wanted else {}
 
     def proofs(self, groups: Collection[str]) -> dict[str, Proof]:
         """What the transactions of each consumer group last committed to it; groups without anything are left out."""
 
-        def attempt() -> dict[str, Proof]:
+        async def question(brokers: Connections) -> dict[str, Proof]:
             found: dict[str, Proof] = {}
             for group in groups:  # one by one: brokers before 3.0 take no more
-                for offset in self._brokers.client.admin.list_group_offsets(group).get(group, {}).values():
-                    if group not in found or found[group].offset < offset.offset:
-                        # confluent-kafka ends the text as C does, with a zero.
-                        found[group] = Proof(offset.offset, (offset.metadata or "").rstrip("\0"))
+                if offsets := await committed_offsets(brokers, group):
+                    last = max(offsets.values(), key=lambda proof: proof.offset)
+                    # confluent-kafka ends the text as C does, with a zero.
+                    found[group] = Proof(last.offset, last.metadata.rstrip("\0"))
             return found
 
-        return self._brokers.persist(attempt, "read consumer group offsets")
+        return self._brokers.ask(question, "read consumer group offsets")
 
     def await_group_coordinators(self, group: str) -> None:
         """Returns when consumer groups have coordinators: brokers make them when they are first asked for one.
@@ -176,25 +178,28 @@ class Coordinators:
     def broker_setting(self, name: str) -> str | None:
         """A broker's setting, the same on all of them by custom; ``None`` if it may not be read."""
 
-        def attempt() -> str | None:
-            broker = str(self._brokers.client.any_broker().node_id)
-            listed = self._brokers.client.admin.describe_configs(
-                [ConfigResource("BROKER", broker, configs=[name])], config_filter="all"
+        async def question(brokers: Connections) -> str | None:
+            node = brokers.client.nodes()[0]
+            wanted = DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=[name]
             )
-            for values in listed.get("broker", {}).values():
-                if name in values:
-                    value = values[name]
-                    return str(value["value"] if isinstance(value, Mapping) else value)
-            return None
+            answer = await brokers.send(DescribeConfigsRequest(resources=[wanted]), node)
+            for one in answer.results:
+                raise_for(one.error_code, f"while asking broker {node} for its settings")
+            return next((str(config.value) for one in answer.results for config in one.configs), None)
 
         try:
-            return self._brokers.persist(attempt, "read the brokers' settings")
+            return self._brokers.ask(question, "read the brokers' settings")
         except BadConfigurationError:
             return None
 
     def close(self) -> None:
         """Ends the connections; the next question opens them anew."""
         self._brokers.close()
+
+
+async def _find(brokers: Connections, transactional_ids: Collection[str]) -> dict[str, Any]:
+    return await find_coordinators(brokers.client, CoordinatorType.TRANSACTION, transactional_ids)
 
 
 def _open_transaction(one: Any) -> OpenTransaction:
@@ -205,7 +210,7 @@ def _open_transaction(one: Any) -> OpenTransaction:
 
 
 #: Kept, since a process commits batch after batch.
-_kept = PerProcess[Settings, Coordinators](lambda settings: Coordinators(kafka_python_arguments(dict(settings))))
+_kept = PerProcess[Settings, Coordinators](lambda settings: Coordinators(dict(settings)))
 
 
 def coordinators(settings: Settings) -> Coordinators:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import socket
+import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -52,36 +53,45 @@ KafkaNetSocket.sock_connect = _connect_or_close
 
 
 class KafkaPython:
-    """A connected ``KafkaAdminClient`` and its loop. Any thread, except for what says that it belongs to the loop.
-
-    ``admin`` is the client itself, for its public methods.
-    """
+    """A connected ``KafkaAdminClient`` and its loop. Any thread, except for what says that it belongs to the loop."""
 
     def __init__(self, admin: Any) -> None:
-        self.admin = admin
+        self._admin = admin
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
     @property
     def is_broken(self) -> bool:
         """Whether the loop has ended without having been asked to."""
-        return self.admin._net._exception is not None
+        return self._admin._net._exception is not None
 
-    def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        """Returns the result of an async function that the loop runs. Not from the loop's own thread."""
-        return self.admin._manager.run(question, *arguments)
+    def run(self, question: Callable[..., Any], *arguments: Any, timeout_s: float | None = None) -> Any:
+        """Returns the result of an async function that the loop runs. Not from the loop's own thread.
+
+        Raises KafkaTimeoutError after ``timeout_s``; the function goes on then, and nobody hears of its result.
+        """
+        if timeout_s is None:
+            return self._admin._manager.run(question, *arguments)
+        ended = threading.Event()
+        future = self.call_soon(question, *arguments)
+        future.add_both(lambda _: ended.set())
+        if not ended.wait(timeout_s):
+            raise KafkaTimeoutError(f"no answer within {timeout_s:.1f} s")
+        if future.exception is not None:
+            raise future.exception
+        return future.value
 
     def call_soon(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Has the loop run a function, or an async one. Returns a future of its result."""
-        return self.admin._manager.call_soon(function, *arguments)
+        return self._admin._manager.call_soon(function, *arguments)
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
         """Has the loop run a function after a while. Belongs to the loop."""
-        self.admin._net.call_later(delay_s, function)
+        self._admin._net.call_later(delay_s, function)
 
     async def sleep(self, seconds: float) -> None:
         """Lets the loop do other things meanwhile. Belongs to the loop."""
-        await self.admin._net.sleep(seconds)
+        await self._admin._net.sleep(seconds)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -90,34 +100,34 @@ class KafkaPython:
 
         Raises KafkaError or RuntimeError for a node that is not known and for credentials that were refused before.
         """
-        return self.admin._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
+        return self._admin._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
 
     def version_of(self, request: Any, *limits: int) -> int:
         """Returns the newest version of a request that both sides know, between ``limits``."""
-        version: int = self.admin._manager.broker_version_data.api_version(request, *limits)
+        version: int = self._admin._manager.broker_version_data.api_version(request, *limits)
         return version
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
     def broker(self, node: int) -> Any:
         """Returns what is known of a broker (``host``, ``port``); ``None`` for nothing."""
-        return self.admin._manager.cluster.broker_metadata(node)
+        return self._admin._manager.cluster.broker_metadata(node)
 
-    def any_broker(self) -> Any:
-        """Returns what is known of one of the brokers."""
-        return self.admin._manager.cluster.brokers()[0]
+    def nodes(self) -> list[int]:
+        """Returns the numbers of all brokers that are known."""
+        return [broker.node_id for broker in self._admin._manager.cluster.brokers()]
 
     async def refresh_brokers(self) -> None:
         """Asks which brokers there are. Belongs to the loop."""
-        await self.admin._manager.cluster.refresh_metadata()
+        await self._admin._manager.cluster.refresh_metadata()
 
     def add_coordinator(self, found: Any, kind: CoordinatorType, key: str) -> Any:
         """Notes a coordinator that a broker has named. Returns its node."""
-        return self.admin._manager.cluster.add_coordinator(found, kind, key, synthesize_node_id=False)
+        return self._admin._manager.cluster.add_coordinator(found, kind, key, synthesize_node_id=False)
 
     def close(self) -> None:
         """Ends the connections and the loop. Not from the loop's own thread."""
-        self.admin.close()
+        self._admin.close()
 
 
 class _Causes(logging.Handler):

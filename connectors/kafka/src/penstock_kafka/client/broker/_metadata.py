@@ -1,7 +1,8 @@
-"""Which broker leads which partition."""
+"""Topics and their partitions, and which broker leads which."""
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Collection
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from kafka.protocol.metadata import MetadataRequest
 
 from penstock_kafka.client._errors import Code
+from penstock_kafka.client._transactions import Partition
 from penstock_kafka.client.broker._kafka_python import KafkaPython
 
 __all__ = ["Leaders"]
@@ -24,7 +26,8 @@ class Leaders:
     """
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[str, int], int] = {}
+        self._nodes: dict[Partition, int] = {}
+        self._ids: dict[str, str] = {}
         self._counts: dict[str, tuple[int, float]] = {}
         self._problems: dict[str, int] = {}
 
@@ -37,6 +40,10 @@ class Leaders:
         count, asked = self._counts.get(topic, (0, 0.0))
         return count if time.monotonic() - asked < _KEPT_S else 0
 
+    def id_of(self, topic: str) -> str:
+        """The topic's id, spelled as Kafka's tools do; empty if it is not known."""
+        return self._ids.get(topic, "")
+
     def problem_of(self, topic: str) -> int:
         """The error code with which the brokers last answered for the topic; 0 for none."""
         return self._problems.get(topic, 0)
@@ -47,7 +54,7 @@ class Leaders:
             del self._nodes[key]
 
     async def refresh_metadata(
-        self, client: KafkaPython, topics: Collection[str], timeout_ms: float, create: bool
+        self, client: KafkaPython, topics: Collection[str], timeout_ms: float | None = None, create: bool = False
     ) -> None:
         """Asks any broker for the topics' partitions. Belongs to the loop.
 
@@ -66,6 +73,8 @@ class Leaders:
                 self._problems[topic.name] = topic.error_code
                 continue
             self._counts[topic.name] = (len(topic.partitions), time.monotonic())
+            # Brokers before 2.8 have no ids, and say so by one of zeros only.
+            self._ids[topic.name] = base64.b64encode(topic.topic_id.bytes).decode().rstrip("=")
             for one in topic.partitions:
                 if one.leader_id >= 0:
                     self._nodes[topic.name, one.partition_index] = one.leader_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafka.future import Future
 
+from penstock.per_process import PerProcess
 from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._errors import ProblemError, is_refusal, problem_of
 from penstock_kafka.client.broker._kafka_python import KafkaPython, connect
@@ -32,10 +32,10 @@ class Connections:
     """One set of connections, with the thread that serves them: its "loop". Any thread, but for what says otherwise."""
 
     def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.leaders = Leaders()
         #: How many have acquired it. Guarded by the pool's lock.
         self.users = 0
-        self._settings = settings
         #: Held while connecting, so that one thread does it and the others wait for it.
         self._connecting = threading.Lock()
         self._client: KafkaPython | None = None
@@ -59,7 +59,7 @@ class Connections:
 
     def arguments(self) -> dict[str, Any]:
         """Returns kafka-python's arguments, made anew: they hold what belongs to a process."""
-        return kafka_python_arguments(dict(self._settings))
+        return kafka_python_arguments(dict(self.settings))
 
     def address(self, node: int) -> tuple[str, int]:
         """Returns a broker's host and port. Raises KafkaError if it is not known. Once :meth:`open` has returned."""
@@ -68,25 +68,9 @@ class Connections:
             raise KafkaConnectionError(f"broker {node} is not known")
         return broker.host, broker.port
 
-    def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        """Returns the result of an async function of the loop. Not from the loop's own thread."""
-        return self.client.run(question, *arguments)
-
-    def call_soon(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Has the loop run a function, or an async one. Returns a future of its result."""
-        return self.client.call_soon(function, *arguments)
-
-    def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
-        """Has the loop run a function after a while. Belongs to the loop."""
-        self.client.call_later(delay_s, function)
-
-    async def sleep(self, seconds: float) -> None:
-        """Lets the loop do other things meanwhile. Belongs to the loop."""
-        await self.client.sleep(seconds)
-
-    def send(self, request: Any, node: Any, timeout_ms: float) -> Future:
+    def send(self, request: Any, node: Any = None, timeout_ms: float | None = None) -> Future:
         """Sends a request to a node, or to any for ``None``. Returns a future of the answer. Belongs to the loop."""
-        if timeout_ms <= 0:
+        if timeout_ms is not None and timeout_ms <= 0:
             return Future().failure(KafkaTimeoutError("no time is left to ask"))
         try:
             return self.client.send(request, node_id=node, timeout_ms=timeout_ms)
@@ -99,7 +83,7 @@ class Connections:
         """Asks the brokers for a topic's partitions. Raises :class:`ProblemError` if none answers."""
         self.open(deadline)
         refresh, client = self.leaders.refresh_metadata, self.client
-        _until(deadline, lambda left_ms: self.run(refresh, client, [topic], min(left_ms, timeout_ms), create))
+        _until(deadline, lambda left_ms: client.run(refresh, client, [topic], min(left_ms, timeout_ms), create))
 
     def close(self) -> None:
         """Ends them. Not from the loop's own thread."""
@@ -127,30 +111,40 @@ def _until(deadline: float, attempt: Callable[[float], Any]) -> Any:
         time.sleep(_PAUSE_S)
 
 
-#: By process id: the connections and the thread of a process do not live on in one that was forked.
-_shared: dict[tuple[int, Settings], Connections] = {}
-#: Guards ``_shared`` and the number of users of each. Never held while connecting or closing.
-_lock = threading.Lock()
+class _Pool:
+    """What the clients of a process share, and how many use it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.shared: dict[Settings, Connections] = {}
+        #: Guards ``shared`` and the number of users of each. Never held while connecting or closing.
+        self._lock = threading.Lock()
+
+    def acquire(self, settings: Settings) -> Connections:
+        with self._lock:
+            connections = self.shared.get(settings)
+            if connections is None or connections.is_broken:
+                connections = self.shared[settings] = Connections(settings)
+            connections.users += 1
+        return connections
+
+    def release(self, connections: Connections, *, useful: bool) -> None:
+        with self._lock:
+            connections.users -= 1
+            unused = connections.users == 0
+            if (unused or not useful) and self.shared.get(connections.settings) is connections:
+                del self.shared[connections.settings]
+        if unused:
+            connections.close()
+
+
+_pool = PerProcess[None, _Pool](lambda _: _Pool())
 
 
 def acquire(settings: Settings) -> Connections:
     """Returns this process's connections with ``settings``. Release them when they are no longer needed."""
-    key = (os.getpid(), settings)
-    with _lock:
-        connections = _shared.get(key)
-        if connections is None or connections.is_broken:
-            connections = _shared[key] = Connections(settings)
-        connections.users += 1
-    return connections
+    return _pool.get(None).acquire(settings)
 
 
 def release(connections: Connections, *, useful: bool) -> None:
     """Ends the use of acquired connections; the last user closes them. Useless ones are not shared any further."""
-    with _lock:
-        connections.users -= 1
-        unused = connections.users == 0
-        if unused or not useful:
-            for key in [key for key, shared in _shared.items() if shared is connections]:
-                del _shared[key]
-    if unused:
-        connections.close()
+    _pool.get(None).release(connections, useful=useful)

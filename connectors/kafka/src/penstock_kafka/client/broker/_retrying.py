@@ -1,17 +1,20 @@
-"""One connection to the brokers that outlives them: questions are asked again while a broker is away or busy."""
+"""Questions to the brokers that are asked again while a broker is away or busy."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
 
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError
 
-from penstock.errors import BadConfigurationError, RetriableError
-from penstock_kafka.client._errors import Code
-from penstock_kafka.client.broker._errors import is_refusal, words_of
-from penstock_kafka.client.broker._kafka_python import KafkaPython, connect
+from penstock_kafka.client._errors import request_error
+from penstock_kafka.client._interfaces import ClientConfig
+from penstock_kafka.client.broker._errors import ProblemError, problem_of, words_of
+from penstock_kafka.client.broker._pool import Connections, acquire, release
+from penstock_kafka.client.broker._settings import connection_settings
 
 __all__ = ["RetryingBrokers"]
 
@@ -20,72 +23,79 @@ AnswerT = TypeVar("AnswerT")
 _TRIES_FOR_S = 60.0
 _PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 
-#: A broker is busy, moving or not there yet, and finishes what it was asked to do in any case. The connection is good.
-_AGAIN = frozenset(
-    {
-        *(Code.CONCURRENT_TRANSACTIONS, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE),
-        *(Code.NOT_COORDINATOR, Code.NOT_LEADER_OR_FOLLOWER, Code.LEADER_NOT_AVAILABLE, Code.UNKNOWN_SERVER_ERROR),
-        *(Code.KAFKA_STORAGE_ERROR, Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT),
-    }
-)
-
 
 class RetryingBrokers:
-    """The brokers of a cluster, asked with patience. One thread; connects when first asked."""
+    """The brokers of a cluster, asked with patience. Thread-safe; connects when first asked.
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._arguments = arguments
-        self._client: KafkaPython | None = None
+    The connections are those that the clients of the process share. They stay open between questions.
+    """
 
-    @property
-    def client(self) -> KafkaPython:
-        """The connected client; within :meth:`persist` only."""
-        assert self._client is not None
-        return self._client
+    def __init__(
+        self, config: ClientConfig, *, patience_s: float | None = None, first_try_s: float | None = None
+    ) -> None:
+        """``config`` is in librdkafka's spelling. ``patience_s``: how long to ask, a minute by default.
 
-    def send(self, request: Any, *, node_id: int | None = None) -> Any:
-        """Sends a request at once, to a node or to any. Returns what to await for the answer."""
-        return self.client.send(request, node_id=node_id)
-
-    def run(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        """Returns the result of an async function of the connections' own loop."""
-        return self.client.run(question, *arguments)
-
-    def persist(self, attempt: Callable[[], AnswerT], what: str) -> AnswerT:
-        """Calls ``attempt`` until it succeeds, for up to a minute, with a new connection after each that broke.
-
-        Raises :class:`penstock.errors.RetriableError` after that; a refusal is a
-        :class:`penstock.errors.BadConfigurationError` at once. ``what`` is a verb with its object, for the messages.
+        ``first_try_s``: how long the first try may take, and the next ones twice as long as the one before: so another
+        broker is asked in time if one takes the question and is silent. By default a try takes as long as its requests.
         """
-        deadline, pause = time.monotonic() + _TRIES_FOR_S, _PAUSE_S
+        self._settings = connection_settings(config)
+        self._servers = config.get("bootstrap.servers", "")
+        self._patience_s = _TRIES_FOR_S if patience_s is None else patience_s
+        self._first_try_s = first_try_s
+        #: Guards what follows.
+        self._lock = threading.Lock()
+        #: What is kept open for the next question.
+        self._kept: Connections | None = None
+        #: How often it was closed: a question that outlives that keeps nothing open.
+        self._closed = 0
+
+    def ask(self, question: Callable[[Connections], Awaitable[AnswerT]], what: str) -> AnswerT:
+        """Returns the answer to ``question``, which the connections' loop runs, as often as it takes.
+
+        After a try that broke, new connections are made. Raises :class:`penstock.errors.RetriableError` when patience
+        ends, :class:`penstock.errors.BadConfigurationError` for a refusal and :class:`penstock.errors.FatalError` for
+        what will not pass. ``what`` is a verb with its object, for the messages.
+        """
+        deadline, pause, try_s = time.monotonic() + self._patience_s, _PAUSE_S, self._first_try_s
+        closed = self._closed
         while True:
+            # A use of its own for each try: another thread that gives the connections up does not close them.
+            connections, are_useful = acquire(self._settings), False
             try:
-                if self._client is None:
-                    self._client = connect(self._arguments)
-                return attempt()
-            except (KafkaError, OSError) as error:
-                if is_refusal(error):
-                    self.close()
-                    raise BadConfigurationError(f"the Kafka brokers refuse to {what}: {words_of(error)}") from error
-                if not _keeps_connection(error):
-                    self.close()
-                if time.monotonic() + pause > deadline:
-                    self.close()
-                    raise RetriableError(
-                        f"could not {what} within {_TRIES_FOR_S:.0f} s: {words_of(error)}. Nothing is lost: try again "
-                        "(a query does so when it is restarted)"
-                    ) from error
+                connections.open(deadline)
+                answer: AnswerT = connections.client.run(question, connections, timeout_s=try_s)
+                are_useful = True
+                return answer
+            except (ProblemError, KafkaError, OSError) as error:
+                if isinstance(error, ProblemError):
+                    problem = error.problem
+                else:
+                    problem = replace(problem_of(error), text=words_of(error))
+                # After an answer of a broker that passes: it is busy, or somebody else is to be asked.
+                are_useful = problem.retriable and problem.code[0] != "_" and problem.code != "REQUEST_TIMED_OUT"
+                if not problem.retriable or time.monotonic() + pause > deadline:
+                    raise request_error(problem, what, self._servers, self._patience_s) from error
+            finally:
+                self._keep(connections if are_useful else None, closed)
+                if not are_useful:
+                    release(connections, useful=False)
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
+            try_s = None if try_s is None else 2 * try_s
+
+    def _keep(self, connections: Connections | None, closed: int) -> None:
+        """Keeps one use of the connections for the next question, and ends that of those that were kept."""
+        with self._lock:
+            ended = connections
+            if closed == self._closed:
+                ended, self._kept = self._kept, connections
+        if ended is not None:
+            release(ended, useful=True)
 
     def close(self) -> None:
-        """Ends the connections; the next question opens them anew."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-
-def _keeps_connection(error: BaseException) -> bool:
-    if not isinstance(error, KafkaError):
-        return False
-    return type(error) is KafkaTimeoutError or getattr(error, "errno", None) in _AGAIN
+        """Ends the use of the connections; the next question opens them anew. Does not wait for one that is asked."""
+        with self._lock:
+            self._closed += 1
+            ended, self._kept = self._kept, None
+        if ended is not None:
+            release(ended, useful=True)

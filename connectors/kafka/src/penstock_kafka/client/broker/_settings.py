@@ -13,7 +13,14 @@ from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._pool import Settings
 from penstock_kafka.config import canonical
 
-__all__ = ["CONNECTION_SETTINGS", "SETTINGS_WITHOUT_EFFECT", "YES_OR_NO", "SettingsReader", "known_settings"]
+__all__ = [
+    "CONNECTION_SETTINGS",
+    "SETTINGS_WITHOUT_EFFECT",
+    "YES_OR_NO",
+    "SettingsReader",
+    "connection_settings",
+    "known_settings",
+]
 
 _log = logging.getLogger("penstock.kafka")
 
@@ -82,6 +89,11 @@ class SettingsReader:
     def all_of(self, names: str) -> Settings:
         """Those of these that are there."""
         return tuple(sorted((name, self.left.pop(name)) for name in names.split() if name in self.left))
+
+
+def connection_settings(config: ClientConfig) -> Settings:
+    """Returns those of the settings that are about connections: clients that agree on these share their connections."""
+    return SettingsReader(config).all_of(CONNECTION_SETTINGS)
 
 
 class _Connecting(Protocol):

@@ -172,7 +172,7 @@ class Fetcher:
         connections, timeout_ms = self._connections, self._settings.request_timeout_ms
         try:
             connections.open(time.monotonic() + _CONNECT_S)
-            connections.run(connections.leaders.refresh_metadata, connections.client, topics, timeout_ms, False)
+            connections.client.run(connections.leaders.refresh_metadata, connections.client, topics, timeout_ms, False)
         except ProblemError as error:
             self._report_down(self._settings.servers, error.problem)
             # Nothing waits for what was refused: it is not tried again at once.

@@ -116,7 +116,7 @@ class Sender:
             self._submitted.append(InFlightBatch(batch, attributes, plain_bytes, (self._orders,), deadline))
             self._queued_bytes += size
             self._unfinished += 1
-        self._connections.call_soon(self._pump)
+        self._connections.client.call_soon(self._pump)
 
     def _compress(self, batch: SealedBatch) -> int:
         """Compresses the batch. Returns the attributes that say so."""
@@ -181,7 +181,7 @@ class Sender:
             self._changed.notify_all()
         if self.is_idle or timeout_s <= 0:
             return self.is_idle
-        self._connections.call_soon(self._pump)
+        self._connections.client.call_soon(self._pump)
         with self._changed:
             return self._changed.wait_for(lambda: not self._unfinished, timeout_s)
 
@@ -205,7 +205,7 @@ class Sender:
             return
         if not self._ticking:
             self._ticking = True
-            self._connections.call_later(_TICK_S, self._tick)
+            self._connections.client.call_later(_TICK_S, self._tick)
         if self._is_identified():
             self._add_txn_partitions()
             self._is_sending = True
@@ -224,7 +224,7 @@ class Sender:
         # What is in flight still has the numbers of the identity before.
         if not self._asking_identity and not any(self._in_flight.values()):
             self._asking_identity = True
-            self._connections.call_soon(self._ask_identity)
+            self._connections.client.call_soon(self._ask_identity)
         return False
 
     @on_loop
@@ -233,7 +233,7 @@ class Sender:
             identity = await new_identity(self._connections, self._settings.request_timeout_ms)
         except (KafkaError, OSError) as error:
             self._note_error(error)
-            await self._connections.sleep(_REFRESH_PAUSE_S)
+            await self._connections.client.sleep(_REFRESH_PAUSE_S)
         else:
             for queue in self._queues.values():
                 queue.forget_numbers()
@@ -247,7 +247,7 @@ class Sender:
         new = self._ready.keys() - self._txn_partitions
         if new:
             self._adding = new
-            self._connections.call_soon(self._add_to_transaction, self._transaction, new)
+            self._connections.client.call_soon(self._add_to_transaction, self._transaction, new)
 
     @on_loop
     async def _add_to_transaction(self, transaction: TransactionRequests, new: set[tuple[str, int]]) -> None:
@@ -296,7 +296,7 @@ class Sender:
                 self._ready[key] = queue
         if leaderless and not self._is_refreshing:
             self._is_refreshing = True
-            self._connections.call_soon(self._refresh_metadata, leaderless)
+            self._connections.client.call_soon(self._refresh_metadata, leaderless)
         for node, batches in requests.items():
             self._send(node, batches)
         return bool(requests)
@@ -332,7 +332,7 @@ class Sender:
             self._note_error(error)
         else:
             self._fail_missing(topics)
-        await self._connections.sleep(_REFRESH_PAUSE_S)
+        await self._connections.client.sleep(_REFRESH_PAUSE_S)
         self._is_refreshing = False
         self._pump()
 
@@ -416,7 +416,7 @@ class Sender:
     def _put_back(self, queue: PartitionQueue, one: InFlightBatch) -> None:
         now = time.monotonic()
         if queue.put_back(one, now):
-            self._connections.call_later(queue.not_before - now, self._pump)
+            self._connections.client.call_later(queue.not_before - now, self._pump)
         self._ready[queue.topic, queue.partition] = queue
 
     def _fail_batch(self, queue: PartitionQueue, one: InFlightBatch, code: int, text: str) -> None:

@@ -58,7 +58,7 @@ async def _persist(connections: Connections, deadline: float, attempt: Attempt) 
                 raise ProblemError(problem) from error
             if time.monotonic() + pause > deadline:
                 raise ProblemError(problem, timed_out=True) from error
-        await connections.sleep(pause)
+        await connections.client.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_S)
 
 
@@ -88,7 +88,7 @@ class TransactionRequests:
 
     def register(self, deadline: float) -> ProducerIdentity:
         """Fences whoever used the transactional id before, and ends what it left open."""
-        self.identity = self._connections.run(_persist, self._connections, deadline, self._register)
+        self.identity = self._connections.client.run(_persist, self._connections, deadline, self._register)
         return self.identity
 
     async def _register(self, timeout_ms: float) -> ProducerIdentity:
@@ -174,8 +174,8 @@ class TransactionRequests:
                         )
                     raise_for(one.error_code, f"while committing an offset of group '{group}'")
 
-        self._connections.run(_persist, self._connections, deadline, add)
-        self._connections.run(_persist, self._connections, deadline, commit)
+        self._connections.client.run(_persist, self._connections, deadline, add)
+        self._connections.client.run(_persist, self._connections, deadline, commit)
 
     def abort(self, deadline: float) -> None:
         """Ends the transaction, which must have parts."""
@@ -189,7 +189,7 @@ class TransactionRequests:
             answer = await self._ask(request, timeout_ms)
             self._raise(answer.error_code, "while aborting the transaction")
 
-        self._connections.run(_persist, self._connections, deadline, attempt)
+        self._connections.client.run(_persist, self._connections, deadline, attempt)
 
     def _identified(self) -> dict[str, Any]:
         """What every request within the transaction says of it."""
