@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatch
@@ -36,16 +36,19 @@ def check_files(names: Iterable[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Checks the named files, or all that git knows. Returns the exit status."""
+    """Checks the named files, or the whole repository. Returns the exit status."""
     lines = check_files(arguments or _all_files())
     print("\n".join(lines), file=sys.stderr, end="\n" if lines else "")
     return bool(lines)
 
 
 def _all_files() -> list[str]:
-    listing = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listing, check=True, capture_output=True, text=True).stdout.splitlines()
-    return [name for name in names if (ROOT / name).is_file()]
+    """Lists the repository, without folders that are created: ``.venv``, ``.cache``, ``build`` and the like."""
+    names: list[str] = []
+    for folder, inner, files in os.walk(ROOT):
+        inner[:] = [name for name in inner if not name.startswith(".") and name not in ("build", "dist")]
+        names += [(Path(folder) / name).relative_to(ROOT).as_posix() for name in files]
+    return sorted(names)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Finds the prose of source files: comments, docstrings and messages in Python, comments in shell scripts."""
+"""Finds the prose of source files: comments, docstrings and messages."""
 
 from __future__ import annotations
 
@@ -33,12 +33,8 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
 
 
 def check_shell(text: str) -> list[Finding]:
-    """Returns the phrases to avoid in the comments of a shell script."""
-    found: list[Finding] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if comment := re.search(r"(?:^|\s)#\s.*", line):
-            found += findings(_without_code(comment.group()), number)
-    return found
+    """Returns the phrases to avoid in a shell script, whose commands are few enough to be read as prose."""
+    return list(findings(_without_code(text), 1))
 
 
 def _without_code(text: str) -> str:

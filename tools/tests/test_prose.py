@@ -116,9 +116,9 @@ TOLD = "told"
     assert found == [(2, '"whoever"'), (4, '"anew"'), (6, '"told"')]
 
 
-def test_shell_is_read_in_comments():
-    text = "#!/bin/sh\n# It is told.\necho told   # anew\necho told\n"
-    assert [finding.line for finding in check_shell(text)] == [2, 3]
+def test_shell_is_read_in_comments_and_messages():
+    text = '#!/bin/sh\n# It is told.\n\necho "told"\ncd `told`\n'
+    assert [finding.line for finding in check_shell(text)] == [2, 4]
 
 
 @pytest.mark.parametrize("phrase", PHRASES, ids=[phrase.pattern for phrase in PHRASES])
