@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What is read and how; the first pattern that fits decides. ``*`` also matches slashes.
 CHECKS: tuple[tuple[str, Callable[[str], list[Finding]] | None], ...] = (
     ("docs/api/*", None),
-    ("*/templates/*", None),
     ("*.md", check_page),
     ("core/src/*.py", check_python),
     ("connectors/*/src/*.py", check_python),
