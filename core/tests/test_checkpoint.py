@@ -39,7 +39,9 @@ def test_options_of_the_call_replace_stored_ones(checkpoint, tmp_path):
 
 def test_secrets_are_not_stored(tmp_path):
     connector = find_connector("filesystem").load()
-    values = connector.sink_options.parse({"path": "/x", "s3.secret": "hunter2", "s3.region": "r"}, owner="t")
+    values = connector.sink_options.parse(
+        {"path": "/x", "s3.key": "anna", "s3.secret": "hunter2", "s3.region": "r"}, owner="t"
+    )
     remember_sink(LocalStorage(), str(tmp_path), "filesystem", values, pa.schema([("id", pa.int64())]))
     stored = (tmp_path / "penstock" / "sink.json").read_text()
     assert "hunter2" not in stored and "s3.region" in stored

@@ -63,7 +63,7 @@ def test_a_subject_is_named_by_the_topic_where_the_format_knows_it(monkeypatch):
 @pytest.mark.parametrize(
     ("declared", "given", "words"),
     [
-        (READING, {"value__schema": "id long"}, "has no meaning for 'value.format' binary"),
+        (READING, {"value__schema": "id long"}, "only with value.format other than binary or string"),
         (READING, {"value__format": "json", "value__schema": "id lung"}, "'lung' is no type"),
         (READING, {"value__format": "json", "value__schema": '"long"'}, "is an Avro schema"),
         (
@@ -71,7 +71,11 @@ def test_a_subject_is_named_by_the_topic_where_the_format_knows_it(monkeypatch):
             {"value__format": "avro", "value__schema": '"long"', "value__format__schema": '"long"'},
             "are the same: write one",
         ),
-        (WRITING, {"value__format": "json", "value__schema": "id long"}, "the value column's type says"),
+        (
+            WRITING,
+            {"value__format": "json", "value__schema": "id long"},
+            "'value.schema' takes effect only with value.format=avro",
+        ),
     ],
 )
 def test_what_does_not_go_together(declared, given, words):

@@ -139,7 +139,7 @@ def test_nodes_die_while_rows_are_written_and_read(spark, keyspace, nodes):
     """One of three, then another one: what is asked for is a majority while writing, and anybody while reading."""
     filled, written = keyspace(copies=3), keyspace(copies=3)
     filled.fill()
-    patient = {"requestTimeout": "5s", "retryFor": "120s", "maxRowsPerSecond": "1500"}
+    patient = {"requestTimeout": "5s", "retryTimeout": "120s", "maxRowsPerSecond": "1500"}
 
     def strike():
         deadline = time.monotonic() + 120

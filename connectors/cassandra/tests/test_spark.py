@@ -89,7 +89,7 @@ def test_the_server_is_killed_in_between(spark, at_address, tmp_path):
             "table": table,
             "maxRowsPerSecond": "6000",
             "requestTimeout": "5s",
-            "retryFor": "120s",
+            "retryTimeout": "120s",
         }
         mark = tmp_path / "read"
 

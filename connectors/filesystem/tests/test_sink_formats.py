@@ -289,7 +289,7 @@ def test_any_text_survives_json_and_csv(rows):
         ({"format": "sequencefile"}, {"k": pa.string(), "v": pa.string()}, "named key and value"),
         ({"format": "sequencefile"}, {"key": pa.float64(), "value": pa.string()}, "can't hold column 'key'"),
         ({"format": "sequencefile", "compression": "gzip"}, {"key": pa.string()}, "does not go with"),
-        ({"format": "csv", "quote": "''"}, {"a": pa.string()}, "one character"),
+        ({"format": "csv", "quote": "''"}, {"a": pa.string()}, "single ASCII character"),
         ({"format": "csv", "timestampFormat": "yyyy-QQ"}, {"a": pa.string()}, "timestampFormat"),
     ],
 )

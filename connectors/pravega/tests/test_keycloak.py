@@ -305,17 +305,17 @@ def test_the_file_that_keycloak_hands_out(keycloak, tmp_path, monkeypatch):
     path.write_text(json.dumps(content))
 
     def parsed(**given):
-        options = {"stream": "a/s", **{name.replace("_", "."): value for name, value in given.items()}}
+        options = {"stream": "a/s", **given}
         return SourceOptions.from_values(SOURCE_OPTIONS.parse(options, owner="test"))
 
-    found = parsed(credentials_keycloak_file=str(path))
+    found = parsed(keycloakFile=str(path))
     assert claims(found.connection.credentials.header)["azp"] == "a-job" and SECRET not in repr(found)
     assert pickle.loads(pickle.dumps(found)) == found
     monkeypatch.setenv("KEYCLOAK_SERVICE_ACCOUNT_FILE", str(path))
     assert parsed().connection.credentials == found.connection.credentials
-    assert parsed(credentials_token="t").connection.credentials.header == "Bearer t"
-    with pytest.raises(BadConfigurationError, match=r"'credentials\.token' and 'credentials\.keycloak\.file'"):
-        parsed(credentials_keycloak_file=str(path), credentials_token="t")
+    assert parsed(token="t").connection.credentials.header == "Bearer t"
+    with pytest.raises(BadConfigurationError, match="'keycloakFile' can't be used with 'token'"):
+        parsed(keycloakFile=str(path), token="t")
     for broken in ("{}", "no json", json.dumps({**content, "credentials": {}})):
         path.write_text(broken)
         with pytest.raises(BadConfigurationError, match="must be JSON with auth-server-url"):
@@ -324,4 +324,4 @@ def test_the_file_that_keycloak_hands_out(keycloak, tmp_path, monkeypatch):
     with pytest.raises(BadConfigurationError, match="is no http:// or https:// address"):
         parsed()
     with pytest.raises(BadConfigurationError, match="can't be read"):
-        parsed(credentials_keycloak_file=str(tmp_path / "none"))
+        parsed(keycloakFile=str(tmp_path / "none"))

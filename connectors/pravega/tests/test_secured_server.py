@@ -189,7 +189,7 @@ def test_a_transaction(toolbox):
 
 def test_options_lead_there(toolbox, address):
     given = {"controller": address, "scope": toolbox.scope, "stream": "s"}
-    given |= {"credentials.username": USER, "credentials.password": PASSWORD}
+    given |= {"user": USER, "password": PASSWORD}
     options = SourceOptions.from_values(SOURCE_OPTIONS.parse(given, owner="test"))
     controller = Controller(options.connection)
     assert not controller.create_scope(toolbox.scope)
@@ -237,8 +237,8 @@ def over_tls(secured):
 
 def test_written_exactly_once_and_read(secured, over_tls, tmp_path):
     stream, before = over_tls.create_stream(segments=2), secured.store.secure
-    options = {"controller": secured.address, "scope": over_tls.scope, "stream": stream, "tls.ca.location": secured.ca}
-    options |= {"credentials.username": USER, "credentials.password": PASSWORD}
+    options = {"controller": secured.address, "scope": over_tls.scope, "stream": stream, "tls.caFile": secured.ca}
+    options |= {"user": USER, "password": PASSWORD}
     connector = PravegaConnector()
     sink_options = connector.sink_options.parse({**options, "delivery": "exactly-once"}, owner="sink")
     rows = pa.record_batch([[f"k{n % 5}" for n in range(300)], [str(n) for n in range(300)]], schema=EVENTS)

@@ -559,7 +559,7 @@ def test_a_lease_that_the_server_refuses(pravega, new_query):
 # --- at least once ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delivery", ["at-least-once", "best-effort"])
+@pytest.mark.parametrize("delivery", ["at-least-once", "none"])
 def test_plain_delivery(pravega, new_query, delivery):
     stream = pravega.create_stream(segments=3)
     query = new_query(stream=stream, delivery=delivery)

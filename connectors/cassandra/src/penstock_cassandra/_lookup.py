@@ -13,22 +13,20 @@ import pyarrow.compute as pc
 import penstock
 from penstock.enrichment import TableLookup
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.options import OptionSet
 from penstock.retry import retrying
 from penstock_cassandra._tables import quoted, table_of
 from penstock_cassandra.client import Client, Page, Statement, shared_client
-from penstock_cassandra.options import SOURCE_OPTIONS, SourceOptions
+from penstock_cassandra.options import LOOKUP_OPTIONS, LookupOptions
 from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, decode_page, key_cells, prefixed
 
 __all__ = ["Lookup"]
-
-_OPTIONS = OptionSet(SOURCE_OPTIONS)
 
 
 class Lookup(TableLookup):
     """Joins rows with a table of Cassandra by key, without reading the table.
 
-    ``options`` are those of the source (``host``, ``keyspace``, ``table`` …). ``on`` maps columns of the rows to
+    ``options`` are ``keyspace``, ``table``, ``consistency``, and those of the source that say where the cluster is and
+    how to connect (``host`` …). ``on`` maps columns of the rows to
     columns of the table, which must be its partition key at least; a list, where names are the same. ``columns`` are
     those to add. A row without a match gets nulls; with ``inner`` it is left out. A key with several rows in the table
     gives as many. Each key of an Arrow batch is asked for once, ``max_in_flight`` at a time. Picklable; connects in
@@ -47,9 +45,8 @@ class Lookup(TableLookup):
         max_in_flight: int = 32,
     ) -> None:
         given = {name: str(value) for name, value in options.items()}
-        self._options = SourceOptions.from_values(_OPTIONS.parse(given, owner="look-up in penstock.cassandra"))
-        if not self._options.table:
-            raise BadConfigurationError("a look-up needs the option 'table'")
+        values = LOOKUP_OPTIONS.parse(given, owner="look-up in penstock.cassandra")
+        self._options = LookupOptions.from_values(values)
         self._on = dict(on) if isinstance(on, Mapping) else {name: name for name in on}
         self._columns = list(columns)
         self.inner = inner
@@ -67,7 +64,7 @@ class Lookup(TableLookup):
         return _schema(self._prepare()[1])
 
     def look_up(self, keys: pa.RecordBatch) -> pa.ListArray:
-        """A key with a null has no rows; a cluster that can't be asked is tried for ``retryFor``."""
+        """A key with a null has no rows; a cluster that can't be asked is tried for ``retryTimeout``."""
         client, statement = retrying(self._prepare, self._options.retry_for_s)
         cells = []
         for name, marker in zip(self._on, statement.markers, strict=True):

@@ -20,10 +20,12 @@ __all__ = ["check_pipeline"]
 #: Streaming formats that come with Spark, for the nearest name; others may come with a jar or a package.
 _SPARK_SOURCES = ("csv", "json", "kafka", "orc", "parquet", "rate", "rate-micro-batch", "socket", "text")
 _SPARK_SINKS = ("console", "csv", "json", "kafka", "memory", "noop", "orc", "parquet", "text")
+_CHECKPOINT = "checkpointLocation"
 
 
 def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> tuple[Pipeline | None, list[Mistake]]:
-    """The pipeline in ``path`` and every mistake in it, in the order of the file. No mistakes: it is whole.
+    """The pipeline in ``path`` and every mistake in it, in the order of the file. No mistakes but warnings: it is
+    whole.
 
     Raises OSError if the file can't be read and UnicodeDecodeError if it is not UTF-8.
     """
@@ -42,7 +44,7 @@ def _check_source(source: SourceSpec, reading: Reading) -> None:
     if connector is None or connector.source_options is None:
         return
     try:
-        values = connector.source_options.parse(source.options, owner=f"source {source.format}")
+        values = connector.source_options.parse(source.options, owner=f"source {source.format}", mode="stream")
     except BadConfigurationError:
         return  # reported one by one already
     try:
@@ -90,24 +92,15 @@ def _check_foreign(endpoint: Endpoint, role: str, reading: Reading) -> None:
 
 
 def _check_options(endpoint: Endpoint, owner: str, declared: OptionSet) -> None:
-    """As ``OptionSet.parse``, but every mistake, each at its place."""
-    given: set[str] = set()
-    for name, text in endpoint.options.items():
-        key, value = endpoint.option_places[name]
-        option = declared.find(name)
-        if option is not None:
-            given.add(option.name)
-            try:
-                option.parse(text)
-            except BadConfigurationError as error:
-                value.complain(str(error))
-        elif name.lower() == "checkpointlocation":
+    """Every problem of the options, each at its place."""
+    for name, (key, _) in endpoint.option_places.items():
+        if name.lower() == _CHECKPOINT.lower() and declared.find(name) is None:
             key.complain("the checkpoint is not an option here: write the key 'checkpoint' at the top level")
-        else:
-            key.complain(f"{owner} has no option '{name}'{nearest_hint(name, (o.name for o in declared))}")
-    for option in declared:
-        if option.required and option.name not in given:
-            endpoint.at.complain(f"{owner} needs the option '{option.name}': {option.doc}")
+    for problem in declared.problems(endpoint.options, owner=owner, ignore=(_CHECKPOINT,), mode="stream"):
+        place = endpoint.at
+        if problem.name is not None:
+            place = endpoint.option_places[problem.name][1 if problem.is_about_value else 0]
+        place.complain(problem.message, is_warning=problem.is_warning)
 
 
 def _check_python(entry: PythonEntry, directory: Path) -> None:

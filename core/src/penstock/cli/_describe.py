@@ -46,6 +46,9 @@ def _option(option: Option) -> dict[str, Any]:
         "required": option.required,
         "secret": option.secret,
         "minimum": option.minimum,
+        "maximum": option.maximum,
+        "aliases": list(option.aliases),
+        "rules": option.rules(),
         "doc": option.doc,
     }
 
@@ -95,7 +98,9 @@ def _option_table(role: str, options: list[dict[str, Any]]) -> Table:
         default = f"\n[dim]=[/] {escape(_default(option))}" if option["default"] is not None else ""
         marks = [f"[yellow]{word}[/] " for word in ("required", "secret") if option[word]]
         table.add_row(
-            escape(option["name"]), f"[dim]{escape(_type(option))}[/]{default}", "".join(marks) + escape(option["doc"])
+            escape(option["name"]),
+            f"[dim]{escape(_type(option))}[/]{default}",
+            "".join(marks) + escape(option["doc"]) + "".join(f"\n[dim]{escape(rule)}[/]" for rule in option["rules"]),
         )
     return table
 
@@ -123,6 +128,7 @@ def _markdown_table(options: list[dict[str, Any]]) -> list[str]:
     for option in options:
         marks = "".join(f"*{word}.* " for word in ("required", "secret") if option[word])
         default = f"`{_default(option)}`" if option["default"] is not None else ""
-        cells = [f"`{option['name']}`", _type(option), default, marks + option["doc"]]
+        text = ". ".join((option["doc"].removesuffix("."), *option["rules"]))
+        cells = [f"`{option['name']}`", _type(option), default, marks + text]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return lines

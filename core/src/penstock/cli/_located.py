@@ -22,11 +22,15 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, order=True)
 class Mistake:
-    """What is wrong, and where: line and column count from 1."""
+    """What is wrong, and where: line and column count from 1. A warning leaves the file usable."""
 
     line: int
     column: int
     text: str
+    is_warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}: {'warning: ' if self.is_warning else ''}{self.text}"
 
 
 class Document:
@@ -56,10 +60,10 @@ class Document:
             return None
         return Located(self, node)
 
-    def add(self, mark: yaml.Mark | None, text: str) -> None:
+    def add(self, mark: yaml.Mark | None, text: str, *, is_warning: bool = False) -> None:
         """Records a mistake at ``mark`` (the file's beginning without one)."""
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        self.mistakes.append(Mistake(line, column, text))
+        self.mistakes.append(Mistake(line, column, text, is_warning))
 
     def expand(self, node: yaml.ScalarNode) -> str:
         """The scalar's text with ``${NAME}`` and ``${NAME:-default}`` filled in; ``$${`` stands for ``${``."""
@@ -104,9 +108,9 @@ class Located:
         self._node = node
         self.name = name
 
-    def complain(self, text: str) -> None:
+    def complain(self, text: str, *, is_warning: bool = False) -> None:
         """Records a mistake at this value."""
-        self._document.add(self._node.start_mark, text)
+        self._document.add(self._node.start_mark, text, is_warning=is_warning)
 
     @property
     def is_mapping(self) -> bool:

@@ -53,8 +53,8 @@ def run(path: Path, choices: RunChoices) -> int:
         print(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
         return MISTAKEN
     for mistake in mistakes:
-        print(f"{path}:{mistake.line}:{mistake.column}: {mistake.text}", file=sys.stderr)
-    if mistakes or pipeline is None:
+        print(f"{path}:{mistake}", file=sys.stderr)
+    if pipeline is None or not all(mistake.is_warning for mistake in mistakes):
         return MISTAKEN
     if choices.check_only:
         print(f"{path}: no mistakes found ({' → '.join(_flow(pipeline))})")

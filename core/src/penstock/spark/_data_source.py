@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from penstock._plugins import find_connector
 from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionSet, OptionValues
+from penstock.options import Mode, OptionSet, OptionValues
 from penstock.source import Source, SupportsFilterPushDown
 from penstock.spark._ends import ENDS_OPTION
 from penstock.spark._gc_tuning import freeze_modules
@@ -63,14 +63,14 @@ class PenstockDataSource(DataSource):
             raise BadConfigurationError(f"{self.name()} can't do {capability.value.replace('-', ' ')}")
         return connector
 
-    def _parse(self, declared: OptionSet | None, side: str) -> OptionValues:
+    def _parse(self, declared: OptionSet | None, side: str, mode: Mode | None) -> OptionValues:
         if declared is None:
             raise BadConfigurationError(f"{self.name()} has no {side}")
-        return declared.parse(self._options, owner=f"{side} {self.name()}", ignore=ENGINE_OPTIONS)
+        return declared.parse(self._options, owner=f"{side} {self.name()}", ignore=ENGINE_OPTIONS, mode=mode)
 
-    def _source(self, capability: Capability) -> Source[Any, Any]:
+    def _source(self, capability: Capability, mode: Mode) -> Source[Any, Any]:
         connector = self._connector(capability)
-        return connector.create_source(self._parse(connector.source_options, "source"))
+        return connector.create_source(self._parse(connector.source_options, "source", mode))
 
     def schema(self) -> StructType:
         """Called by Spark if the user gave no schema."""
@@ -81,11 +81,12 @@ class PenstockDataSource(DataSource):
 
     def _source_for_schema(self) -> Source[Any, Any]:
         connector = self._load()
-        return connector.create_source(self._parse(connector.source_options, "source"))
+        # Spark asks for the schema before it says whether the rows are read as a batch or as a stream.
+        return connector.create_source(self._parse(connector.source_options, "source", None))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Batch reading."""
-        source, arrow = self._source(Capability.BATCH_READ), _arrow_schema(schema)
+        source, arrow = self._source(Capability.BATCH_READ, "batch"), _arrow_schema(schema)
         source.validate_schema(arrow)
         takes_filters = isinstance(source, SupportsFilterPushDown) and self.filters_allowed
         reader = FilteringBatchReader if takes_filters else BatchReader
@@ -98,7 +99,7 @@ class PenstockDataSource(DataSource):
                 f"{self.name()}: a stream needs a schema of its own, give one with .schema(...): an inferred one could "
                 "be another after a restart"
             )
-        source, arrow = self._source(Capability.STREAM_READ), _arrow_schema(schema)
+        source, arrow = self._source(Capability.STREAM_READ, "stream"), _arrow_schema(schema)
         source.validate_schema(arrow)
         return StreamReader(source, arrow, self.parallelism, self.accumulator)
 
@@ -112,7 +113,7 @@ class PenstockDataSource(DataSource):
         if overwrite:
             raise BadConfigurationError(f"{self.name()} can't overwrite: use .mode('append'), or an empty target")
         arrow = _arrow_schema(schema)
-        options = self._parse(connector.sink_options, "sink")
+        options = self._parse(connector.sink_options, "sink", "batch")
         sink = connector.create_sink(options, arrow)
         sink.validate_schema(arrow)
         if not isinstance(sink, TwoPhaseCommitSink):
@@ -126,7 +127,7 @@ class PenstockDataSource(DataSource):
 
         connector = self._connector(Capability.STREAM_WRITE)
         arrow = _arrow_schema(schema)
-        options = self._parse(connector.sink_options, "sink")
+        options = self._parse(connector.sink_options, "sink", "stream")
         sink = connector.create_sink(options, arrow)
         if overwrite and not isinstance(sink, SupportsCompleteMode):
             raise BadConfigurationError(f"{self.name()} can't take complete results: use .outputMode('append')")

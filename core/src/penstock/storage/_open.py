@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option
+from penstock.options import Option, when
 from penstock.storage._contract import Storage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
@@ -18,9 +18,14 @@ __all__ = ["STORAGE_OPTIONS", "open_storage"]
 STORAGE_OPTIONS = (
     Option("s3.endpoint", "Address of an S3-compatible store; default: AWS_ENDPOINT_URL, then Amazon's"),
     Option("s3.region", "Region of the bucket; default: AWS_REGION, then us-east-1"),
-    Option("s3.key", "Access key id; default: the AWS environment, profile or role", secret=True),
-    Option("s3.secret", "Secret access key; default as for s3.key", secret=True),
-    Option("s3.token", "Session token; default as for s3.key", secret=True),
+    Option(
+        "s3.key",
+        "Access key id; default: the AWS environment, profile or role",
+        secret=True,
+        required_with=(when("s3.secret"),),
+    ),
+    Option("s3.secret", "Secret access key; default as for s3.key", secret=True, required_with=(when("s3.key"),)),
+    Option("s3.token", "Session token; default as for s3.key", secret=True, needs=(when("s3.key"),)),
 )
 
 

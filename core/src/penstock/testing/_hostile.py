@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, FatalError
-from penstock.options import Option, OptionSet, OptionValues
+from penstock.options import Mode, Option, OptionSet, OptionValues
 from penstock.serialization import JsonSerializer
 from penstock.sink import Committer, CommittingSinkWriter, Found, Kept, PreparedCommit, SinkContext, WriterContext
 from penstock.testing._samples.sink import FilesConnector
@@ -180,9 +180,11 @@ class _WithPassword(FilesConnector):
 
 
 class _Lenient(OptionSet):
-    def parse(self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = ()) -> OptionValues:
+    def parse(
+        self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = (), mode: Mode | None = None
+    ) -> OptionValues:
         known = {name: text for name, text in given.items() if self.find(name)}
-        return super().parse(known, owner=owner, ignore=ignore)
+        return super().parse(known, owner=owner, ignore=ignore, mode=mode)
 
 
 class _TakesAnyOption(FilesConnector):
@@ -269,11 +271,13 @@ class TakesAnOutageForTheEnd(FilesTransactionalSink):
 
 
 class _Forgiving(OptionSet):
-    def parse(self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = ()) -> OptionValues:
+    def parse(
+        self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = (), mode: Mode | None = None
+    ) -> OptionValues:
         try:
-            return super().parse(given, owner=owner, ignore=ignore)
+            return super().parse(given, owner=owner, ignore=ignore, mode=mode)
         except BadConfigurationError:
-            return super().parse({"path": given["path"]}, owner=owner, ignore=ignore)
+            return super().parse({"path": given["path"]}, owner=owner, ignore=ignore, mode=mode)
 
 
 class _IgnoresWrongValues(FilesConnector):

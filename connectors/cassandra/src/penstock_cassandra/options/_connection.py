@@ -14,13 +14,6 @@ def connection_settings(values: OptionValues) -> ConnectionSettings:
     hosts = names(values["host"])
     if not hosts:
         raise BadConfigurationError("option 'host' is empty: name a node")
-    if values["bundle"] and (values.is_set("host") or values["tls"]):
-        raise BadConfigurationError("option 'bundle' stands for 'host' and 'tls': leave them out")
-    if values["password"] and not values["user"]:
-        raise BadConfigurationError("option 'password' needs the option 'user'")
-    given_tls = [name for name in ("tls.caFile", "tls.certFile", "tls.keyFile") if values[name]]
-    if given_tls and not values["tls"]:
-        raise BadConfigurationError(f"option '{given_tls[0]}' has no effect without .option('tls', 'true')")
     return ConnectionSettings(
         hosts=hosts,
         port=values["port"],

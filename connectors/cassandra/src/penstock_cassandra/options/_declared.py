@@ -2,61 +2,94 @@
 
 from __future__ import annotations
 
-from penstock.options import Option, OptionSet
+from penstock.options import Option, OptionSet, common_option, unless, when
 from penstock.storage import STORAGE_OPTIONS
 
-__all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS"]
+__all__ = ["LOOKUP_OPTIONS", "SINK_OPTIONS", "SOURCE_OPTIONS"]
+
+_TLS = (when("tls"),)
+_NO_BUNDLE = (when("bundle"),)
 
 _CONNECTION = (
-    Option("host", "Nodes to ask first, with commas between", default="127.0.0.1"),
-    Option("port", "Where nodes listen for clients", kind="int", default="9042", minimum=1),
-    Option("localDatacenter", "Name of the data centre whose nodes are asked; default: any node"),
-    Option("user", "User name"),
-    Option("password", "Password of the user", secret=True),
-    Option("bundle", "Path of a cloud's secure connect bundle; in place of host and tls. Must be on every executor"),
-    Option("tls", "Connect with TLS", kind="bool", default="false"),
-    Option("tls.caFile", "Certificates to trust (PEM); default: those of the system"),
-    Option("tls.certFile", "Own certificate (PEM), if the server wants one"),
-    Option("tls.keyFile", "Its key (PEM); default: in tls.certFile"),
-    Option("tls.keyPassword", "Password of the key", secret=True),
-    Option("tls.checkHostname", "Whether the server's name must be in its certificate", kind="bool", default="true"),
-    Option("connectTimeout", "How long connecting may take", kind="duration", default="10s", minimum=1),
-    Option("requestTimeout", "How long one request may take", kind="duration", default="30s", minimum=1),
+    Option("host", "Nodes to ask first, with commas between", default="127.0.0.1", excludes=_NO_BUNDLE),
     Option(
-        "retryFor",
-        "How long a request that failed (time-out, node down, overload) is tried again, with growing pauses, before "
-        "the task fails",
-        kind="duration",
-        default="60s",
-        minimum=0,
+        "port",
+        "Where nodes listen for clients",
+        kind="int",
+        default="9042",
+        minimum=1,
+        maximum=65_535,
+        excludes=_NO_BUNDLE,
     ),
+    Option("localDatacenter", "Name of the data centre whose nodes are asked; default: any node"),
+    common_option("user", required_with=(when("password"),)),
+    common_option("password"),
+    Option("bundle", "Path of a cloud's secure connect bundle; in place of host and tls. Must be on every executor"),
+    Option("tls", "Connect with TLS", kind="bool", default="false", excludes=_NO_BUNDLE),
+    common_option("tls.caFile", "; default: those of the system", needs=_TLS),
+    Option("tls.certFile", "Own certificate (PEM), if the server wants one", needs=_TLS),
+    Option("tls.keyFile", "Its key (PEM); default: in tls.certFile", needs=(when("tls.certFile"),)),
+    Option("tls.keyPassword", "Password of the key", secret=True, needs=(when("tls.certFile"),)),
+    common_option("tls.checkHostname", needs=_TLS),
+    Option("connectTimeout", "How long connecting may take", kind="duration", default="10s", minimum=1),
+    common_option("requestTimeout"),
+    common_option("retryTimeout", former=("retryFor",)),
 )
 
 _LEVELS = ("ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "LOCAL_ONE", "SERIAL")
+
+_KEYSPACE = Option("keyspace", "Keyspace of the table", required_with=(when("table"),))
+_READ_CONSISTENCY = Option(
+    "consistency", "Consistency level of reads", kind="choice", choices=_LEVELS[1:], default="LOCAL_ONE"
+)
+_INTO_THE_QUERY = "write it into the query"
+_INTO_THE_STATEMENT = "write it into the statement"
+_REFUSED_BY_THE_SERVER = "the server refuses it"
+_STATEMENT = when("statement")
+_IF_NOT_EXISTS = when("ifNotExists")
+
+#: What a look-up takes.
+LOOKUP_OPTIONS = OptionSet(
+    (*_CONNECTION, _KEYSPACE, Option("table", "Table to look into", required=True), _READ_CONSISTENCY)
+)
 
 #: What the source takes, for `penstock describe` and the page.
 SOURCE_OPTIONS = OptionSet(
     (
         *_CONNECTION,
-        Option("keyspace", "Keyspace of the table"),
-        Option("table", "Table to read; either this or query"),
+        _KEYSPACE,
+        Option("table", "Table to read", required_with=(unless("query"),), excludes=(when("query"),)),
         Option(
             "query",
             "CQL query to read: SELECT of one table, that can be split by token (no aggregates, DISTINCT, GROUP BY, "
             "ORDER BY, LIMIT, IN on the partition key)",
         ),
-        Option("where", "CQL condition for table, such as: day = '2026-01-01' AND hour > 3"),
-        Option("ttlColumns", "Columns whose remaining time to live is added (seconds), as <column>_ttl; with commas"),
         Option(
-            "writetimeColumns", "Columns whose write time is added (µs since 1970), as <column>_writetime; with commas"
+            "where",
+            "CQL condition, such as: day = '2026-01-01' AND hour > 3",
+            excludes=(when("query"),),
+            advice=_INTO_THE_QUERY,
         ),
-        Option("consistency", "Consistency level of reads", kind="choice", choices=_LEVELS[1:], default="LOCAL_ONE"),
+        Option(
+            "ttlColumns",
+            "Columns whose remaining time to live is added (seconds), as <column>_ttl; with commas",
+            excludes=(when("query"),),
+            advice=_INTO_THE_QUERY,
+        ),
+        Option(
+            "writetimeColumns",
+            "Columns whose write time is added (µs since 1970), as <column>_writetime; with commas",
+            excludes=(when("query"),),
+            advice=_INTO_THE_QUERY,
+        ),
+        _READ_CONSISTENCY,
         Option(
             "maxSplitSize",
             "Most bytes in memory of a split, about, by the server's estimates; larger ones are paged all the same",
             kind="bytes",
             default="64mb",
             minimum=1 << 20,
+            excludes=(when("splits"),),
         ),
         Option(
             "splits",
@@ -64,9 +97,22 @@ SOURCE_OPTIONS = OptionSet(
             kind="int",
             minimum=1,
         ),
-        Option("maxSplitsPerTrigger", "Most splits in a step of a stream", kind="int", default="100", minimum=1),
         Option(
-            "pageBytes", "Bytes of a page, about: bounds a task's memory", kind="bytes", default="4mb", minimum=1024
+            "maxSplitsPerTrigger",
+            "Most splits in a micro-batch",
+            kind="int",
+            default="100",
+            minimum=1,
+            only_in="stream",
+            tolerated=True,
+        ),
+        Option(
+            "pageBytes",
+            "Bytes of a page, about: bounds a task's memory",
+            kind="bytes",
+            default="4mb",
+            minimum=1024,
+            excludes=(when("pageRows"),),
         ),
         Option("pageRows", "Rows of a page, in place of pageBytes", kind="int", minimum=1),
         Option("maxRowsPerSecond", "Most rows that a task reads in a second", kind="int", minimum=1),
@@ -77,30 +123,58 @@ SOURCE_OPTIONS = OptionSet(
 SINK_OPTIONS = OptionSet(
     (
         *_CONNECTION,
-        Option("keyspace", "Keyspace of the table"),
-        Option("table", "Table to write to, columns by name; either this or statement"),
+        _KEYSPACE,
+        Option(
+            "table",
+            "Table to write to, columns by name",
+            required_with=(unless("statement"),),
+            excludes=(_STATEMENT,),
+        ),
         Option("statement", "CQL statement with a ? for each column of the rows, by position"),
         Option(
             "columns",
             "Where names differ, or nulls of some columns are treated in another way: JSON such as "
             '{"sensor": "id", "celsius": {"name": "temperature", "nulls": "unset"}}, or package.module:Class of a '
             "dataclass. Columns that are not in it go by name",
+            excludes=(_STATEMENT,),
+            advice=_INTO_THE_STATEMENT,
         ),
-        Option(
+        common_option(
             "delivery",
-            "exactly-once: rows are written under their key, with a timestamp for each batch; write-ahead: rows are "
-            "kept in the checkpoint until their batch is decided, for statements that can't be repeated; at-least-once",
-            kind="choice",
+            ": exactly-once (rows are written under their key, with a timestamp for each batch), write-ahead (rows are "
+            "kept in the checkpoint until their batch is decided, for statements that can't be repeated), or "
+            "at-least-once",
             choices=("exactly-once", "write-ahead", "at-least-once"),
             default="exactly-once",
         ),
         Option(
             "consistency", "Consistency level of writes", kind="choice", choices=_LEVELS[:-1], default="LOCAL_QUORUM"
         ),
-        Option("ttl", "Time to live of every row, in whole seconds; 0 is for ever", kind="int", minimum=0),
-        Option("ttlColumn", "Column with each row's time to live (seconds); not written itself"),
-        Option("timestamp", "Write timestamp of every row (µs since 1970), in place of the batch's", kind="int"),
-        Option("timestampColumn", "Column with each row's write timestamp (µs, or a timestamp); not written itself"),
+        Option(
+            "ttl",
+            "Time to live of every row, in whole seconds; 0 is for ever",
+            kind="int",
+            minimum=0,
+            excludes=(_STATEMENT,),
+            advice=_INTO_THE_STATEMENT,
+        ),
+        Option(
+            "ttlColumn",
+            "Column with each row's time to live (seconds); not written itself",
+            excludes=(_STATEMENT, when("ttl")),
+        ),
+        Option(
+            "timestamp",
+            "Write timestamp of every row (µs since 1970), in place of the batch's",
+            kind="int",
+            excludes=(_IF_NOT_EXISTS,),
+            advice=_REFUSED_BY_THE_SERVER,
+        ),
+        Option(
+            "timestampColumn",
+            "Column with each row's write timestamp (µs, or a timestamp); not written itself",
+            excludes=(_STATEMENT, _IF_NOT_EXISTS, when("timestamp")),
+        ),
         Option(
             "nulls",
             "A null: delete (the column's old value is deleted) or unset (it stays as it is)",
@@ -109,13 +183,17 @@ SINK_OPTIONS = OptionSet(
             default="delete",
         ),
         Option(
-            "deleteColumn", "Boolean column: where it is true, the row with that key is deleted; not written itself"
+            "deleteColumn",
+            "Boolean column: where it is true, the row with that key is deleted; not written itself",
+            excludes=(_STATEMENT, _IF_NOT_EXISTS),
         ),
         Option(
             "ifNotExists",
             "Write only rows whose key is not there, by a light-weight transaction for each: slow, first one wins",
             kind="bool",
             default="false",
+            excludes=(_STATEMENT,),
+            advice=_INTO_THE_STATEMENT,
         ),
         Option(
             "batchBytes",
@@ -123,6 +201,7 @@ SINK_OPTIONS = OptionSet(
             kind="bytes",
             default="16kb",
             minimum=1,
+            excludes=(_IF_NOT_EXISTS, when("batchGrouping", "none")),
         ),
         Option(
             "batchGrouping",
@@ -130,6 +209,7 @@ SINK_OPTIONS = OptionSet(
             kind="choice",
             choices=("partition", "replica", "none"),
             default="replica",
+            excludes=(_IF_NOT_EXISTS,),
         ),
         Option(
             "maxRowBytes",
@@ -141,14 +221,11 @@ SINK_OPTIONS = OptionSet(
         ),
         Option("maxInFlight", "Most requests of a task that wait for an answer", kind="int", default="16", minimum=1),
         Option("maxRowsPerSecond", "Most rows that a task writes in a second", kind="int", minimum=1),
-        Option(
-            "deadLetterPath",
-            "Folder for rows that can't be written (null key, value that does not fit, too large), as JSON lines with "
-            "the reason; without it they fail the query",
-        ),
+        common_option("deadLetterPath", " (null key, value that does not fit, too large)"),
         Option(
             "checkpointKeyspace",
-            "write-ahead: where the table penstock_sent_segments is, which notes what was sent; default: keyspace",
+            "Where the table penstock_sent_segments is, which notes what was sent; default: keyspace",
+            needs=(when("delivery", "write-ahead"),),
         ),
         *STORAGE_OPTIONS,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.storage import Storage, open_storage
 from penstock_cassandra.client import ConnectionSettings
@@ -43,24 +42,7 @@ class SinkOptions:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SinkOptions:
-        """Raises BadConfigurationError for what does not go together."""
-        if bool(values["table"]) == bool(values["statement"]):
-            raise BadConfigurationError("give either the option 'table' (with 'keyspace') or 'statement'")
-        if values["table"] and not values["keyspace"]:
-            raise BadConfigurationError("option 'table' needs the option 'keyspace'")
-        for one, other in (("ttl", "ttlColumn"), ("timestamp", "timestampColumn")):
-            if values[one] is not None and values[other]:
-                raise BadConfigurationError(f"give either the option '{one}' or '{other}'")
-        if values["statement"]:
-            names = ("ttl", "ttlColumn", "timestampColumn", "deleteColumn", "columns")
-            unused = [name for name in names if values[name] not in (None, "")]
-            if unused or values["ifNotExists"]:
-                name = (unused or ["ifNotExists"])[0]
-                raise BadConfigurationError(f"option '{name}' goes with 'table': write it into the statement")
-        stamped = [name for name in ("timestamp", "timestampColumn") if values[name] is not None]
-        if values["ifNotExists"] and (stamped or values["deleteColumn"]):
-            name = (stamped or ["deleteColumn"])[0]
-            raise BadConfigurationError(f"option '{name}' can't be used with 'ifNotExists': the server refuses it")
+        """Raises BadConfigurationError for values that can't be used."""
         return cls(
             connection=connection_settings(values),
             keyspace=values["keyspace"] or "",
@@ -80,7 +62,7 @@ class SinkOptions:
             max_row_bytes=values["maxRowBytes"],
             max_in_flight=values["maxInFlight"],
             max_rows_per_second=values["maxRowsPerSecond"],
-            retry_for_s=values["retryFor"] / 1000,
+            retry_for_s=values["retryTimeout"] / 1000,
             checkpoint_keyspace=values["checkpointKeyspace"] or values["keyspace"] or "",
             dead_letters=open_storage(values["deadLetterPath"], values.with_prefix("s3."))
             if values["deadLetterPath"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock_cassandra.client import ConnectionSettings
 from penstock_cassandra.options._connection import connection_settings, names
@@ -33,15 +32,7 @@ class SourceOptions:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SourceOptions:
-        """Raises BadConfigurationError for what does not go together."""
-        if bool(values["table"]) == bool(values["query"]):
-            raise BadConfigurationError("give either the option 'table' (with 'keyspace') or 'query'")
-        if values["table"] and not values["keyspace"]:
-            raise BadConfigurationError("option 'table' needs the option 'keyspace'")
-        if values["query"]:
-            unused = [n for n in ("where", "ttlColumns", "writetimeColumns") if values[n]]
-            if unused:
-                raise BadConfigurationError(f"option '{unused[0]}' goes with 'table': write it into the query")
+        """Raises BadConfigurationError for values that can't be used."""
         return cls(
             connection=connection_settings(values),
             keyspace=values["keyspace"] or "",
@@ -56,5 +47,5 @@ class SourceOptions:
             page_bytes=values["pageBytes"],
             page_rows=values["pageRows"],
             max_rows_per_second=values["maxRowsPerSecond"],
-            retry_for_s=values["retryFor"] / 1000,
+            retry_for_s=values["retryTimeout"] / 1000,
         )

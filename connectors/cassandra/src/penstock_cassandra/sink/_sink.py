@@ -29,7 +29,7 @@ class CassandraUpsertSink(IdempotentSink):
 
     options: SinkOptions
     schema: pa.Schema
-    #: Requests are tried again one by one (option retryFor).
+    #: Requests are tried again one by one (option retryTimeout).
     retry_for_s: ClassVar[float] = 0.0  # type: ignore[misc]
 
     def _plan(self) -> WritePlan:

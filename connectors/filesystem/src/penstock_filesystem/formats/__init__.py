@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.options import load_object
 from penstock_filesystem.formats._input_file import InputFile
-from penstock_filesystem.formats._options import ReadOptions, WriteOptions
+from penstock_filesystem.formats._options import ReadOptions, WriteOptions, check_encoding, check_line_sep
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
 from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter
 
@@ -31,6 +31,8 @@ __all__ = [
     "SplitState",
     "WriteOptions",
     "can_join_bytes",
+    "check_encoding",
+    "check_line_sep",
     "create_reader",
     "create_writer",
     "merge_files",

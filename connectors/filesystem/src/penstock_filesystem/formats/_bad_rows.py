@@ -1,4 +1,4 @@
-"""Rows that do not fit the schema: kept with nulls, dropped, or an error, as Spark's ``mode`` says."""
+"""Rows that do not fit the schema: kept with nulls, dropped, or an error, as the option ``badRecords`` says."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class BadRowPolicy:
-    """What happens to a bad row. Every one is counted as ``bad_rows``."""
+    """What happens to a bad row: null, drop or fail. Every one is counted as ``bad_rows``."""
 
-    mode: str
+    choice: str
     metrics: Metrics
 
     def keeps(self, url: str, offset: int, text: str, reason: str) -> bool:
-        """Counts the bad row at ``offset``; returns whether it stays, with nulls. Raises BadDataError (FAILFAST)."""
+        """Counts the bad row at ``offset``; returns whether it stays, with nulls. Raises BadDataError (fail)."""
         self.metrics.add("bad_rows")
-        if self.mode == "FAILFAST":
+        if self.choice == "fail":
             shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
             raise BadDataError(
-                f"{url}, byte {offset}: a bad row ({reason}): {shown!r}; fix the file, or set mode to PERMISSIVE "
-                "or DROPMALFORMED"
+                f"{url}, byte {offset}: a bad row ({reason}): {shown!r}; fix the file, or set badRecords to null "
+                "or drop"
             )
-        return self.mode == "PERMISSIVE"
+        return self.choice == "null"

@@ -5,20 +5,21 @@ from __future__ import annotations
 from codecs import lookup
 from dataclasses import dataclass
 
-from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
-from penstock.serialization.values import TimeParser, TimeReader, checked_zone
+from penstock.serialization.values import TimeParser, TimeReader
 from penstock_filesystem.formats.csv import CsvReadDialect, CsvWriteDialect
 
-__all__ = ["ReadOptions", "WriteOptions"]
+__all__ = ["ReadOptions", "WriteOptions", "check_encoding", "check_line_sep"]
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How the contents of files are read. ``name`` is the format's, ``mode`` says what happens to a bad row."""
+    """How the contents of files are read. ``name`` is the format's, ``bad_records`` says what happens to a bad row:
+    null, drop or fail.
+    """
 
     name: str
-    mode: str
+    bad_records: str
     corrupt_column: str
     encoding: str
     line_sep: str | None
@@ -33,10 +34,10 @@ class ReadOptions:
         """Takes them from a source's options. Raises BadConfigurationError."""
         return cls(
             name=values["format"],
-            mode=values["mode"],
-            corrupt_column=values["columnNameOfCorruptRecord"],
-            encoding=_encoding(values),
-            line_sep=_line_sep(values["lineSep"]),
+            bad_records=values["badRecords"],
+            corrupt_column=values["badRecordColumn"],
+            encoding=lookup(values["encoding"]).name,
+            line_sep=values["lineSep"],
             whole_text=values["wholetext"],
             multi_line=values["multiLine"],
             csv=CsvReadDialect.from_values(values),
@@ -45,26 +46,25 @@ class ReadOptions:
         )
 
 
-def _encoding(values: OptionValues) -> str:
-    name = values["charset"] if values.is_set("charset") else values["encoding"]
+def check_encoding(name: str) -> None:
+    """Checks an option's value. Raises ValueError if Python has no character set of that name."""
     try:
-        return lookup(name).name
+        lookup(name)
     except LookupError:
-        raise BadConfigurationError(f"option 'encoding': no encoding is named {name!r}") from None
+        raise ValueError("the name of a character set such as UTF-8") from None
 
 
-def _line_sep(text: str | None) -> str | None:
-    if text == "":
-        raise BadConfigurationError("option 'lineSep' must not be empty")
-    return text
+def check_line_sep(text: str) -> None:
+    """Checks an option's value. Raises ValueError for an empty text: rows would run into each other."""
+    if not text:
+        raise ValueError("what ends a row: write at least one character")
 
 
 def _times(values: OptionValues) -> TimeParser:
     def reader(option: str) -> TimeReader | None:
         return TimeReader(option, values[option]) if values[option] else None
 
-    zone = checked_zone("timeZone", values["timeZone"])
-    return TimeParser(zone, reader("dateFormat"), reader("timestampFormat"))
+    return TimeParser(values["timeZone"], reader("dateFormat"), reader("timestampFormat"))
 
 
 @dataclass(frozen=True)

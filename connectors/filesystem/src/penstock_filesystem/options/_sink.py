@@ -4,18 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionSet, OptionValues
+from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
+from penstock.serialization.values import check_zone
 from penstock.storage import STORAGE_OPTIONS
-from penstock_filesystem.formats import WRITE_FORMATS, WriteOptions
+from penstock_filesystem.formats import WRITE_FORMATS, WriteOptions, check_line_sep
 
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
+
+_CSV = (when("format", "csv"),)
+_CSV_OR_JSON = (when("format", "csv", "json"),)
+#: Where directories are not named by a time.
+_NOT_BY_TIME = (when("bucketAssigner", "basePath", "columns"), when("partitionColumns"))
+_WITH_EVERY_BATCH = (when("rollOnCheckpoint"), when("rollingPolicy", "onCheckpoint"))
+
+
+def _of_format(
+    name: str,
+    doc: str,
+    needs: tuple[Condition, ...],
+    kind: Literal["string", "bool", "int"] = "string",
+    default: str | None = None,
+    **more: Any,
+) -> Option:
+    """An option of one format. As with Spark's writer it may stand beside another format, but not unnoticed."""
+    return Option(name, doc, kind, default, needs=needs, tolerated=True, **more)
+
 
 #: The options that a user may set on the sink.
 SINK_OPTIONS = OptionSet(
     (
         Option("path", "Directory for the files: a local path, s3://bucket/prefix, hdfs://…", required=True),
+        common_option(
+            "delivery", ": nothing is visible that may come again", choices=("exactly-once",), default="exactly-once"
+        ),
         Option(
             "format",
             "What the files are written as",
@@ -40,15 +64,25 @@ SINK_OPTIONS = OptionSet(
             "bucketPattern",
             "dateTime: directory name, in the letters of dateFormat, with / for levels",
             default="yyyy-MM-dd--HH",
+            excludes=_NOT_BY_TIME,
         ),
-        Option("bucketTimeZone", "dateTime: IANA time zone in which the pattern is filled in", default="UTC"),
+        Option(
+            "bucketTimeZone",
+            "dateTime: IANA time zone in which the pattern is filled in",
+            default="UTC",
+            check=check_zone,
+            excludes=_NOT_BY_TIME,
+        ),
         Option(
             "bucketColumn",
             "dateTime: the timestamp or date column that decides; default: the time at which the row is written",
+            excludes=_NOT_BY_TIME,
         ),
         Option(
             "partitionColumns",
             "columns: comma-separated list; directories are col=value as Hive's and Spark's, files leave them out",
+            required_with=(when("bucketAssigner", "columns"),),
+            excludes=(when("bucketAssigner", "dateTime", "basePath"),),
         ),
         Option(
             "rollingPolicy",
@@ -63,6 +97,7 @@ SINK_OPTIONS = OptionSet(
             kind="duration",
             default="15 minutes",
             minimum=0,
+            excludes=_WITH_EVERY_BATCH,
         ),
         Option(
             "inactivityInterval",
@@ -70,12 +105,14 @@ SINK_OPTIONS = OptionSet(
             kind="duration",
             default="5 minutes",
             minimum=0,
+            excludes=_WITH_EVERY_BATCH,
         ),
         Option(
             "rollOnCheckpoint",
             "Publish everything with every batch, as rollingPolicy=onCheckpoint: rows are visible soonest, files small",
             kind="bool",
             default="false",
+            needs=(when("rollingPolicy", "default", "onCheckpoint"),),
         ),
         Option(
             "maxOpenBuckets",
@@ -92,22 +129,35 @@ SINK_OPTIONS = OptionSet(
             default="32",
             minimum=2,
         ),
-        Option("rowGroupSize", "parquet: rows in a row group at most", kind="int", default="1048576", minimum=1),
-        Option("header", "csv: column names in the first line of every file", kind="bool", default="false"),
-        Option("sep", "csv: separator", default=","),
-        Option("quote", "csv: quoting character", default='"'),
-        Option("escape", "csv: escapes quotes inside a quoted value; equal to quote: they are doubled", default="\\"),
-        Option("quoteAll", "csv: quote every value", kind="bool", default="false"),
-        Option("nullValue", "csv: what null is written as", default=""),
-        Option("emptyValue", "csv: what an empty string is written as", default='""'),
-        Option(
-            "timestampFormat",
-            "csv, json: pattern of timestamps, written in UTC, in the source's letters; default: ISO 8601 with "
-            "microseconds",
+        _of_format(
+            "rowGroupSize",
+            "Rows in a row group at most",
+            (when("format", "parquet"),),
+            "int",
+            "1048576",
+            minimum=1,
         ),
-        Option("dateFormat", "csv, json: pattern of dates, in the source's letters; default: yyyy-MM-dd"),
-        Option("ignoreNullFields", "json: leave null fields out", kind="bool", default="true"),
-        Option("lineSep", "csv, json, text: what ends a line", default="\n"),
+        _of_format("header", "Column names in the first line of every file", _CSV, "bool", "false"),
+        _of_format("sep", "Separator", _CSV, default=",", aliases=("delimiter",)),
+        _of_format("quote", "Quoting character", _CSV, default='"'),
+        _of_format("escape", "Escapes quotes in a quoted value; equal to quote: they are doubled", _CSV, default="\\"),
+        _of_format("quoteAll", "Quote every value", _CSV, "bool", "false"),
+        _of_format("nullValue", "What null is written as", _CSV, default=""),
+        _of_format("emptyValue", "What an empty string is written as", _CSV, default='""'),
+        _of_format(
+            "timestampFormat",
+            "Pattern of timestamps, written in UTC, in the source's letters; default: ISO 8601 with microseconds",
+            _CSV_OR_JSON,
+        ),
+        _of_format("dateFormat", "Pattern of dates, in the source's letters; default: yyyy-MM-dd", _CSV_OR_JSON),
+        _of_format("ignoreNullFields", "Leave null fields out", (when("format", "json"),), "bool", "true"),
+        _of_format(
+            "lineSep",
+            "What ends a line",
+            (when("format", "csv", "json", "text"),),
+            default="\n",
+            check=check_line_sep,
+        ),
         *STORAGE_OPTIONS,
     )
 )
@@ -149,9 +199,6 @@ class SinkOptions:
             )
         columns = values["partitionColumns"]
         assigner = values["bucketAssigner"] or ("columns" if columns else "dateTime")
-        if columns and assigner.lower() in ("datetime", "basepath"):
-            raise BadConfigurationError(f"options 'partitionColumns' and bucketAssigner={assigner} exclude each other")
-        policy = values["rollingPolicy"]
         return cls(
             path=values["path"],
             storage_options=values.with_prefix("s3."),
@@ -162,7 +209,7 @@ class SinkOptions:
             bucket_time_zone=values["bucketTimeZone"],
             bucket_column=values["bucketColumn"],
             partition_columns=tuple(name.strip() for name in (columns or "").split(",") if name.strip()),
-            rolling_policy="onCheckpoint" if values["rollOnCheckpoint"] and policy == "default" else policy,
+            rolling_policy="onCheckpoint" if values["rollOnCheckpoint"] else values["rollingPolicy"],
             max_part_size=values["maxPartSize"],
             rollover_interval_ms=values["rolloverInterval"],
             inactivity_interval_ms=values["inactivityInterval"],

@@ -5,15 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionSet, OptionValues
+from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
+from penstock.serialization.values import check_zone
 from penstock.storage import STORAGE_OPTIONS
-from penstock_filesystem.formats import READ_FORMATS, ReadOptions
+from penstock_filesystem.formats import READ_FORMATS, ReadOptions, check_encoding, check_line_sep
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 
-_MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+_LINES = (when("format", "text", "csv", "json"),)
+_CSV_OR_JSON = (when("format", "csv", "json"),)
+_CSV = (when("format", "csv"),)
+
+
+def _of_format(
+    name: str,
+    doc: str,
+    needs: tuple[Condition, ...],
+    kind: Literal["string", "bool"] = "string",
+    default: str | None = None,
+    **more: Any,
+) -> Option:
+    """An option of some formats. As with Spark's reader it may stand beside another format, but not unnoticed."""
+    return Option(name, doc, kind, default, needs=needs, tolerated=True, **more)
+
 
 #: The options that a user may set on the source.
 SOURCE_OPTIONS = OptionSet(
@@ -21,21 +38,25 @@ SOURCE_OPTIONS = OptionSet(
         Option("path", "Directory, file or glob to read; given by load(...)"),
         Option("paths", "Several of them, as a JSON list of texts"),
         Option("format", "What the files hold", kind="choice", choices=READ_FORMATS, required=True),
-        Option("maxFilesPerTrigger", "Most files in a micro-batch", kind="int", default="10000", minimum=1),
-        Option("maxBytesPerTrigger", "Bytes after which a micro-batch takes no more splits", kind="bytes", minimum=1),
+        Option(
+            "maxFilesPerTrigger",
+            "Most files in a micro-batch",
+            kind="int",
+            default="10000",
+            minimum=1,
+            only_in="stream",
+            tolerated=True,
+        ),
+        common_option("maxBytesPerTrigger", ", about: after so many it takes no more splits"),
         Option("pathGlobFilter", "Only files whose name matches this glob"),
         Option("recursiveFileLookup", "Whether to look into nested directories", kind="bool", default="true"),
-        Option(
-            "discoveryInterval",
-            "Pause between two listings; longer for stores that charge for them",
-            kind="duration",
-            default="1s",
-            minimum=1,
-        ),
+        common_option("discoveryInterval", ", a listing; longer for stores that charge for them", default="1s"),
         Option(
             "checkpointLocation",
-            "streams: the query's checkpoint, as the writer has it. What was read is then kept beside it; else in each "
-            "offset, 11 bytes a file",
+            "The query's checkpoint, as the writer has it. What was read is then kept beside it; else in each offset, "
+            "11 bytes a file",
+            only_in="stream",
+            tolerated=True,
         ),
         Option(
             "changedFiles",
@@ -54,51 +75,82 @@ SOURCE_OPTIONS = OptionSet(
         ),
         Option(
             "cleanSource",
-            "Files read and committed",
+            "What happens to files that were read, once their batch is committed",
             kind="choice",
             choices=("off", "archive", "delete"),
             default="off",
+            only_in="stream",
+            advice="leave it out, or read them as a stream with .trigger(availableNow=True)",
         ),
-        Option("sourceArchiveDir", "Where cleanSource=archive moves files to"),
+        Option(
+            "sourceArchiveDir",
+            "Where files are moved to",
+            needs=(when("cleanSource", "archive"),),
+            required_with=(when("cleanSource", "archive"),),
+        ),
         Option(
             "includeMetadata", "Add the _file_* columns to a fixed or inferred schema", kind="bool", default="false"
         ),
-        Option("mode", "A row that does not fit the schema", kind="choice", choices=_MODES, default="PERMISSIVE"),
-        Option("columnNameOfCorruptRecord", "String column for the text of a bad row", default="_corrupt_record"),
-        Option("encoding", "Encoding of text, csv and json (also: charset)", default="UTF-8"),
-        Option("charset", "The same as encoding"),
-        Option("lineSep", "What ends a row; default: \\n, \\r\\n and \\r"),
-        Option("wholetext", "text: one row per file", kind="bool", default="false"),
+        common_option(
+            "badRecords",
+            ", or does not fit the schema: null (its columns are null), drop (it is left out) or fail",
+            choices=("null", "drop", "fail"),
+            default="null",
+            needs=_LINES,
+            tolerated=True,
+            aliases=("mode",),
+            choice_aliases=(("PERMISSIVE", "null"), ("DROPMALFORMED", "drop"), ("FAILFAST", "fail")),
+        ),
+        common_option(
+            "badRecordColumn",
+            ": a string column of the schema that gets a bad row's text",
+            default="_corrupt_record",
+            needs=(*_CSV_OR_JSON, when("badRecords", "null")),
+            tolerated=True,
+            aliases=("columnNameOfCorruptRecord",),
+        ),
+        _of_format("encoding", "Character set", _LINES, default="UTF-8", check=check_encoding, aliases=("charset",)),
+        _of_format(
+            "lineSep",
+            "What ends a row; default: \\n, \\r\\n and \\r",
+            _LINES,
+            check=check_line_sep,
+            excludes=(when("multiLine"),),
+        ),
+        _of_format("wholetext", "One row per file", (when("format", "text"),), "bool", "false"),
+        _of_format("multiLine", "Rows may hold line ends; one task then reads a file", _CSV_OR_JSON, "bool", "false"),
+        _of_format("header", "The first line holds names", _CSV, "bool", "false"),
+        _of_format(
+            "enforceSchema",
+            "Take columns by position, do not look at the header's names",
+            (*_CSV, when("header")),
+            "bool",
+            "true",
+        ),
+        _of_format("sep", "What separates cells", _CSV, default=",", aliases=("delimiter",)),
+        _of_format("quote", "Quote character; empty turns quoting off", _CSV, default='"'),
+        _of_format("escape", "Escapes a quote inside a quoted cell (a doubled quote always does)", _CSV, default="\\"),
+        _of_format("comment", "Lines that begin with this character are skipped", _CSV),
+        _of_format("nullValue", "Text of a null", _CSV, default=""),
+        _of_format("emptyValue", "Value of a quoted empty cell; null if it equals nullValue", _CSV, default=""),
+        _of_format("ignoreLeadingWhiteSpace", "Strip blanks before a cell", _CSV, "bool", "false"),
+        _of_format("ignoreTrailingWhiteSpace", "Strip blanks after a cell", _CSV, "bool", "false"),
+        _of_format(
+            "dateFormat",
+            "Pattern of dates, as Spark's: letters y M d D E H h a m s S X x Z, 'text'; default ISO",
+            _CSV_OR_JSON,
+        ),
+        _of_format("timestampFormat", "Pattern of timestamps, likewise; default ISO", _CSV_OR_JSON),
+        _of_format("timeZone", "Zone of timestamps that name none", _CSV_OR_JSON, default="UTC", check=check_zone),
+        _of_format("inferSchema", "Infer types (batch), not only names", _CSV, "bool", "false"),
         Option(
-            "multiLine",
-            "csv, json: rows may hold line ends; a file is then read by one task",
+            "mergeSchema",
+            "Infer from every file instead of one",
             kind="bool",
             default="false",
+            needs=(when("format", "parquet"),),
+            tolerated=True,
         ),
-        Option("header", "csv: the first line holds names", kind="bool", default="false"),
-        Option(
-            "enforceSchema",
-            "csv: take columns by position, do not look at the header's names",
-            kind="bool",
-            default="true",
-        ),
-        Option("sep", "csv: what separates cells (also: delimiter)", default=","),
-        Option("delimiter", "csv: the same as sep"),
-        Option("quote", "csv: quote character; empty turns quoting off", default='"'),
-        Option("escape", "csv: escapes a quote inside a quoted cell (a doubled quote always does)", default="\\"),
-        Option("comment", "csv: lines that begin with this character are skipped"),
-        Option("nullValue", "csv: text of a null", default=""),
-        Option("emptyValue", "csv: value of a quoted empty cell; null if it equals nullValue", default=""),
-        Option("ignoreLeadingWhiteSpace", "csv: strip blanks before a cell", kind="bool", default="false"),
-        Option("ignoreTrailingWhiteSpace", "csv: strip blanks after a cell", kind="bool", default="false"),
-        Option(
-            "dateFormat",
-            "csv, json: pattern of dates, as Spark's: letters y M d D E H h a m s S X x Z, 'text'; default ISO",
-        ),
-        Option("timestampFormat", "csv, json: pattern of timestamps, likewise; default ISO"),
-        Option("timeZone", "Zone of timestamps that name none", default="UTC"),
-        Option("inferSchema", "csv: infer types (batch), not only names", kind="bool", default="false"),
-        Option("mergeSchema", "parquet: infer from every file instead of one", kind="bool", default="false"),
         *STORAGE_OPTIONS,
     )
 )
@@ -129,8 +181,6 @@ class SourceOptions:
     @classmethod
     def from_values(cls, values: OptionValues) -> SourceOptions:
         """Takes the options from ``values``. Raises BadConfigurationError for values that do not go together."""
-        if values["cleanSource"] == "archive" and not values["sourceArchiveDir"]:
-            raise BadConfigurationError("cleanSource=archive needs the option 'sourceArchiveDir'")
         return cls(
             paths=_paths(values),
             storage_options=values.with_prefix("s3."),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.serialization.values import TimeWriter, checked_zone
+from penstock.serialization.values import TimeWriter
 from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._extensions import load_extension
 
@@ -156,8 +156,8 @@ def create_bucket_assigner(options: SinkOptions) -> BucketAssigner:
     """Creates the assigner that the options ask for. Raises BadConfigurationError."""
     name = options.bucket_assigner
     if name.lower() == "datetime":
-        zone = checked_zone("bucketTimeZone", options.bucket_time_zone)
-        return DateTimeBucketAssigner(TimeWriter("bucketPattern", options.bucket_pattern), zone, options.bucket_column)
+        pattern = TimeWriter("bucketPattern", options.bucket_pattern)
+        return DateTimeBucketAssigner(pattern, options.bucket_time_zone, options.bucket_column)
     if name.lower() == "basepath":
         return BasePathBucketAssigner()
     if name.lower() == "columns":

@@ -7,7 +7,7 @@ import os
 from penstock.errors import BadConfigurationError
 from penstock_kafka.client._interfaces import BatchProducer, ClientConfig, RangeConsumer
 from penstock_kafka.client.codec import native_problem
-from penstock_kafka.config import CLIENTS, client_name
+from penstock_kafka.config import CLIENTS, FORMER_CLIENTS
 
 __all__ = ["open_consumer", "open_producer"]
 
@@ -18,7 +18,8 @@ SWITCH = "PENSTOCK_KAFKA_CLIENT"
 def _speaks_protocol(implementation: str) -> bool:
     chosen = implementation
     if chosen == "auto":
-        chosen = client_name(os.environ.get(SWITCH, "") or "auto")
+        named = os.environ.get(SWITCH, "") or "auto"
+        chosen = dict(FORMER_CLIENTS).get(named, named)
     if chosen == "auto":
         return not native_problem()
     if chosen not in CLIENTS:

@@ -1,6 +1,6 @@
 """Client settings: what users write as ``kafka.…``, in Java's or librdkafka's spelling, checked and translated."""
 
-from penstock_kafka.config._client import CLIENTS, client_name
+from penstock_kafka.config._client import CLIENTS, FORMER_CLIENTS
 from penstock_kafka.config._delivery import Delivery, check_delivery, check_transaction_timeout
 from penstock_kafka.config._librdkafka import canonical
 from penstock_kafka.config._rules import wrong
@@ -10,11 +10,11 @@ from penstock_kafka.config._translate import Role
 
 __all__ = [
     "CLIENTS",
+    "FORMER_CLIENTS",
     "ClientSettings",
     "Delivery",
     "Role",
     "canonical",
-    "client_name",
     "check_delivery",
     "check_transaction_timeout",
     "hide",

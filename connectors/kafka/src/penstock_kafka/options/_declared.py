@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from penstock.options import Option, OptionSet
+from penstock.options import Option, OptionSet, common_option, unless, when
 from penstock.serialization.formats import format_options
 from penstock.source.event_time import event_time_options
-from penstock_kafka.config import CLIENTS, client_name, is_secret_setting
+from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, is_secret_setting
 
 __all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS"]
 
 
-@dataclass(frozen=True)
-class _ClientOption(Option):
-    """The option ``client``, which takes the former names as well: they are in the checkpoints of queries."""
-
-    def parse(self, text: str) -> Any:
-        """Returns today's name of the client. Raises BadConfigurationError that names the option."""
-        return super().parse(client_name(text))
-
+#: A starting time takes precedence over offsets, as in Spark.
+_NO_STARTING_TIME = (unless("startingTimestamp"), unless("startingOffsetsByTimestamp"))
+_TRANSACTIONS = (when("delivery", "exactly-once"),)
+_NO_ENDING_TIME = (unless("endingTimestamp"), unless("endingOffsetsByTimestamp"))
+_DECODED = (unless("key.format", "binary"), unless("value.format", "binary"))
 
 _CLIENT = (
     Option("kafka.bootstrap.servers", "Brokers to ask first, as host:port with commas between; always needed"),
@@ -30,33 +24,47 @@ _CLIENT = (
         secret_names=is_secret_setting,
         credentials=("kafka.sasl.oauthbearer.client.id", "kafka.sasl.oauthbearer.client.secret"),
     ),
-    _ClientOption(
+    Option(
         "client",
         "Which client moves records: protocol (compiled, fastest), librdkafka, or auto: protocol where it is compiled",
         kind="choice",
         choices=CLIENTS,
         default="auto",
+        former_choices=FORMER_CLIENTS,
     ),
 )
 
 _RANGE = (
-    Option("assign", 'Partitions to read, as JSON: {"topicA": [0, 1], "topicB": [2]}'),
-    Option("subscribe", "Topics to read, with commas between"),
+    Option(
+        "assign",
+        'Partitions to read, as JSON: {"topicA": [0, 1], "topicB": [2]}',
+        excludes=(when("subscribe"), when("subscribePattern")),
+    ),
+    Option(
+        "subscribe",
+        "Topics to read, with commas between",
+        required_with=(unless("subscribePattern"), unless("assign")),
+        excludes=(when("subscribePattern"),),
+    ),
     Option("subscribePattern", "Regular expression for the whole names of topics to read, also of those made later"),
     Option(
         "startingTimestamp",
-        "Start at the first record at or after this time (ms since the epoch); goes before the next two",
+        "Start at the first record at or after this time (ms since the epoch)",
         kind="int",
         minimum=0,
     ),
     Option(
         "startingOffsetsByTimestamp",
-        'The same for each partition, as JSON: {"topicA": {"0": 1700000000000}}; goes before startingOffsets',
+        'The same for each partition, as JSON: {"topicA": {"0": 1700000000000}}',
+        needs=_NO_STARTING_TIME[:1],
+        tolerated=True,
     ),
     Option(
         "startingOffsets",
         'Where a new query starts: earliest, latest, group-offsets, or JSON {"topicA": {"0": 23, "1": -1}, "topicB": '
         '"earliest"} where -2 is earliest and -1 latest. Default: latest for a stream, earliest for a batch',
+        needs=_NO_STARTING_TIME,
+        tolerated=True,
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
@@ -64,25 +72,34 @@ _RANGE = (
         kind="choice",
         choices=("error", "latest"),
         default="error",
+        needs=((when("startingTimestamp"), when("startingOffsetsByTimestamp")),),
     ),
     Option(
         "groupOffsetsFallback",
-        "startingOffsets=group-offsets, for a partition in which the group has committed nothing",
+        "Where a partition is read from in which the group has committed nothing",
         kind="choice",
         choices=("earliest", "latest", "error"),
         default="error",
+        needs=(when("startingOffsets", "group-offsets"),),
     ),
     Option(
         "endingTimestamp",
-        "Stop before the first record at or after this time (ms since the epoch); goes before the next two",
+        "Stop before the first record at or after this time (ms since the epoch)",
         kind="int",
         minimum=0,
     ),
-    Option("endingOffsetsByTimestamp", "The same for each partition, as JSON; goes before endingOffsets"),
+    Option(
+        "endingOffsetsByTimestamp",
+        "The same for each partition, as JSON",
+        needs=_NO_ENDING_TIME[:1],
+        tolerated=True,
+    ),
     Option(
         "endingOffsets",
         'Where reading stops: latest (as of the start), or JSON {"topicA": {"0": 50, "1": -1}}. Default: latest for a '
         "batch; a stream without any of the three goes on, with one it ends",
+        needs=_NO_ENDING_TIME,
+        tolerated=True,
     ),
     Option(
         "newPartitionsStart",
@@ -90,6 +107,7 @@ _RANGE = (
         kind="choice",
         choices=("earliest", "latest"),
         default="earliest",
+        only_in="stream",
     ),
     Option(
         "newTopicsStart",
@@ -97,30 +115,34 @@ _RANGE = (
         kind="choice",
         choices=("earliest", "latest"),
         default="earliest",
+        only_in="stream",
     ),
-    Option(
-        "discoveryInterval",
-        "Pause between two looks for new partitions, new topics and latest offsets, off the trigger's path",
-        kind="duration",
-        default="10s",
-        minimum=1,
+    common_option(
+        "discoveryInterval", ": partitions, topics and latest offsets, off the trigger's path", default="10s"
     ),
 )
 
 _BATCHES = (
-    Option("maxOffsetsPerTrigger", "Most offsets in a micro-batch, shared out among partitions", kind="int", minimum=1),
+    common_option(
+        "maxRowsPerTrigger", ", counted as offsets and shared out among partitions", aliases=("maxOffsetsPerTrigger",)
+    ),
     Option(
-        "minOffsetsPerTrigger",
+        "minRowsPerTrigger",
         "A micro-batch waits for so many offsets, but not longer than maxTriggerDelay",
         kind="int",
         minimum=1,
+        only_in="stream",
+        tolerated=True,
+        aliases=("minOffsetsPerTrigger",),
     ),
     Option(
         "maxTriggerDelay",
-        "How long minOffsetsPerTrigger may hold a micro-batch back",
+        "How long minRowsPerTrigger may hold a micro-batch back",
         kind="duration",
         default="15m",
         minimum=1,
+        only_in="stream",
+        needs=(when("minRowsPerTrigger"),),
     ),
     Option("minPartitions", "Least number of tasks, about; large ranges are split", kind="int", minimum=1),
     Option(
@@ -130,12 +152,7 @@ _BATCHES = (
 
 _READING = (
     Option("includeHeaders", "Add the column headers", kind="bool", default="false"),
-    Option(
-        "failOnDataLoss",
-        "Fail if records were deleted before they were read, instead of going on behind them with a warning",
-        kind="bool",
-        default="true",
-    ),
+    common_option("failOnDataLoss"),
     Option(
         "kafkaConsumer.pollTimeoutMs",
         "How long a task waits for a broker's next records (ms) before it fails",
@@ -155,23 +172,31 @@ _READING = (
     ),
     Option(
         "groupIdPrefix",
-        "Begins the group id that consumers show to brokers; unused if kafka.group.id is set",
+        "Begins the group id that librdkafka's consumers show to brokers, unless kafka.group.id is set; protocol joins "
+        "no group and shows none",
         default="spark-kafka-source",
+        needs=(when("client", "auto", "librdkafka"),),
     ),
     Option(
         "commitGroupOffsets",
         "Consumer group into which the offsets of finished batches are committed, for monitoring of lag; may be that "
         "of kafka.group.id, which by itself commits nothing. The query itself never goes by them",
+        only_in="stream",
     ),
-    Option(
+    common_option(
         "badRecords",
-        "A record that can't be decoded: fail, null in the decoded column, or deadLetter: null, and its raw bytes with "
-        "the reason in the column badRecordColumn",
-        kind="choice",
+        ": fail, null (in the decoded column), or deadLetter (null, and its raw bytes with the reason in "
+        "badRecordColumn)",
         choices=("fail", "null", "deadLetter"),
         default="fail",
+        needs=(_DECODED,),
     ),
-    Option("badRecordColumn", "badRecords=deadLetter: name of its column", default="_bad_record"),
+    common_option(
+        "badRecordColumn",
+        ": its raw bytes and the reason",
+        default="_bad_record",
+        needs=(when("badRecords", "deadLetter"),),
+    ),
 )
 
 #: What the source can be told.
@@ -191,18 +216,17 @@ SOURCE_OPTIONS = OptionSet(
 SINK_OPTIONS = OptionSet(
     (
         *_CLIENT,
-        Option("topic", "Topic of every row; goes before a column topic"),
+        Option("topic", "Topic of every row; takes precedence over a column topic"),
         Option(
             "includeHeaders",
             "Taken for Spark's sake and without an effect, as there: a column headers is always written",
             kind="bool",
             default="false",
         ),
-        Option(
+        common_option(
             "delivery",
-            "none (records in flight may be lost in a crash), at-least-once, or exactly-once by transactions, which "
-            "needs a checkpoint and consumers that read committed records only",
-            kind="choice",
+            ": none (those in flight may be lost), at-least-once, or exactly-once by transactions, which needs a "
+            "checkpoint and consumers that read committed records only",
             choices=("none", "at-least-once", "exactly-once"),
             default="at-least-once",
         ),
@@ -214,21 +238,24 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "transactionalIdPrefix",
-            "exactly-once: begins every transactional id, before the query's id, for access rules by prefix; default: "
-            "penstock",
+            "Begins every transactional id, before the query's id, for access rules by prefix; default: penstock",
+            needs=_TRANSACTIONS,
         ),
         Option(
             "transactionTimeout",
-            "exactly-once: how long a transaction may stay open before the broker aborts it; default: the broker's "
-            "maximum, transaction.max.timeout.ms",
+            "How long a transaction may stay open before the broker aborts it; default: the broker's maximum, "
+            "transaction.max.timeout.ms",
             kind="duration",
             minimum=1000,
+            needs=_TRANSACTIONS,
         ),
         Option(
             "logFailuresOnly",
-            "delivery=none: log records that a broker refuses instead of failing",
+            "Log records that a broker refuses instead of failing",
             kind="bool",
             default="false",
+            needs=(when("delivery", "none"),),
+            advice="a record that is only logged is lost",
         ),
         *format_options("key", reading=False),
         *format_options("value", reading=False),

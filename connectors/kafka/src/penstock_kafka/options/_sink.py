@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
@@ -52,13 +51,8 @@ class SinkOptions:
         producer = ClientSettings.from_options(kafka, "producer")
         delivery: Delivery = values["delivery"]
         check_delivery(producer, delivery)
-        if delivery == "exactly-once" and values["transactionTimeout"] is not None:
+        if values["transactionTimeout"] is not None:
             check_transaction_timeout(producer, values["transactionTimeout"])
-        if values["logFailuresOnly"] and delivery != "none":
-            raise BadConfigurationError(
-                f"option 'logFailuresOnly' would break delivery={delivery}: a record that is only logged is lost. "
-                "Leave it out, or choose delivery=none"
-            )
         topic = values["topic"]
         return cls(
             producer=producer,
@@ -67,8 +61,8 @@ class SinkOptions:
             topic=None if topic is None else check_topic("topic", topic.strip()),
             delivery=delivery,
             partitioner=_partitioner(values["partitioner"]),
-            transactional_id_prefix=_prefix(values, delivery),
-            transaction_timeout_ms=_for_transactions(values, "transactionTimeout", delivery),
+            transactional_id_prefix=_prefix(values["transactionalIdPrefix"]),
+            transaction_timeout_ms=values["transactionTimeout"],
             log_failures_only=values["logFailuresOnly"],
             key_format=FormatSettings.from_values(values, "key", reading=False),
             value_format=FormatSettings.from_values(values, "value", reading=False),
@@ -89,20 +83,9 @@ def _partitioner(text: str) -> str:
     return name
 
 
-def _prefix(values: OptionValues, delivery: Delivery) -> str | None:
-    prefix: str | None = _for_transactions(values, "transactionalIdPrefix", delivery)
+def _prefix(prefix: str | None) -> str | None:
     if prefix is not None and not (prefix.isprintable() and 0 < len(prefix.strip()) <= len(prefix) <= _LONGEST_PREFIX):
         raise BadConfigurationError(
             f"option 'transactionalIdPrefix' needs 1 to {_LONGEST_PREFIX} printable characters, not only blanks"
         )
     return prefix
-
-
-def _for_transactions(values: OptionValues, name: str, delivery: Delivery) -> Any:
-    """The value of an option that means something with transactions only."""
-    if values.is_set(name) and delivery != "exactly-once":
-        raise BadConfigurationError(
-            f"option '{name}' is for transactions, which delivery={delivery} does without: leave it out, or choose "
-            "delivery=exactly-once"
-        )
-    return values[name]

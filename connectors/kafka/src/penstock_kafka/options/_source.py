@@ -90,9 +90,9 @@ def _log_options(values: OptionValues, group_id: str | None) -> LogOptions:
     commit_group = _commit_group(values)
     start, stop = parse_start(values, group_id or commit_group), parse_stop(values)
     check_order(start, stop)
-    least, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
+    least, most = values["minRowsPerTrigger"], values["maxRowsPerTrigger"]
     if least is not None and most is not None and least > most:
-        raise BadConfigurationError(f"option 'minOffsetsPerTrigger' ({least}) is above maxOffsetsPerTrigger ({most})")
+        raise BadConfigurationError(f"option 'minRowsPerTrigger' ({least}) is above maxRowsPerTrigger ({most})")
     ends: dict[str, Earliest | Latest] = {"earliest": Earliest(), "latest": Latest()}
     return LogOptions(
         start=start or Latest(),

@@ -12,7 +12,6 @@ from penstock_kafka.options._positions import parse_assignment
 
 __all__ = ["Subscription", "check_topic"]
 
-_WAYS = ("assign", "subscribe", "subscribePattern")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 #: Kafka's own topics are read only where they are named, never by a pattern, as with the Java client's default.
 _INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
@@ -37,21 +36,17 @@ class Subscription:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> Subscription:
-        """Raises BadConfigurationError unless exactly one option says what to read, and says it well."""
-        given = [name for name in _WAYS if values.is_set(name)]
-        if len(given) != 1:
-            found = f"not {' and '.join(given)} together" if given else "none is set"
-            raise BadConfigurationError(f"source penstock.kafka needs one of the options {', '.join(_WAYS)}; {found}")
-        text = values[given[0]].strip()
-        if given[0] == "assign":
-            partitions = parse_assignment(text)
+        """What the one of the three options that is set says. Raises BadConfigurationError for what can't be read."""
+        if values["assign"] is not None:
+            partitions = parse_assignment(values["assign"].strip())
             topics = {check_topic("assign", partition.stream) for partition in partitions}
             return cls(topics=tuple(sorted(topics)), partitions=partitions)
-        if given[0] == "subscribe":
-            topics = {topic.strip() for topic in text.split(",") if topic.strip()}
+        if values["subscribe"] is not None:
+            topics = {topic.strip() for topic in values["subscribe"].split(",") if topic.strip()}
             if not topics:
                 raise BadConfigurationError("option 'subscribe' names no topic; write topics separated by commas")
             return cls(topics=tuple(sorted(check_topic("subscribe", topic) for topic in topics)))
+        text = values["subscribePattern"].strip()
         try:
             re.compile(text)
         except re.error as error:

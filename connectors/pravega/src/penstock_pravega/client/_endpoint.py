@@ -106,6 +106,6 @@ class ControllerSettings:
 def certificate_refused(where: str, reason: str) -> BadConfigurationError:
     """Makes the error for a certificate that is not trusted."""
     return BadConfigurationError(
-        f"the certificate of {where} is refused: {reason}. Set tls.ca.location to the certificate of the authority "
-        "that signed it or, if nothing but the name in it is another, tls.validateHost to false"
+        f"the certificate of {where} is refused: {reason}. Set tls.caFile to the certificate of the authority "
+        "that signed it or, if nothing but the name in it is another, tls.checkHostname to false"
     )

@@ -110,7 +110,7 @@ class KeycloakCredentials:
                 if isinstance(error.reason, ssl.SSLCertVerificationError):
                     raise BadConfigurationError(
                         f"the certificate of Keycloak at {self.server} is refused: {error.reason.verify_message}. Set "
-                        "tls.ca.location to the certificate of the authority that signed it"
+                        "tls.caFile to the certificate of the authority that signed it"
                     ) from None
                 failure = str(error.reason)
             except OSError as error:

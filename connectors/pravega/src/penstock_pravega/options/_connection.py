@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionValues
+from penstock.options import Option, OptionValues, common_option, when
 from penstock_pravega.client import ControllerSettings, Credentials, KeycloakCredentials, check_name, stream_name
 
 __all__ = ["CONNECTION_OPTIONS", "connection_settings", "default_scope", "full_stream_name"]
@@ -17,35 +17,38 @@ CONNECTION_OPTIONS = (
         "controller",
         "The controller as tcp://host:port, or tls://host:port; several with commas. Unset: the environment's "
         f"PRAVEGA_CONTROLLER_URI, else {DEFAULT_CONTROLLER}",
-        credentials=("credentials.username", "credentials.password"),
+        credentials=("user", "password"),
     ),
     Option("scope", "The scope of streams that name none. Unset: the environment's PRAVEGA_SCOPE"),
-    Option(
-        "credentials.username",
-        "User, with credentials.password. Without credentials in the options those of the environment are taken: "
-        "pravega_client_auth_method (Basic, Bearer) and pravega_client_auth_token, or KEYCLOAK_SERVICE_ACCOUNT_FILE, "
-        "as Pravega's own clients do",
+    common_option(
+        "user",
+        ". Without credentials in the options those of the environment are taken: pravega_client_auth_method (Basic, "
+        "Bearer) and pravega_client_auth_token, or KEYCLOAK_SERVICE_ACCOUNT_FILE, as Pravega's own clients do",
+        former=("credentials.username",),
+        required_with=(when("password"),),
     ),
-    Option("credentials.password", "Password of the user", secret=True),
-    Option("credentials.token", "A bearer token, instead of user and password", secret=True),
+    common_option("password", former=("credentials.password",), required_with=(when("user"),)),
     Option(
-        "credentials.keycloak.file",
+        "token",
+        "A bearer token, instead of user and password",
+        secret=True,
+        former=("credentials.token",),
+        excludes=(when("user"),),
+    ),
+    Option(
+        "keycloakFile",
         "A keycloak.json, as Keycloak hands it out for a service account, instead of user and password: tokens are "
         "fetched and renewed. Read on the driver",
+        former=("credentials.keycloak.file",),
+        excludes=(when("user"), when("token")),
     ),
-    Option(
-        "tls.ca.location",
-        "File of CA certificates (PEM) that servers are checked against. Unset: the environment's "
-        "PRAVEGA_TLS_CA_LOCATION, else the system's",
+    common_option(
+        "tls.caFile",
+        ". Unset: the environment's PRAVEGA_TLS_CA_LOCATION, else the system's",
+        former=("tls.ca.location",),
     ),
-    Option("tls.validateHost", "Whether the names in servers' certificates are checked as well", "bool", "true"),
-    Option(
-        "request.timeout",
-        "How long one answer may take; it is asked for up to four times",
-        "duration",
-        "30s",
-        minimum=1,
-    ),
+    common_option("tls.checkHostname", "; not Keycloak's, which is always checked", former=("tls.validateHost",)),
+    common_option("requestTimeout", "; it is made up to four times", former=("request.timeout",)),
 )
 
 
@@ -55,26 +58,20 @@ def connection_settings(values: OptionValues) -> ControllerSettings:
         uri=values["controller"] or os.environ.get("PRAVEGA_CONTROLLER_URI") or DEFAULT_CONTROLLER,
         credentials=_credentials(values),
         ca_file=_ca_file(values),
-        validate_host=values["tls.validateHost"],
-        timeout_s=values["request.timeout"] / 1000,
+        validate_host=values["tls.checkHostname"],
+        timeout_s=values["requestTimeout"] / 1000,
     )
     over_https = isinstance(settings.credentials, KeycloakCredentials)
-    if not settings.is_secure and not over_https and values["tls.ca.location"]:
-        raise BadConfigurationError("option 'tls.ca.location' is for a controller that is written as tls://host:port")
+    for name in ("tls.caFile", "tls.checkHostname"):
+        if values.is_set(name) and not settings.is_secure and not (over_https and name == "tls.caFile"):
+            raise BadConfigurationError(f"option '{name}' is for a controller that is written as tls://host:port")
     if not settings.addresses:
         raise BadConfigurationError("option 'controller' names no address")
     return settings
 
 
 def _credentials(values: OptionValues) -> Credentials | KeycloakCredentials | None:
-    user, password, token = (values[f"credentials.{part}"] for part in ("username", "password", "token"))
-    keycloak = values["credentials.keycloak.file"]
-    if (user is None) != (password is None):
-        raise BadConfigurationError("options 'credentials.username' and 'credentials.password' belong together")
-    given = {"username": user, "token": token, "keycloak.file": keycloak}
-    names = [f"'credentials.{name}'" for name, value in given.items() if value is not None]
-    if len(names) > 1:
-        raise BadConfigurationError(f"options {' and '.join(names)} are each instead of the others: leave one out")
+    user, password, token, keycloak = (values[name] for name in ("user", "password", "token", "keycloakFile"))
     if token is not None:
         return Credentials("Bearer", token.strip().removeprefix("Bearer "))
     if user is not None:
@@ -89,11 +86,11 @@ def _credentials(values: OptionValues) -> Credentials | KeycloakCredentials | No
 
 
 def _keycloak(path: str, values: OptionValues) -> KeycloakCredentials:
-    return KeycloakCredentials.from_file(path, _ca_file(values), values["request.timeout"] / 1000)
+    return KeycloakCredentials.from_file(path, _ca_file(values), values["requestTimeout"] / 1000)
 
 
 def _ca_file(values: OptionValues) -> str | None:
-    return values["tls.ca.location"] or os.environ.get("PRAVEGA_TLS_CA_LOCATION")
+    return values["tls.caFile"] or os.environ.get("PRAVEGA_TLS_CA_LOCATION")
 
 
 def default_scope(values: OptionValues) -> str | None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
-from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionSet, OptionValues
+from penstock.options import Option, OptionSet, OptionValues, common_option, when
 from penstock.serialization.formats import FormatSettings, format_options
 from penstock.source.event_time import ColumnTimestamps
 from penstock_pravega.client import ControllerSettings, StreamPolicy
@@ -23,24 +21,30 @@ __all__ = ["SINK_OPTIONS", "SinkOptions"]
 DEFAULT_KEY_COLUMN = "routing_key"
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 
+_TRANSACTIONS = (when("delivery", "exactly-once"),)
+_CREATED = (when("create"),)
+#: A stream of bytes has one.
+_ONE_SEGMENT = when("framing", "none")
+
 #: What the sink takes, for `penstock describe` and the page.
 SINK_OPTIONS = OptionSet(
     [
         *CONNECTION_OPTIONS,
         Option("stream", "The stream to write to, as scope/stream or in the scope", required=True),
-        Option(
+        common_option(
             "delivery",
-            "best-effort (what can't be written is dropped and counted), at-least-once, or exactly-once (transactions "
-            "that the driver commits)",
-            "choice",
-            "at-least-once",
-            ("best-effort", "at-least-once", "exactly-once"),
+            ": none (what can't be written is dropped and counted), at-least-once, or exactly-once (transactions that "
+            "the driver commits)",
+            default="at-least-once",
+            choices=("none", "at-least-once", "exactly-once"),
+            former_choices=(("best-effort", "none"),),
         ),
         Option(
             "routingKey",
             f"What routing keys are taken from: a string column (default: {DEFAULT_KEY_COLUMN}, if there is one), or "
             "module:function, which gets an Arrow record batch and returns a string array. Events of one key keep "
             "their order; without keys they go to one segment after another",
+            excludes=(_ONE_SEGMENT,),
         ),
         Option(
             "framing",
@@ -51,30 +55,60 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "transactionLease",
-            "exactly-once: how long a transaction stays open once nobody renews its lease any more. Unset: the longest "
-            "of 10m, 5m, 2m, 1m, 30s and 10s that the server allows",
+            "How long a transaction stays open once nobody renews its lease any more. Unset: the longest of 10m, 5m, "
+            "2m, 1m, 30s and 10s that the server allows",
             "duration",
             minimum=1,
+            needs=_TRANSACTIONS,
         ),
         Option(
             "watermark.timestamps",
-            "exactly-once: a column (timestamp, date, or ms since the epoch), or a field of one (value.at). The latest "
-            "time in it is noted at Pravega with each batch, for readers that go by the times of writers",
+            "A column (timestamp, date, or ms since the epoch), or a field of one (value.at). The latest time in it is "
+            "noted at Pravega with each batch, for readers that go by the times of writers",
+            needs=_TRANSACTIONS,
         ),
         Option(
             "watermark.outOfOrderness",
-            "With watermark.timestamps: how much earlier than the latest time later rows may be: so much less is noted",
+            "How much earlier than the latest time later rows may be: so much less is noted",
             "duration",
             "0ms",
+            needs=(when("watermark.timestamps"),),
         ),
         Option("create", "Make scope and stream if they are not there", "bool", "false"),
-        Option("create.segments", "With create: segments at the start, and at least", "int", "1", minimum=1),
         Option(
-            "create.eventsPerSecond", "With create: scale at so many events a second in a segment", "int", minimum=1
+            "create.segments",
+            "Segments at the start, and at least",
+            "int",
+            "1",
+            minimum=1,
+            needs=_CREATED,
+            excludes=(_ONE_SEGMENT,),
         ),
-        Option("create.kbytesPerSecond", "With create: scale for so many KiB a second in a segment", "int", minimum=1),
-        Option("create.retentionTime", "With create: keep events so long", "duration", minimum=1),
-        Option("create.retentionSize", "With create: keep so many bytes", "bytes", minimum=1),
+        Option(
+            "create.eventsPerSecond",
+            "Scale at so many events a second in a segment",
+            "int",
+            minimum=1,
+            needs=_CREATED,
+            excludes=(_ONE_SEGMENT,),
+        ),
+        Option(
+            "create.kbytesPerSecond",
+            "Scale for so many KiB a second in a segment",
+            "int",
+            minimum=1,
+            needs=_CREATED,
+            excludes=(_ONE_SEGMENT, when("create.eventsPerSecond")),
+        ),
+        Option("create.retentionTime", "Keep events so long", "duration", minimum=1, needs=_CREATED),
+        Option(
+            "create.retentionSize",
+            "Keep so many bytes",
+            "bytes",
+            minimum=1,
+            needs=_CREATED,
+            excludes=(when("create.retentionTime"),),
+        ),
         *format_options("value", reading=False),
     ]
 )
@@ -104,15 +138,7 @@ class SinkOptions:
         """The options of ``values``. Raises BadConfigurationError for what does not go together."""
         key = (values["routingKey"] or "").strip()
         is_function = bool(_FUNCTION.fullmatch(key))
-        for name in ("transactionLease", "watermark.timestamps"):
-            if values.is_set(name) and values["delivery"] != "exactly-once":
-                raise BadConfigurationError(f"option '{name}' is for delivery=exactly-once: leave it out, or set that")
         timestamps = values["watermark.timestamps"]
-        if values.is_set("watermark.outOfOrderness") and timestamps is None:
-            raise BadConfigurationError("option 'watermark.outOfOrderness' is for watermark.timestamps: set that, too")
-        for name in ("routingKey", "create.segments", "create.eventsPerSecond", "create.kbytesPerSecond"):
-            if values.is_set(name) and values["framing"] == "none":
-                raise BadConfigurationError(f"option '{name}' makes no sense with framing=none: there is one segment")
         return cls(
             connection=connection_settings(values),
             stream=full_stream_name(values["stream"], default_scope(values)),
@@ -130,16 +156,9 @@ class SinkOptions:
 
 
 def _policy(values: OptionValues) -> StreamPolicy | None:
-    given = [o.name for o in SINK_OPTIONS if o.name.startswith("create.") and values.is_set(o.name)]
     if not values["create"]:
-        if given:
-            raise BadConfigurationError(f"option '{given[0]}' is for create=true")
         return None
     events, kbytes = values["create.eventsPerSecond"], values["create.kbytesPerSecond"]
-    _not_both(events, kbytes, "create.eventsPerSecond", "create.kbytesPerSecond")
-    _not_both(
-        values["create.retentionTime"], values["create.retentionSize"], "create.retentionTime", "create.retentionSize"
-    )
     return StreamPolicy(
         segments=values["create.segments"],
         scale_by="events" if events else "kbytes" if kbytes else None,
@@ -147,8 +166,3 @@ def _policy(values: OptionValues) -> StreamPolicy | None:
         retention_ms=values["create.retentionTime"],
         retention_bytes=values["create.retentionSize"],
     )
-
-
-def _not_both(one: Any, other: Any, name: str, other_name: str) -> None:
-    if one is not None and other is not None:
-        raise BadConfigurationError(f"options '{name}' and '{other_name}' exclude each other")

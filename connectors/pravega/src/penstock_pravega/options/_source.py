@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionSet, OptionValues
+from penstock.options import Option, OptionSet, OptionValues, common_option, unless, when
 from penstock.serialization.formats import FormatSettings, format_options
 from penstock.source.event_time import EventTimeSettings, event_time_options
 from penstock_pravega.client import ControllerSettings
@@ -25,6 +25,8 @@ NOTED = "noted"
 #: A row is one value of an Arrow array, and made in memory.
 LARGEST_PIECE = 1 << 30
 
+_BYTES_ONLY = when("framing", "none")
+
 #: What the source takes, for `penstock describe` and the page.
 SOURCE_OPTIONS = OptionSet(
     [
@@ -40,31 +42,10 @@ SOURCE_OPTIONS = OptionSet(
             "Where reading stops, written alike; tail is where it is at the start. Default: tail for a batch; a stream "
             "without one goes on, with one it ends",
         ),
-        Option(
-            "maxBytesPerTrigger",
-            "How much a micro-batch reads at most, but at least an event a segment",
-            "bytes",
-            minimum=1,
-        ),
-        Option(
-            "maxRowsPerTrigger",
-            "How many events a micro-batch reads at most, but at least one a segment",
-            "int",
-            minimum=1,
-        ),
-        Option(
-            "failOnDataLoss",
-            "What was truncated before it was read: an error, or (false) a jump to what is there, with a warning",
-            "bool",
-            "true",
-        ),
-        Option(
-            "discoveryInterval",
-            "How often segments that replaced others are looked for again",
-            "duration",
-            "10s",
-            minimum=1,
-        ),
+        common_option("maxBytesPerTrigger", ", but at least an event a segment"),
+        common_option("maxRowsPerTrigger", ", but at least one a segment", excludes=(_BYTES_ONLY,)),
+        common_option("failOnDataLoss"),
+        common_option("discoveryInterval", ": segments that replaced others", default="10s"),
         Option(
             "framing",
             "events, or none: the stream holds bytes without events in them, as Pravega's byte streams do; a row is a "
@@ -73,15 +54,23 @@ SOURCE_OPTIONS = OptionSet(
             "events",
             ("events", "none"),
         ),
-        Option("pieceSize", "framing=none: bytes of a row, but for the last one of a task", "bytes", "1mb", minimum=1),
+        Option(
+            "pieceSize",
+            "Bytes of a row, but for the last one of a task",
+            "bytes",
+            "1mb",
+            minimum=1,
+            maximum=LARGEST_PIECE,
+            needs=(_BYTES_ONLY,),
+        ),
         Option("includePosition", "Add the column position, a text that names an event for good", "bool", "false"),
         *format_options("value", reading=True),
-        Option(
+        common_option(
             "badRecords",
-            "An event that can't be decoded: fail, or null with the metric bad_rows",
-            "choice",
-            "fail",
-            ("fail", "null"),
+            ": fail, or null with the metric bad_rows",
+            default="fail",
+            choices=("fail", "null"),
+            needs=(unless("value.format", "binary"),),
         ),
         *event_time_options(None, also=f"{NOTED}: the times that Pravega's writers have noted (time windows)"),
     ]
@@ -142,12 +131,6 @@ class SourceOptions:
 
 
 def _check_framing(values: OptionValues) -> None:
-    if values["framing"] == "events":
-        if values.is_set("pieceSize"):
-            raise BadConfigurationError("option 'pieceSize' is for framing=none")
-        return
-    for name in ("maxRowsPerTrigger", "value.format", "value.schema", "watermark.alignment.maxDrift"):
-        if values.is_set(name):
+    for name in ("value.format", "watermark.alignment.maxDrift"):
+        if values["framing"] == "none" and values.is_set(name):
             raise BadConfigurationError(f"option '{name}' is about events, and with framing=none there are none")
-    if values["pieceSize"] > LARGEST_PIECE:
-        raise BadConfigurationError(f"option 'pieceSize': a row has at most {LARGEST_PIECE} bytes")

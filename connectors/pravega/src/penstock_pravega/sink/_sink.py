@@ -37,7 +37,7 @@ _LEASES_MS = (600_000, 300_000, 120_000, 60_000, 30_000, 10_000)
 
 @dataclass(frozen=True)
 class PravegaAtLeastOnceSink(Sink):
-    """Delivery best-effort and at-least-once."""
+    """Delivery none and at-least-once."""
 
     options: SinkOptions
     encoder: RecordEncoder | None

@@ -137,7 +137,7 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         self._columns = columns
         self._stream = options.stream
         self._framed = options.framed
-        self._best_effort = options.delivery == "best-effort"
+        self._drops_failed = options.delivery == "none"
         self._stores = SegmentStores(options.connection)
         self._appender: EventAppender | None = None
         self._events = 0
@@ -184,11 +184,11 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         try:
             yield
         except Refused as error:
-            if not self._best_effort:
+            if not self._drops_failed:
                 raise RetriableError(f"writing to {self._stream}: {error}") from None
             self._context.metrics.add("failed_rows", events)
         except RetriableError:
-            if not self._best_effort:
+            if not self._drops_failed:
                 raise
             self._context.metrics.add("failed_rows", events)
 

@@ -12,7 +12,7 @@ from penstock.serialization.formats._contracts import RecordDecoder, RecordEncod
 from penstock.serialization.formats._json_decoder import JsonDecoder
 from penstock.serialization.formats._json_encoder import JsonEncoder
 from penstock.serialization.formats._options import JSON_OPTIONS
-from penstock.serialization.values import checked_zone, is_text
+from penstock.serialization.values import is_text
 
 __all__ = ["JsonFormat"]
 
@@ -35,7 +35,7 @@ class JsonFormat(RecordFormat):
         if type is None:
             raise BadConfigurationError("format json needs a schema to decode to: name the fields and their types")
         _check_struct(type)
-        return JsonDecoder(type, checked_zone("timeZone", options["timeZone"]))
+        return JsonDecoder(type, options["timeZone"])
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
         if type is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.options import Option, OptionSet
+from penstock.serialization.values import check_zone
 
 __all__ = ["AVRO_OPTIONS", "FORMAT_OPTIONS", "JSON_OPTIONS", "STRING_OPTIONS"]
 
@@ -10,7 +11,12 @@ STRING_OPTIONS = OptionSet([Option("charset", "Character set of the text.", defa
 
 JSON_OPTIONS = OptionSet(
     [
-        Option("timeZone", "Reading: zone of timestamps that name none, for columns with a zone.", default="UTC"),
+        Option(
+            "timeZone",
+            "Reading: zone of timestamps that name none, for columns with a zone.",
+            default="UTC",
+            check=check_zone,
+        ),
         Option("ignoreNullFields", "Writing: leave out fields that are null.", "bool", "true"),
     ]
 )

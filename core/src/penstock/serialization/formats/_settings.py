@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionValues
+from penstock.options import Option, OptionValues, unless, when
 from penstock.serialization.ddl import parse_type
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder
 from penstock.serialization.formats._options import FORMAT_OPTIONS
 from penstock.serialization.formats._registry import create_decoder, create_encoder, find_format
 
 __all__ = ["FormatSettings", "format_options"]
-
-_WITHOUT_SCHEMA = ("binary", "string")
 
 
 def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
@@ -34,15 +32,17 @@ def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
             f"How the {part} column is encoded: binary (a column of strings or bytes as it is), json or avro (from a "
             "struct), a format of another package by its entry point's name, or module:function"
         )
-        schema = f"For avro: the Avro schema to write the {part} with, as JSON; unset, derived from the column"
+        schema = f"The Avro schema to write the {part} with, as JSON; unset, derived from the column"
+    name = f"{part}.format"
     return (
-        Option(f"{part}.format", what, default="binary"),
-        Option(f"{part}.schema", schema),
+        Option(name, what, default="binary"),
+        Option(f"{part}.schema", schema, needs=(unless(name, "binary", "string") if reading else when(name, "avro"),)),
         Option(
             f"{part}.format.*",
             f"Options of the {part}'s format, such as {part}.format.schema.registry.url",
             secret_names=_is_secret,
             credentials=(f"{part}.format.basic.auth.user.info",),
+            needs=(unless(name, "binary"),),
         ),
     )
 
@@ -77,7 +77,7 @@ class FormatSettings:
             if schema.lstrip()[:1] in ("{", "[", '"'):
                 options = {**_avro(part, name, options), "schema": schema}
             else:
-                type_ = _ddl(part, name, schema, reading=reading)
+                type_ = _ddl(part, schema, reading=reading)
         return cls(part, name, tuple(sorted(options.items())), type_)
 
     @property
@@ -131,15 +131,11 @@ def _avro(part: str, name: str, options: dict[str, str]) -> dict[str, str]:
     return options
 
 
-def _ddl(part: str, name: str, schema: str, *, reading: bool) -> pa.DataType:
+def _ddl(part: str, schema: str, *, reading: bool) -> pa.DataType:
     if not reading:
         raise BadConfigurationError(
             f"option '{part}.schema': the {part} column's type says what is written; for avro an Avro schema as JSON "
             "may be given"
-        )
-    if name in _WITHOUT_SCHEMA:
-        raise BadConfigurationError(
-            f"option '{part}.schema' has no meaning for '{part}.format' {name}: choose json or avro"
         )
     try:
         return parse_type(schema)

@@ -9,7 +9,7 @@ from penstock.serialization.values._json_write import JsonWriter
 from penstock.serialization.values._text import ValueText, concatenated, holds_any, is_plain, is_text
 from penstock.serialization.values._time_reader import TimeReader
 from penstock.serialization.values._time_writer import TimeWriter
-from penstock.serialization.values._times import TimeParser, checked_zone
+from penstock.serialization.values._times import TimeParser, check_zone
 
 __all__ = [
     "JsonColumns",
@@ -19,7 +19,7 @@ __all__ = [
     "TimeWriter",
     "ValueConverter",
     "ValueText",
-    "checked_zone",
+    "check_zone",
     "concatenated",
     "fit_decimal",
     "holds_any",

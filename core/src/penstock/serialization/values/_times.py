@@ -9,10 +9,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import BadConfigurationError
 from penstock.serialization.values._time_reader import TimeReader
 
-__all__ = ["TimeParser", "checked_zone"]
+__all__ = ["TimeParser", "check_zone"]
 
 _DATE = re.compile(r"(\d{4,})-(\d{1,2})(?:-(\d{1,2}))?(?:[T ].*)?")
 _TIMESTAMP = re.compile(
@@ -23,16 +22,13 @@ _ENDS_WITH_ZONE = re.compile(r"(Z|[+-]\d{2}:?\d{2})\s*$")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def checked_zone(option: str, name: str) -> str:
-    """``name`` if it is a time zone's. Raises BadConfigurationError."""
+def check_zone(name: str) -> None:
+    """Checks an option's value. Raises ValueError if ``name`` is not a time zone's."""
     if name != "UTC":
         try:
             ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise BadConfigurationError(
-                f"option '{option}': {name!r} is not an IANA time zone such as Europe/Rome"
-            ) from None
-    return name
+            raise ValueError("an IANA time zone such as Europe/Rome") from None
 
 
 def _offset(text: str) -> timezone:

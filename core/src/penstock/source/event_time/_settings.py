@@ -8,11 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionValues, load_object
+from penstock.options import Option, OptionValues, load_object, when
 from penstock.source.event_time._assigners import ColumnTimestamps, TimestampAssigner
 from penstock.source.event_time._strategies import BoundedOutOfOrderness, Monotonic, Punctuated, WatermarkStrategy
 
 __all__ = ["EventTimeSettings", "event_time_options"]
+
+
+#: Event times are looked at to keep partitions together.
+_ALIGNED = (when("watermark.alignment.maxDrift"),)
 
 
 def event_time_options(timestamps: str | None, *, also: str = "") -> tuple[Option, ...]:
@@ -27,6 +31,7 @@ def event_time_options(timestamps: str | None, *, also: str = "") -> tuple[Optio
             "they come",
             kind="duration",
             minimum=1,
+            only_in="stream",
         ),
         Option(
             "watermark.idleTimeout",
@@ -34,12 +39,15 @@ def event_time_options(timestamps: str | None, *, also: str = "") -> tuple[Optio
             kind="duration",
             default="1m",
             minimum=1,
+            needs=_ALIGNED,
         ),
         Option(
             "watermark.timestamps",
             "Where a record's event time is: a column (timestamp, date, or ms since the epoch), a field of one "
             "(value.at), or module:Class of a TimestampAssigner" + (also and f"; {also}"),
             default=timestamps,
+            needs=_ALIGNED,
+            required_with=() if timestamps else _ALIGNED,
         ),
         Option(
             "watermark.strategy",
@@ -47,16 +55,20 @@ def event_time_options(timestamps: str | None, *, also: str = "") -> tuple[Optio
             "punctuated (the latest time of a record marked by watermark.punctuation), or module:Class of a "
             "WatermarkStrategy",
             default="monotonic",
+            needs=_ALIGNED,
         ),
         Option(
             "watermark.outOfOrderness",
-            "Strategy bounded: how much earlier than one before it a record of a partition may be",
+            "How much earlier than one before it a record of a partition may be",
             kind="duration",
+            needs=(*_ALIGNED, when("watermark.strategy", "bounded")),
+            required_with=(when("watermark.strategy", "bounded"),),
         ),
         Option(
             "watermark.punctuation",
-            "Strategy punctuated: the column, or field of one, that is true (or not null) in records behind which "
-            "nothing earlier follows",
+            "The column, or field of one, that is true (or not null) in records behind which nothing earlier follows",
+            needs=(*_ALIGNED, when("watermark.strategy", "punctuated")),
+            required_with=(when("watermark.strategy", "punctuated"),),
         ),
     )
 
@@ -74,15 +86,11 @@ class EventTimeSettings:
     def from_values(cls, values: OptionValues) -> EventTimeSettings | None:
         """The settings of ``values``; ``None`` if partitions are not to be aligned. Raises BadConfigurationError."""
         max_drift = values["watermark.alignment.maxDrift"]
-        strategy = _strategy(values)
         if max_drift is None:
             return None
+        strategy = _strategy(values)
         option = "option 'watermark.timestamps'"
-        where = (values["watermark.timestamps"] or "").strip()
-        if not where:
-            raise BadConfigurationError(
-                f"option 'watermark.alignment.maxDrift' needs {option}: this source's records have no time of their own"
-            )
+        where = values["watermark.timestamps"].strip()
         assigner = ColumnTimestamps(where) if ":" not in where else _own(option, where)
         if not isinstance(assigner, TimestampAssigner):
             raise BadConfigurationError(f"{option}: {where} is no TimestampAssigner")
@@ -96,16 +104,6 @@ class EventTimeSettings:
 
 def _strategy(values: OptionValues) -> WatermarkStrategy:
     name = values["watermark.strategy"].strip()
-    out_of_orderness, punctuation = values["watermark.outOfOrderness"], values["watermark.punctuation"]
-    needed = {
-        "bounded": ("watermark.outOfOrderness", out_of_orderness),
-        "punctuated": ("watermark.punctuation", punctuation),
-    }
-    for kind, (option, value) in needed.items():
-        if kind == name.lower() and value is None:
-            raise BadConfigurationError(f"option 'watermark.strategy' {kind} needs '{option}'")
-        if kind != name.lower() and value is not None:
-            raise BadConfigurationError(f"option '{option}' is for 'watermark.strategy' {kind}, and that is {name}")
     if ":" in name:
         strategy = _own("option 'watermark.strategy'", name)
         if not isinstance(strategy, WatermarkStrategy):
@@ -113,8 +111,8 @@ def _strategy(values: OptionValues) -> WatermarkStrategy:
         return strategy
     known: dict[str, WatermarkStrategy] = {
         "monotonic": Monotonic(),
-        "bounded": BoundedOutOfOrderness(out_of_orderness or 0),
-        "punctuated": Punctuated(punctuation or ""),
+        "bounded": BoundedOutOfOrderness(values["watermark.outOfOrderness"] or 0),
+        "punctuated": Punctuated(values["watermark.punctuation"] or ""),
     }
     if name.lower() not in known:
         raise BadConfigurationError(

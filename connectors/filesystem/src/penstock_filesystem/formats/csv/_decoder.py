@@ -30,7 +30,7 @@ class CsvDecoder(BlockDecoder):
     def __init__(
         self, lines: CsvLines, options: ReadOptions, schema: pa.Schema, metrics: Metrics, offsets: bool
     ) -> None:
-        super().__init__(lines, schema, options.corrupt_column, BadRowPolicy(options.mode, metrics), offsets)
+        super().__init__(lines, schema, options.corrupt_column, BadRowPolicy(options.bad_records, metrics), offsets)
         self._dialect = lines.dialect
         self._parser = CsvBlockParser(self.fields, lines.dialect, options.times, multi_line=lines.multi_line)
         self._converters = [cell_converter(field.type, options.times) for field in self.fields]

@@ -21,6 +21,11 @@ class CsvDialect:
     empty_value: str
     header: bool
 
+    def check(self) -> None:
+        """Raises BadConfigurationError for a separator by which rows can't be read again."""
+        if not self.sep or self.sep in "\r\n" or self.sep == self.quote:
+            raise BadConfigurationError("option 'sep': write one character that is neither a line end nor the quote")
+
 
 @dataclass(frozen=True)
 class CsvReadDialect(CsvDialect):
@@ -35,9 +40,8 @@ class CsvReadDialect(CsvDialect):
     @classmethod
     def from_values(cls, values: OptionValues) -> CsvReadDialect:
         """Builds the dialect from a source's options. Raises BadConfigurationError."""
-        sep = values["delimiter"] if values.is_set("delimiter") else values["sep"]
         dialect = cls(
-            sep=_character("sep", sep),
+            sep=_character("sep", values["sep"]),
             quote=_character("quote", values["quote"]),
             escape=_character("escape", values["escape"]),
             null_value=values["nullValue"],
@@ -49,29 +53,30 @@ class CsvReadDialect(CsvDialect):
             trim_right=values["ignoreTrailingWhiteSpace"],
             infer_types=values["inferSchema"],
         )
-        if not dialect.sep or dialect.sep in "\r\n" or dialect.sep == dialect.quote:
-            raise BadConfigurationError("option 'sep': write one character that is neither a line end nor the quote")
+        dialect.check()
         return dialect
 
 
 @dataclass(frozen=True)
 class CsvWriteDialect(CsvDialect):
-    """The dialect of a writer. The separator may be longer than a character."""
+    """The dialect of a writer. Separator, quote and escape are single ASCII characters: what is written can be read."""
 
     quote_all: bool
 
     @classmethod
     def from_values(cls, values: OptionValues) -> CsvWriteDialect:
-        """Builds the dialect from a sink's options."""
-        return cls(
-            sep=values["sep"],
-            quote=values["quote"],
-            escape=values["escape"],
+        """Builds the dialect from a sink's options. Raises BadConfigurationError."""
+        dialect = cls(
+            sep=_character("sep", values["sep"]),
+            quote=_character("quote", values["quote"]),
+            escape=_character("escape", values["escape"]),
             null_value=values["nullValue"],
             empty_value=values["emptyValue"],
             header=values["header"],
             quote_all=values["quoteAll"],
         )
+        dialect.check()
+        return dialect
 
 
 def _character(name: str, text: str | None) -> str:

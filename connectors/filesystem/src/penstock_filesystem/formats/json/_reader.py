@@ -102,7 +102,7 @@ class JsonLinesDecoder(BlockDecoder):
     """Decodes lines as blocks. ``multiLine`` documents, maps and binary go row by row: Arrow's parser has none."""
 
     def __init__(self, lines: Lines, options: ReadOptions, schema: pa.Schema, metrics: Metrics, offsets: bool) -> None:
-        super().__init__(lines, schema, options.corrupt_column, BadRowPolicy(options.mode, metrics), offsets)
+        super().__init__(lines, schema, options.corrupt_column, BadRowPolicy(options.bad_records, metrics), offsets)
         times = options.times
         self._columns = JsonColumns(pa.struct(list(self.fields)), times)
         self._problems: list[str] = []

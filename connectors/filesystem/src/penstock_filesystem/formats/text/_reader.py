@@ -44,7 +44,7 @@ class _TextDecoder(Decoder):
         self._lines = lines
         self._whole_text = options.whole_text
         self._wants_value = "value" in schema.names
-        self._policy = BadRowPolicy(options.mode, metrics)
+        self._policy = BadRowPolicy(options.bad_records, metrics)
         self._offsets = offsets
 
     def decode(self, element: Block, state: SplitState) -> Iterator[Rows]:

@@ -1,0 +1,31 @@
+"""The look-up's options as the look-up uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.options import OptionValues
+from penstock_cassandra.client import ConnectionSettings
+from penstock_cassandra.options._connection import connection_settings
+
+__all__ = ["LookupOptions"]
+
+
+@dataclass(frozen=True)
+class LookupOptions:
+    """Checked, typed, picklable. Holds secrets in ``connection``; the repr hides them."""
+
+    connection: ConnectionSettings
+    keyspace: str
+    table: str
+    retry_for_s: float
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> LookupOptions:
+        """Raises BadConfigurationError for what does not go together."""
+        return cls(
+            connection=connection_settings(values),
+            keyspace=values["keyspace"],
+            table=values["table"],
+            retry_for_s=values["retryTimeout"] / 1000,
+        )

@@ -1,0 +1,29 @@
+"""Options declared once, as data: validation, ``penstock describe`` and the reference page are made from them.
+
+An :class:`Option` says what it is called, which values it takes, and what it needs of other options
+(:func:`when`, :func:`unless`). An :class:`OptionSet` checks what a user gave against all of that, and returns
+:class:`OptionValues`. :func:`common_option` declares the options that mean the same in every connector.
+"""
+
+from penstock.options._common import COMMON_OPTIONS, common_option
+from penstock.options._conditions import Condition, unless, when
+from penstock.options._option import Mode, Option, nearest_hint
+from penstock.options._set import OptionProblem, OptionSet, OptionValues
+from penstock.options._units import load_object, parse_bytes, parse_duration_ms
+
+__all__ = [
+    "COMMON_OPTIONS",
+    "Condition",
+    "Mode",
+    "Option",
+    "OptionProblem",
+    "OptionSet",
+    "OptionValues",
+    "common_option",
+    "load_object",
+    "nearest_hint",
+    "parse_bytes",
+    "parse_duration_ms",
+    "unless",
+    "when",
+]

@@ -1,0 +1,148 @@
+"""The declaration of one option."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from penstock.errors import BadConfigurationError
+from penstock.options._conditions import Condition
+from penstock.options._units import PARSERS, Kind
+
+__all__ = ["Mode", "Option", "nearest_hint"]
+
+#: How rows are read or written: once, or batch after batch.
+Mode = Literal["batch", "stream"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a source or a sink.
+
+    ``name`` is matched without regard to case, as Spark does; a name that ends in ``.*`` takes every option with that
+    prefix. ``default`` is written as a user would write it; ``None`` means unset.
+
+    Which values it takes: ``kind``, ``choices``, ``minimum`` and ``maximum`` (of bytes, ms and numbers), and
+    ``check``, a function that gets the parsed value and raises ValueError with what it should have been: "a time
+    zone". ``choice_aliases`` are other spellings of choices, each with the
+    choice that it stands for.
+
+    What it needs of the others: ``required``, or ``required_with`` (it must be given if all conditions hold). ``needs``
+    (conditions that must all hold for the option to take effect; a tuple among them: one of those), ``excludes``
+    (conditions that must not hold) and ``only_in`` (a batch, or a stream) refuse an option that can't take effect;
+    with ``tolerated`` it is ignored with a warning. ``advice`` ends the refusal: "write it into the statement".
+
+    What else it is called: ``aliases`` mean the same for good, as Spark's own names do; ``former`` names and
+    ``former_choices`` are those of earlier releases, and are accepted with a warning.
+
+    ``secret`` values are kept out of every log, repr, stored form and error text. ``secret_names``, for a prefix, says
+    which of the names it takes are secret (all of them, if ``secret``). ``credentials`` are the names of the options to
+    write what an address in the value must not hold: user and password.
+    """
+
+    name: str
+    doc: str
+    kind: Kind = "string"
+    default: str | None = None
+    choices: tuple[str, ...] = ()
+    required: bool = False
+    secret: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    check: Callable[[Any], object] | None = None
+    secret_names: Callable[[str], bool] | None = None
+    credentials: tuple[str, ...] = ()
+    required_with: tuple[Condition, ...] = ()
+    needs: tuple[Condition | tuple[Condition, ...], ...] = ()
+    excludes: tuple[Condition, ...] = ()
+    only_in: Mode | None = None
+    tolerated: bool = False
+    advice: str = ""
+    aliases: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
+    choice_aliases: tuple[tuple[str, str], ...] = ()
+    former_choices: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether the option stands for every name with its prefix."""
+        return self.name.endswith(".*")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The option's name, and then what else it is called."""
+        return (self.name, *self.aliases, *self.former)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Every condition of the declaration."""
+        needs = [one for need in self.needs for one in (need if isinstance(need, tuple) else (need,))]
+        return (*self.required_with, *needs, *self.excludes)
+
+    def takes(self, name: str) -> bool:
+        """Whether a user who writes ``name`` means this option, by one of its names."""
+        low = name.lower()
+        if self.is_prefix:
+            return low.startswith(self.name[:-1].lower())
+        return any(low == own.lower() for own in self.names)
+
+    def spelled(self, name: str) -> str:
+        """``name`` in the letters of the declaration: Spark passes names on in lower case."""
+        return next((own for own in self.names if own.lower() == name.lower()), name)
+
+    def parse(self, text: str) -> Any:
+        """The typed value of ``text``. Raises :class:`BadConfigurationError` that names the option."""
+        try:
+            value = PARSERS[self.kind](text)
+            if self.kind == "choice":
+                value = self._choice(text)
+            if self.check is not None:
+                self.check(value)
+        except ValueError as error:
+            shown = "its value" if self.secret else repr(text)
+            raise BadConfigurationError(f"option '{self.name}': {shown} is not {error}") from None
+        if self.minimum is not None and value < self.minimum:
+            raise BadConfigurationError(f"option '{self.name}': {text!r} is below the least value {self.minimum:g}")
+        if self.maximum is not None and value > self.maximum:
+            raise BadConfigurationError(f"option '{self.name}': {text!r} is above the largest value {self.maximum:g}")
+        return value
+
+    def _choice(self, text: str) -> str:
+        by_lower = {choice.lower(): choice for choice in self.choices}
+        others = {other.lower(): choice for other, choice in (*self.choice_aliases, *self.former_choices)}
+        value = text.strip().lower()
+        found = by_lower.get(value) or others.get(value)
+        if found is None:
+            raise ValueError(f"one of {', '.join(self.choices)}{nearest_hint(text, self.choices)}")
+        return found
+
+    def rules(self) -> list[str]:
+        """What the option needs and excludes, and what else it is called, as sentences for a reference page."""
+        said = []
+        needs = [" or ".join(map(_code, need)) if isinstance(need, tuple) else _code(need) for need in self.needs]
+        if needs:
+            said.append(f"Only with {' and '.join(needs)}")
+        if self.only_in:
+            said.append("Streams only" if self.only_in == "stream" else "Batches only")
+        if self.excludes:
+            said.append(f"Not with {' or '.join(map(_code, self.excludes))}")
+        if self.required_with:
+            said.append(f"Needed with {' and '.join(map(_code, self.required_with))}")
+        if self.aliases:
+            said.append(f"Also called {' or '.join(self.aliases)}")
+        if self.choice_aliases:
+            said.append("Also " + ", ".join(f"{other} for {name}" for other, name in self.choice_aliases))
+        return said
+
+
+def _code(condition: Condition) -> str:
+    return str(condition).replace("'", "")
+
+
+def nearest_hint(name: str, names: Iterable[str]) -> str:
+    """What ends a message: ``"; did you mean 'path'?"``, with the one of ``names`` that is like ``name``; or ``""``."""
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    return f"; did you mean '{by_lower[found[0]]}'?" if found else ""

@@ -1,0 +1,271 @@
+"""What a user gave, checked against what a source or a sink declares."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import BadConfigurationError
+from penstock.options._option import Mode, Option, nearest_hint
+
+__all__ = ["OptionProblem", "OptionSet", "OptionValues"]
+
+_log = logging.getLogger(__name__)
+#: Warnings that this process has given. Spark plans one query in several calls, and each parses the options.
+_warned: set[str] = set()
+#: Scheme and what stands before the host. A user without a password may be a token.
+_USER = re.compile(r"(\w*)://([^/\s,]*)@")
+#: Schemes of file systems whose addresses begin with the name of a container or a user.
+_PLAIN_USERS = {"abfs", "abfss", "wasb", "wasbs", "hdfs"}
+
+
+class OptionValues(Mapping[str, Any]):
+    """Parsed options: typed values by declared name, without regard to case. Its repr hides secrets.
+
+    Every declared option is present (its default, or ``None``). Options taken by a prefix declaration are in
+    :meth:`with_prefix`.
+    """
+
+    def __init__(self, declared: OptionSet, texts: Mapping[str, str]) -> None:
+        self._declared = declared
+        self._texts = dict(texts)
+        self._values: dict[str, Any] = {}
+        for option in declared:
+            if option.is_prefix:
+                continue
+            text = self._texts.get(option.name, option.default)
+            self._values[option.name.lower()] = None if text is None else option.parse(text)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def is_set(self, name: str) -> bool:
+        """Whether the user gave a value for ``name`` (rather than its default being used); ``s3.*``: for any of it."""
+        if name.endswith(".*"):
+            return bool(self.with_prefix(name[:-1]))
+        return any(given.lower() == name.lower() for given in self._texts)
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """The given options below ``prefix`` (``"s3."``), without it, as text."""
+        low = prefix.lower()
+        return {name[len(prefix) :]: text for name, text in self._texts.items() if name.lower().startswith(low)}
+
+    def texts(self, *, secrets: bool) -> dict[str, str]:
+        """The given options as text, under their declared names; without ``secrets``, only those that are safe to
+        store and to show.
+        """
+        return {n: t for n, t in self._texts.items() if secrets or not self._declared.is_secret(n)}
+
+    def __repr__(self) -> str:
+        shown = {n: ("***" if self._declared.is_secret(n) else t) for n, t in self._texts.items()}
+        return f"OptionValues({shown})"
+
+
+@dataclass(frozen=True)
+class OptionProblem:
+    """What is wrong with options that a user gave: ``message``, in one line.
+
+    ``name`` is the option as the user wrote it; ``None`` if something is missing. ``is_about_value`` is false where
+    the name itself is wrong. A problem that ``is_warning`` leaves the options usable.
+    """
+
+    message: str
+    name: str | None = None
+    is_about_value: bool = True
+    is_warning: bool = False
+
+
+class OptionSet(tuple[Option, ...]):
+    """The declared options of one source or sink."""
+
+    __slots__ = ()
+
+    def __new__(cls, options: Iterable[Option] = ()) -> OptionSet:
+        """An option set of ``options``. Raises ValueError for two of the same name, and for a condition on an option
+        that is not among them.
+        """
+        built = super().__new__(cls, tuple(options))
+        names = [name.lower() for option in built for name in option.names]
+        if len(set(names)) != len(names):
+            raise ValueError("an option is declared twice")
+        for option in built:
+            for condition in option.conditions:
+                if condition.option.lower() not in names:
+                    raise ValueError(f"option '{option.name}' has a condition on '{condition.option}', which is none")
+        return built
+
+    def find(self, name: str) -> Option | None:
+        """The declaration that takes ``name``, if any."""
+        taking = [option for option in self if option.takes(name)]
+        return next((option for option in taking if not option.is_prefix), next(iter(taking), None))
+
+    def is_secret(self, name: str) -> bool:
+        """Whether the value of ``name`` must not be shown. Unknown names count as secret."""
+        option = self.find(name)
+        if option is None or option.secret:
+            return True
+        return option.secret_names is not None and option.secret_names(name)
+
+    def parse(
+        self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = (), mode: Mode | None = None
+    ) -> OptionValues:
+        """Checks and types ``given``. ``owner`` (as in "source penstock.kafka") goes into the message.
+
+        Raises :class:`BadConfigurationError` with the first of :meth:`problems`. Warnings are logged, each once in a
+        process.
+        """
+        values, problems = self._checked(given, owner, ignore, mode)
+        for problem in problems:
+            if not problem.is_warning:
+                raise BadConfigurationError(problem.message)
+        for problem in problems:
+            if problem.message not in _warned:
+                _warned.add(problem.message)
+                _log.warning("%s", problem.message)
+        assert values is not None
+        return values
+
+    def problems(
+        self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = (), mode: Mode | None = None
+    ) -> list[OptionProblem]:
+        """Everything that is wrong with ``given``; names in ``ignore`` are the engine's own and pass unseen.
+
+        An unknown name (with the nearest one), one option under two of its names, a value of the wrong type, a user or
+        password in the address of an option that is stored and shown, an option that is missing. Once these are
+        right: an option that can't take effect beside the others, or in ``mode`` (``None``: it is not known).
+        """
+        return self._checked(given, owner, ignore, mode)[1]
+
+    def _checked(
+        self, given: Mapping[str, str], owner: str, ignore: Iterable[str], mode: Mode | None
+    ) -> tuple[OptionValues | None, list[OptionProblem]]:
+        skipped = {name.lower() for name in ignore}
+        texts: dict[str, str] = {}
+        written: dict[str, str] = {}
+        problems: list[OptionProblem] = []
+        for name, text in given.items():
+            option = self.find(name)
+            if option is None:
+                if name.lower() not in skipped:
+                    near = nearest_hint(name, (own for o in self for own in (o.name, *o.aliases)))
+                    problems.append(OptionProblem(f"{owner} has no option '{name}'{near}", name, is_about_value=False))
+                continue
+            key = name if option.is_prefix else option.name
+            if key in texts and texts[key] != text:
+                both = (
+                    f"options '{option.spelled(written[key])}' and '{option.spelled(name)}' are the same: leave one out"
+                )
+                problems.append(OptionProblem(both, name, is_about_value=False))
+            problems += self._value_problems(option, name, text)
+            problems += _former(option, owner, name, text)
+            texts[key], written[key] = text, name
+        for option in self:
+            if option.required and option.name not in texts:
+                problems.append(OptionProblem(f"{owner} needs the option '{option.name}': {option.doc}"))
+        if any(not problem.is_warning for problem in problems):
+            return None, problems
+        values = OptionValues(self, texts)
+        return values, [*problems, *self._rule_problems(values, written, owner, mode)]
+
+    def _value_problems(self, option: Option, name: str, text: str) -> Iterator[OptionProblem]:
+        if _holds_credentials(text) and not self.is_secret(name):
+            where = " and ".join(f"'{one}'" for one in option.credentials)
+            yield OptionProblem(
+                f"option '{name}' holds credentials in an address, which would be stored and shown with it: "
+                f"write them {f'as {where}' if where else 'in the options for them'}",
+                name,
+            )
+            return
+        if option.is_prefix:
+            return
+        try:
+            option.parse(text)
+        except BadConfigurationError as error:
+            yield OptionProblem(str(error), name)
+
+    def _rule_problems(
+        self, values: OptionValues, written: Mapping[str, str], owner: str, mode: Mode | None
+    ) -> Iterator[OptionProblem]:
+        ignored: dict[str, list[str]] = {}
+        for option in self:
+            yield from _missing(option, values, owner)
+            given = [name for key, name in written.items() if option.takes(key) and self.find(key) is option]
+            if not given or _is_off(option, values):
+                continue
+            reason = _why_without_effect(option, values, mode)
+            if reason and option.tolerated:
+                ignored.setdefault(reason, []).extend(given)
+            elif reason:
+                advice = option.advice or (
+                    "leave it out" if "this is a" in reason else "leave it out, or set that as well"
+                )
+                yield OptionProblem(f"option '{option.spelled(given[0])}' {reason}: {advice}", given[0])
+            for condition in option.excludes:
+                if condition.holds(values):
+                    advice = option.advice or "leave one of them out"
+                    shown = option.spelled(given[0])
+                    yield OptionProblem(f"option '{shown}' can't be used with {condition}: {advice}", given[0])
+        for reason, names in ignored.items():
+            shown = ", ".join(f"'{option.spelled(name)}'" for name in names if (option := self.find(name)))
+            each = "it" if len(names) == 1 else "each"
+            yield OptionProblem(f"{owner} ignores {shown}: {each} {reason}", names[0], is_warning=True)
+
+
+def _holds_credentials(text: str) -> bool:
+    return any(":" in user or scheme.lower() not in _PLAIN_USERS for scheme, user in _USER.findall(text))
+
+
+def _former(option: Option, owner: str, name: str, text: str) -> Iterator[OptionProblem]:
+    """Warnings of names and values that were renamed."""
+    if any(name.lower() == former.lower() for former in option.former):
+        shown = option.spelled(name)
+        yield OptionProblem(f"{owner}: option '{shown}' is called '{option.name}' now", name, False, True)
+    for former, choice in option.former_choices:
+        if text.strip().lower() == former.lower():
+            yield OptionProblem(
+                f"{owner}: {option.name}={former} is called {option.name}={choice} now", name, is_warning=True
+            )
+
+
+def _is_off(option: Option, values: OptionValues) -> bool:
+    """Whether the user switches off what is off by default: that decides nothing."""
+    if option.is_prefix or option.default not in ("false", "off", "none"):
+        return False
+    return bool(values[option.name] == option.parse(option.default))
+
+
+def _missing(option: Option, values: OptionValues, owner: str) -> Iterator[OptionProblem]:
+    conditions = option.required_with
+    if not conditions or values[option.name] not in (None, "") or not all(c.holds(values) for c in conditions):
+        return
+    others = [condition.option for condition in conditions if condition.negated and not condition.values]
+    if len(others) == len(conditions):
+        *first, last = (f"'{name}'" for name in (option.name, *others))
+        yield OptionProblem(f"{owner} needs the option {', '.join(first)} or {last}")
+        return
+    beside = " and ".join(map(str, conditions))
+    yield OptionProblem(f"option {beside} needs the option '{option.name}': {option.doc}")
+
+
+def _why_without_effect(option: Option, values: OptionValues, mode: Mode | None) -> str | None:
+    if option.only_in and mode and mode != option.only_in:
+        return f"takes effect only in a {option.only_in}, and this is a {mode}"
+    for need in option.needs:
+        either = need if isinstance(need, tuple) else (need,)
+        if not any(condition.holds(values) for condition in either):
+            return f"takes effect only with {' or '.join(map(str, either))}{_found(either[0].option, values)}"
+    return None
+
+
+def _found(name: str, values: OptionValues) -> str:
+    value = values.get(name)
+    return "" if value is None or isinstance(value, bool) else f", and {name} is {value}"

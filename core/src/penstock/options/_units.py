@@ -1,0 +1,80 @@
+"""Texts of options as values: sizes, durations, numbers, objects named by their module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import reduce
+from importlib import import_module
+from typing import Any, Literal
+
+from penstock.errors import BadConfigurationError
+
+__all__ = ["PARSERS", "Kind", "load_object", "parse_bytes", "parse_duration_ms"]
+
+Kind = Literal["string", "int", "float", "bool", "bytes", "duration", "choice"]
+
+_BYTES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
+_BYTES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tb": 1 << 40, "tib": 1 << 40}
+_DURATION = {"ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000, "min": 60_000}
+_DURATION |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
+_DURATION |= {"week": 604_800_000}
+_NUMBER_UNIT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
+
+
+def parse_bytes(text: str) -> int:
+    """``"128mb"``, ``"1 GiB"``, ``"4096"`` → bytes (units are powers of 1024). Raises ValueError."""
+    match = _NUMBER_UNIT.match(text)
+    unit = match.group(2).lower() if match else None
+    if match is None or unit not in _BYTES:
+        raise ValueError("a size such as 128mb, 1g or 4096 (bytes)")
+    return int(float(match.group(1)) * _BYTES[unit])
+
+
+def parse_duration_ms(text: str) -> int:
+    """``"10 seconds"``, ``"1m"``, ``"500ms"``, ``"7d"`` → milliseconds; a bare number is ms. Raises ValueError."""
+    match = _NUMBER_UNIT.match(text)
+    if match is not None:
+        unit = match.group(2).lower() or "ms"
+        factor = _DURATION.get(unit) or _DURATION.get(unit.removesuffix("s"))
+        if factor is not None:
+            return int(float(match.group(1)) * factor)
+    raise ValueError("a duration such as 10s, 5 minutes or 500ms")
+
+
+def load_object(owner: str, reference: str) -> Any:
+    """The object that an option names as ``package.module:name``. Raises BadConfigurationError that names ``owner``."""
+    module, _, path = reference.partition(":")
+    try:
+        return reduce(getattr, path.split("."), import_module(module))
+    except BadConfigurationError:
+        raise
+    except Exception as error:
+        raise BadConfigurationError(
+            f"{owner}: {reference} can't be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _parse_bool(text: str) -> bool:
+    value = text.strip().lower()
+    if value not in ("true", "false"):
+        raise ValueError("true or false")
+    return value == "true"
+
+
+def _parse_number(kind: type, text: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError("a whole number" if kind is int else "a number") from None
+
+
+PARSERS: dict[Kind, Callable[[str], Any]] = {
+    "string": str,
+    "int": lambda text: _parse_number(int, text),
+    "float": lambda text: _parse_number(float, text),
+    "bool": _parse_bool,
+    "bytes": parse_bytes,
+    "duration": parse_duration_ms,
+    "choice": str,
+}
