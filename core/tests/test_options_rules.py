@@ -71,7 +71,7 @@ def problems(mode=None, **given):
         ({"either": "x"}, "only with 'tls' or format other than csv or json"),
         ({"port": "70000"}, "'70000' is above the largest value 65535"),
         ({"zone": "Mars"}, "'Mars' is not a time zone"),
-        ({"sep": "a", "DELIMITER": "b"}, "options 'sep' and 'DELIMITER' are the same: leave one out"),
+        ({"sep": "a", "DELIMITER": "b"}, "options 'sep' and 'delimiter' are the same: leave one out"),
     ],
 )
 def test_what_can_not_count_is_refused_in_one_line(given, said):

@@ -161,10 +161,8 @@ class OptionSet(tuple[Option, ...]):
                 continue
             key = name if option.is_prefix else option.name
             if key in texts and texts[key] != text:
-                both = (
-                    f"options '{option.spelled(written[key])}' and '{option.spelled(name)}' are the same: leave one out"
-                )
-                problems.append(OptionProblem(both, name, is_about_value=False))
+                both = f"'{option.spelled(written[key])}' and '{option.spelled(name)}'"
+                problems.append(OptionProblem(f"options {both} are the same: leave one out", name, False))
             problems += self._value_problems(option, name, text)
             problems += _former(option, owner, name, text)
             texts[key], written[key] = text, name
@@ -195,7 +193,7 @@ class OptionSet(tuple[Option, ...]):
     def _rule_problems(
         self, values: OptionValues, written: Mapping[str, str], owner: str, mode: Mode | None
     ) -> Iterator[OptionProblem]:
-        ignored: dict[str, list[str]] = {}
+        ignored: dict[str, list[tuple[Option, str]]] = {}
         for option in self:
             yield from _missing(option, values, owner)
             given = [name for key, name in written.items() if option.takes(key) and self.find(key) is option]
@@ -203,7 +201,7 @@ class OptionSet(tuple[Option, ...]):
                 continue
             reason = _why_without_effect(option, values, mode)
             if reason and option.tolerated:
-                ignored.setdefault(reason, []).extend(given)
+                ignored.setdefault(reason, []).extend((option, name) for name in given)
             elif reason:
                 advice = option.advice or (
                     "leave it out" if "this is a" in reason else "leave it out, or set that as well"
@@ -214,10 +212,10 @@ class OptionSet(tuple[Option, ...]):
                     advice = option.advice or "leave one of them out"
                     shown = option.spelled(given[0])
                     yield OptionProblem(f"option '{shown}' can't be used with {condition}: {advice}", given[0])
-        for reason, names in ignored.items():
-            shown = ", ".join(f"'{option.spelled(name)}'" for name in names if (option := self.find(name)))
-            each = "it" if len(names) == 1 else "each"
-            yield OptionProblem(f"{owner} ignores {shown}: {each} {reason}", names[0], is_warning=True)
+        for reason, without_effect in ignored.items():
+            shown = ", ".join(f"'{option.spelled(name)}'" for option, name in without_effect)
+            each = "it" if len(without_effect) == 1 else "each"
+            yield OptionProblem(f"{owner} ignores {shown}: {each} {reason}", without_effect[0][1], is_warning=True)
 
 
 def _holds_credentials(text: str) -> bool:
