@@ -17,14 +17,18 @@ CONNECTORS = {path.parent.name: path.parent for path in sorted((ROOT / "connecto
 
 @pytest.fixture(scope="module")
 def alone(wheels, tmp_path_factory):
-    """Environments with core and one connector, or with core alone (``None``); each is made once."""
-    made: dict[str | None, Environment] = {}
+    """Environments with core and one connector, or with core alone (``None``), and PySpark and the command line beside
+    them, or (``bare``) neither; each is made once.
+    """
+    made: dict[tuple[str | None, bool], Environment] = {}
 
-    def environment(connector):
-        if connector not in made:
+    def environment(connector, *, bare=False):
+        if (connector, bare) not in made:
             projects = [CORE] if connector is None else [CORE, CONNECTORS[connector]]
-            made[connector] = Environment(tmp_path_factory.mktemp("alone"), [wheels.wheel(one) for one in projects])
-        return made[connector]
+            built = [wheels.wheel(one) for one in projects]
+            extras = [] if bare else ["penstock[spark,cli]"]
+            made[connector, bare] = Environment(tmp_path_factory.mktemp("alone"), built, extras)
+        return made[connector, bare]
 
     return environment
 
@@ -57,6 +61,34 @@ print(len(names), package.__file__)
 """
     count, file = run_python(environment, tmp_path, code).stdout.split(maxsplit=1)
     assert int(count) > 5 and Path(file).is_relative_to(environment.home)
+
+
+BARE = """
+import importlib, importlib.util, pkgutil, sys, penstock, penstock_{connector} as package
+
+names = ["penstock.connector", "penstock.source", "penstock.sink", "penstock.checkpoint", "penstock.storage"]
+names += [module.name for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
+for name in names:
+    if not name.endswith("._cli") and importlib.util.find_spec(name).origin.endswith(".py"):
+        importlib.import_module(name)
+assert not {{"pyspark", "typer", "rich", "yaml", "pytest"}} & sys.modules.keys()
+try:
+    penstock.register
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("connector", CONNECTORS)
+def test_an_executor_gets_no_second_pyspark_and_no_command_line(alone, connector, tmp_path):
+    environment = alone(connector, bare=True)
+    assert "No broken requirements" in environment.check()
+    installed = {path.name for path in environment.packages.iterdir()}
+    assert not installed & {"pyspark", "typer", "rich", "yaml", "pytest"} and "pyarrow" in installed
+    said = run_python(environment, tmp_path, BARE.format(connector=connector)).stdout
+    assert said == ("penstock needs PySpark: run the Python of your Spark platform, or pip install 'penstock[spark]'\n")
+    refused = environment.run(environment.bin / "penstock", "list", status=2)
+    assert refused.stderr == "penstock: the command line is not installed: pip install 'penstock[cli]'\n"
 
 
 @pytest.mark.parametrize("project", [CORE, *CONNECTORS.values()], ids=["core", *CONNECTORS])
@@ -186,7 +218,7 @@ def with_plugin(wheels, tmp_path):
             path = project / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text.format(range=range_) if name.endswith("toml") else text)
-        environment = Environment(tmp_path / "environment", [wheels.wheel(CORE)])
+        environment = Environment(tmp_path / "environment", [wheels.wheel(CORE)], ["penstock[spark,cli]"])
         environment.install(wheels.wheel(project))
         return environment
 

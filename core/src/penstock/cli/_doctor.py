@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -117,17 +118,17 @@ def _java(env: Mapping[str, str]) -> Iterator[Finding]:
 
 def _packages(_: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding("penstock", OK, __version__)
+    # Those of the extra "spark" as well: a platform's PySpark has to fit, too.
     ranges = {
         requirement.name: requirement.specifier
         for requirement in map(Requirement, requires("penstock") or [])
-        if requirement.marker is None
+        if requirement.marker is None or requirement.marker.evaluate({"extra": "spark"})
     }
     for name in ("pyspark", "pyarrow"):
         wanted = ranges.get(name)
         mend = f"pip install '{name}{wanted or ''}'"
-        try:
-            installed = version(name)
-        except PackageNotFoundError:
+        installed = _installed(name)
+        if installed is None:
             yield Finding(name, BAD, "is not installed", mend)
             continue
         if wanted is not None and not wanted.contains(installed, prereleases=True):
@@ -135,6 +136,18 @@ def _packages(_: Mapping[str, str]) -> Iterator[Finding]:
         else:
             yield Finding(name, OK, installed)
     yield from _pandas()
+
+
+def _installed(name: str) -> str | None:
+    """The version of a package, also of a platform's copy that pip knows nothing of."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        pass
+    try:
+        return str(import_module(name).__version__)
+    except ImportError:
+        return None
 
 
 def _pandas() -> Iterator[Finding]:

@@ -36,5 +36,13 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        try:
+            return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark":
+                raise
+            raise ModuleNotFoundError(
+                "penstock needs PySpark: run the Python of your Spark platform, or pip install 'penstock[spark]'",
+                name="pyspark",
+            ) from None
     raise AttributeError(f"module 'penstock.spark' has no attribute {name!r}")
