@@ -101,6 +101,24 @@ def test_the_one_that_was_not_asked_for_the_longest_makes_room(made):
     assert made.made == ["a", "b", "c", "b"]
 
 
+def test_what_makes_room_is_closed_and_nobody_waits_for_that():
+    closed, asked_meanwhile = [], []
+
+    def close(value):
+        closed.append(value)
+        other = threading.Thread(target=lambda: asked_meanwhile.append(kept.get("c")))
+        other.start()
+        other.join(30)
+
+    kept = PerProcess(str.upper, most=2, close=close)
+    for key in "abc":
+        kept.get(key)
+    assert closed == ["A"] and asked_meanwhile == ["C"]
+    kept.clear()
+    assert closed == ["A", "B", "C"] and asked_meanwhile[1:] == ["C", "C"]
+    assert kept.keys() == ["c"]
+
+
 def test_a_fork_makes_its_own_and_leaves_its_parents_alone(made):
     kept = PerProcess(made)
     own = kept.get("a")

@@ -28,9 +28,7 @@ def _cluster(tmp_path_factory):
 @pytest.fixture
 def cluster(_cluster):
     """Three brokers, of which a test may leave one dead: all run when a test begins."""
-    for server in _cluster.servers.values():
-        if not server.running:
-            server.start()
+    _cluster.restart()
     return _cluster
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from pathlib import Path
 
@@ -68,8 +67,7 @@ class TestSink(SinkSuite):
             return SinkTarget(options, read, hidden, lose)
 
         yield make
-        for pool in producers._pools.pop(os.getpid(), {}).values():
-            pool.close()
+        producers._pools.clear()
 
 
 class TestSinkOnSpark(TieredSparkSinkSuite):

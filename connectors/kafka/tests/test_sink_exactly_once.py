@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections import Counter
 from dataclasses import replace
@@ -115,8 +114,7 @@ EVERYTHING = Counter(value for shares in BATCHES for values in shares for value 
 @pytest.fixture(autouse=True)
 def pools():
     yield
-    for pool in producers._pools.pop(os.getpid(), {}).values():
-        pool.close()
+    producers._pools.clear()
 
 
 @pytest.fixture

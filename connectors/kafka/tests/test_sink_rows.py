@@ -180,9 +180,9 @@ def test_an_idle_producer_leaves_and_brings_no_deleted_topic_back(kafka, write, 
     write(VALUE, batch, **options)
     write(VALUE, batch, **options)
     deadline = time.monotonic() + 60
-    while keeping._kept and time.monotonic() < deadline:
+    while keeping.kept_producer()._producer is not None and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not keeping._kept
+    assert keeping.kept_producer()._producer is None
     kafka.delete_topic(topic)
     time.sleep(0.5)
     assert topic not in kafka._admin().list_topics(timeout=10).topics
@@ -193,6 +193,6 @@ def test_another_client_is_another_producer(kafka, write):
     topic, batch, kinds = kafka.create_topic(), pa.record_batch([["a"]], schema=VALUE), []
     for client in ("librdkafka", "protocol", "librdkafka"):
         write(VALUE, batch, topic=topic, client=client)
-        kinds += [type(kept.producer).__name__ for kept in keeping._kept.values()]
+        kinds.append(type(keeping.kept_producer()._producer).__name__)
     assert kinds == ["LibrdkafkaProducer", "ProtocolProducer", "LibrdkafkaProducer"]
     assert len(kafka.read(topic)) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 __all__ = ["PerProcess"]
@@ -21,13 +21,20 @@ class PerProcess(Generic[KeyT, ValueT]):
     parent's. Inherited values are not touched, not even to forget them: that would end them, and write to the parent's
     sockets.
 
-    ``most``: the one that was not asked for the longest is forgotten if there are more. Nothing is closed: whoever
-    still uses it may go on.
+    ``most``: the one that was not asked for the longest is forgotten if there are more, and given to ``close``. Without
+    ``close`` whoever still uses it may go on.
     """
 
-    def __init__(self, make: Callable[[KeyT], ValueT], *, most: int | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[KeyT], ValueT],
+        *,
+        most: int | None = None,
+        close: Callable[[ValueT], object] | None = None,
+    ) -> None:
         self._make = make
         self._most = most
+        self._close = close
         self._inherited: list[Any] = []
         self._values: OrderedDict[KeyT, ValueT] = OrderedDict()
         self._lock = threading.Lock()
@@ -41,20 +48,34 @@ class PerProcess(Generic[KeyT, ValueT]):
     def get(self, key: KeyT) -> ValueT:
         """The value for ``key``. Raises what ``make`` raises, and then keeps nothing.
 
-        Others wait meanwhile, whichever key they ask for.
+        Others wait meanwhile, whichever key they ask for. They do not wait for the one that makes room to be closed.
         """
+        surplus: list[ValueT] = []
         with self._lock:
             if key not in self._values:
                 self._values[key] = self._make(key)
             self._values.move_to_end(key)
+            value = self._values[key]
             if self._most is not None and len(self._values) > self._most:
-                self._values.popitem(last=False)
-            return self._values[key]
+                surplus.append(self._values.popitem(last=False)[1])
+        self._close_all(surplus)
+        return value
 
     def forget(self, key: KeyT) -> ValueT | None:
         """Returns the value for ``key`` if there is one. The next who asks for it gets a new one."""
         with self._lock:
             return self._values.pop(key, None)
+
+    def clear(self) -> None:
+        """Forgets every value, and closes it."""
+        with self._lock:
+            forgotten, self._values = list(self._values.values()), OrderedDict()
+        self._close_all(forgotten)
+
+    def _close_all(self, values: Iterable[ValueT]) -> None:
+        if self._close is not None:
+            for value in values:
+                self._close(value)
 
     def keys(self) -> list[KeyT]:
         """Of the values that are kept now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
@@ -129,15 +128,11 @@ def commit(
     yes: _Yes = False,
 ) -> None:
     """Makes a transaction's records visible. A query that restarts does so by itself for what it decided."""
-    scope = _Scope(brokers, checkpoint, option)
-    ref = scope.one(transactional_id).ref
-    if scope.decided is not None and ref not in scope.decided:
-        raise BadConfigurationError(
-            f"the query has not decided to commit '{transactional_id}': it writes these records again, so they would "
-            "be there twice. Abort it, or restart the query, which does it"
-        )
-    _confirm(yes, f"Commit '{transactional_id}'?")
-    _tell(scope.coordinators.end([ref], commit=True), transactional_id, "committed")
+    refusal = (
+        f"the query has not decided to commit '{transactional_id}': it writes these records again, so they would be "
+        "there twice. Abort it, or restart the query, which does it"
+    )
+    _end(transactional_id, _Scope(brokers, checkpoint, option), refusal, commit=True, yes=yes)
 
 
 @_transactions.command()
@@ -149,25 +144,20 @@ def abort(
     yes: _Yes = False,
 ) -> None:
     """Throws a transaction's records away. Records that the query has decided to commit would be lost, and are kept."""
-    scope = _Scope(brokers, checkpoint, option)
+    refusal = f"the query has decided to commit '{transactional_id}': restart it, or run: penstock finish {checkpoint}"
+    _end(transactional_id, _Scope(brokers, checkpoint, option), refusal, commit=False, yes=yes)
+
+
+def _end(transactional_id: str, scope: _Scope, refusal: str, *, commit: bool, yes: bool) -> None:
+    """Ends an id's open transaction, if the user says so, and says so. ``refusal``: why not against the decision."""
     ref = scope.one(transactional_id).ref
-    if scope.decided is not None and ref in scope.decided:
-        raise BadConfigurationError(
-            f"the query has decided to commit '{transactional_id}': restart it, or run: penstock finish {checkpoint}"
-        )
-    _confirm(yes, f"Abort '{transactional_id}'?")
-    _tell(scope.coordinators.end([ref], commit=False), transactional_id, "aborted")
-
-
-def _confirm(yes: bool, question: str) -> None:
+    if scope.decided is not None and (ref in scope.decided) is not commit:
+        raise BadConfigurationError(refusal)
     if not yes:
-        typer.confirm(question, abort=True)
-
-
-def _tell(answers: Iterable[Ended], transactional_id: str, done: str) -> None:
-    if Ended.OVER in answers:
+        typer.confirm(f"{'Commit' if commit else 'Abort'} '{transactional_id}'?", abort=True)
+    if Ended.OVER in scope.coordinators.end([ref], commit=commit):
         raise BadConfigurationError(f"'{transactional_id}' was ended by somebody else in the meantime")
-    print(f"{transactional_id}: {done}")
+    print(f"{transactional_id}: {'committed' if commit else 'aborted'}")
 
 
 def _print(listed: list[ListedTransaction]) -> None:

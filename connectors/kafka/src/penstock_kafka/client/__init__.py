@@ -22,7 +22,7 @@ from penstock_kafka.client._interfaces import (
     RangeConsumer,
     TransientClientError,
 )
-from penstock_kafka.client._open import open_consumer, open_producer
+from penstock_kafka.client._open import ProducerKind, open_consumer, open_producer
 from penstock_kafka.client._transactions import Ended, OpenTransaction, Partition, Proof, TransactionRef
 from penstock_kafka.client.codec import native_problem
 
@@ -43,6 +43,7 @@ __all__ = [
     "PartitionRange",
     "ProducerFencedError",
     "ProducerIdentity",
+    "ProducerKind",
     "Proof",
     "RangeConsumer",
     "TransactionRef",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from penstock.errors import BadConfigurationError
 from penstock_kafka.client._interfaces import BatchProducer, ClientConfig, RangeConsumer
 from penstock_kafka.client.codec import native_problem
 from penstock_kafka.config import CLIENTS, FORMER_CLIENTS
 
-__all__ = ["open_consumer", "open_producer"]
+__all__ = ["ProducerKind", "open_consumer", "open_producer"]
 
 #: Environment variable that decides where ``auto`` is asked for.
 SWITCH = "PENSTOCK_KAFKA_CLIENT"
@@ -62,3 +64,20 @@ def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchPr
     from penstock_kafka.client.librdkafka import LibrdkafkaProducer
 
     return LibrdkafkaProducer(config)
+
+
+@dataclass(frozen=True, repr=False)
+class ProducerKind:
+    """How a producer is opened; one that is kept will do for all that ask for its kind. Holds secrets: never shown."""
+
+    settings: tuple[tuple[str, str], ...]
+    implementation: str
+
+    @classmethod
+    def of(cls, config: ClientConfig, implementation: str) -> ProducerKind:
+        """As for :func:`open_producer`."""
+        return cls(tuple(sorted(config.items())), implementation)
+
+    def open(self, more: Mapping[str, str] | None = None) -> BatchProducer:
+        """Opens one, with ``more`` settings. Raises as :func:`open_producer` does."""
+        return open_producer({**dict(self.settings), **(more or {})}, self.implementation)

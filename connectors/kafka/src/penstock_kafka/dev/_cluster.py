@@ -38,15 +38,20 @@ class KafkaCluster:
     def __enter__(self) -> KafkaCluster:
         """Starts every node; returns when each answers. None answers before a majority is there."""
         try:
-            with ThreadPoolExecutor(len(self.servers)) as pool:
-                # As a list, so that an error comes out.
-                list(pool.map(LocalServer.launch, self.servers.values()))
-            for server in self.servers.values():
-                server.await_ready()
+            self.restart()
         except BaseException:
             self._kill()
             raise
         return self
+
+    def restart(self) -> None:
+        """Starts the nodes that do not run, together; returns when each of them answers."""
+        dead = [server for server in self.servers.values() if not server.running]
+        with ThreadPoolExecutor(len(self.servers)) as pool:
+            # As a list, so that an error comes out.
+            list(pool.map(LocalServer.launch, dead))
+        for server in dead:
+            server.await_ready()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -3,80 +3,78 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from penstock.errors import PenstockError
-from penstock_kafka.client import BatchProducer
+from penstock.per_process import PerProcess
+from penstock_kafka.client import BatchProducer, ProducerKind
 
-__all__ = ["forget_producer", "keep_for_a_while", "kept_producer"]
+__all__ = ["KeptProducer", "kept_producer"]
 
 #: A producer goes on asking for the topics it has written to, and brokers may make a topic that they are asked for: one
 #: that is kept for long would bring topics back that were deleted.
 _KEPT_S = 30.0
 
 
-@dataclass
-class _Kept:
-    """``leaving`` closes the producer if no task comes."""
+class KeptProducer:
+    """The producer that this process keeps. One task at a time acquires and releases it; a timer closes it."""
 
-    settings_key: str
-    producer: BatchProducer
-    leaving: threading.Timer | None = None
+    def __init__(self) -> None:
+        #: Guards what follows, which the timer's thread changes as well.
+        self._lock = threading.Lock()
+        self._kind: ProducerKind | None = None
+        self._producer: BatchProducer | None = None
+        #: Closes the producer if no task comes. There is none while a task has it.
+        self._leaving: threading.Timer | None = None
+
+    def acquire(self, kind: ProducerKind) -> BatchProducer:
+        """Returns the producer of this kind; a new one if there is none, or one of another kind."""
+        with self._lock:
+            if self._leaving is not None:
+                self._leaving.cancel()
+                self._leaving = None
+            if self._producer is not None and self._kind == kind:
+                return self._producer
+            other, self._producer = self._producer, None
+        if other is not None:
+            _flush_and_close(other)
+        producer = kind.open()
+        with self._lock:
+            self._kind, self._producer = kind, producer
+        return producer
+
+    def release(self, producer: BatchProducer) -> None:
+        """Ends its use by a task. It is flushed and closed if no other comes for it."""
+        with self._lock:
+            if self._producer is producer:
+                self._leaving = threading.Timer(_KEPT_S, self._leave, [producer])
+                self._leaving.daemon = True
+                self._leaving.start()
+
+    def forget(self, producer: BatchProducer) -> None:
+        """Closes it, records on their way included, and lends it to nobody any more."""
+        with self._lock:
+            if self._producer is producer:
+                self._producer = None
+        producer.close()
+
+    def _leave(self, producer: BatchProducer) -> None:
+        with self._lock:
+            if self._leaving is not threading.current_thread():
+                return  # a task came just then
+            self._leaving = self._producer = None
+        _flush_and_close(producer)
 
 
-#: By process id: a forked process must not touch a producer that was made before the fork.
-_kept: dict[int, _Kept] = {}
-_lock = threading.Lock()
-
-
-def kept_producer(settings_key: str, open_producer: Callable[[], BatchProducer]) -> BatchProducer:
-    """This process's producer with these settings; a new one if there is none, or one with others."""
-    with _lock:
-        kept = _kept.get(os.getpid())
-        if kept is not None and kept.settings_key == settings_key:
-            if kept.leaving is not None:
-                kept.leaving.cancel()
-            kept.leaving = None
-            return kept.producer
-    if kept is not None:
-        _leave(kept.producer)
-    producer = open_producer()
-    with _lock:
-        _kept[os.getpid()] = _Kept(settings_key, producer)
-    return producer
-
-
-def keep_for_a_while(producer: BatchProducer) -> None:
-    """A task is done with ``producer``; it is flushed and closed if no other comes for it."""
-    with _lock:
-        kept = _kept.get(os.getpid())
-        if kept is not None and kept.producer is producer:
-            kept.leaving = threading.Timer(_KEPT_S, _leave_unused, [kept])
-            kept.leaving.daemon = True
-            kept.leaving.start()
-
-
-def forget_producer(producer: BatchProducer) -> None:
-    """Closes ``producer``, records on their way included, and does not lend it again."""
-    with _lock:
-        kept = _kept.get(os.getpid())
-        if kept is not None and kept.producer is producer:
-            del _kept[os.getpid()]
+def _flush_and_close(producer: BatchProducer) -> None:
+    with contextlib.suppress(PenstockError):
+        producer.flush()
     producer.close()
 
 
-def _leave_unused(kept: _Kept) -> None:
-    with _lock:
-        if kept.leaving is None or _kept.get(os.getpid()) is not kept:
-            return  # a task came just then
-        del _kept[os.getpid()]
-    _leave(kept.producer)
+_kept = PerProcess[None, KeptProducer](lambda _: KeptProducer())
 
 
-def _leave(producer: BatchProducer) -> None:
-    with contextlib.suppress(PenstockError):
-        producer.flush()
-    forget_producer(producer)
+def kept_producer() -> KeptProducer:
+    """Returns this process's."""
+    return _kept.get(None)

@@ -19,7 +19,7 @@ from penstock.sink import (
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock_kafka.client import BatchProducer, open_producer
+from penstock_kafka.client import ProducerKind
 from penstock_kafka.config import ClientSettings, check_transaction_timeout
 from penstock_kafka.options import SinkOptions
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
@@ -62,13 +62,6 @@ class _Delivery:
         admin = kafka_admin(self.options.admin.librdkafka())
         return RecordBatches(columns, Partitions(partitioner, admin.partition_count))
 
-    def producer_key(self, config: dict[str, str]) -> str:
-        """What a producer that is kept for the next task must have in common with the one that it would open."""
-        return repr((self.options.client, sorted(config.items())))
-
-    def open(self, config: dict[str, str]) -> BatchProducer:
-        return open_producer(config, self.options.client)
-
 
 @dataclass(frozen=True)
 class KafkaAtLeastOnceSink(Sink):
@@ -87,11 +80,10 @@ class KafkaAtLeastOnceSink(Sink):
         waits = options.delivery != "none"
         if not waits and "acks" not in config:
             config["acks"] = "1"
-        producer = kept_producer(self.delivery.producer_key(config), lambda: self.delivery.open(config))
         return KafkaAtLeastOnceWriter(
             context,
             self.delivery.batches(context.writer_index),
-            producer,
+            kept_producer().acquire(ProducerKind.of(config, options.client)),
             wait=waits,
             log_failures_only=options.log_failures_only,
         )
@@ -145,12 +137,8 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[KafkaCommittable, Any]:
         """Makes the writer of a task, on a producer with a transaction of its own."""
         config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
-        pool = producer_pool(
-            self.prefix_of(context.query_id),
-            context.generation,
-            self.delivery.producer_key(config),
-            lambda transactional_id: self.delivery.open({**config, "transactional.id": transactional_id}),
-        )
+        kind = ProducerKind.of(config, self.delivery.options.client)
+        pool = producer_pool(self.prefix_of(context.query_id), context.generation, kind)
         return KafkaTransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
 
     def create_committer(self, context: SinkContext) -> Committer[KafkaCommittable, Any]:

@@ -16,7 +16,7 @@ from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, Writ
 from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
-from penstock_kafka.sink._kept_producer import forget_producer, keep_for_a_while
+from penstock_kafka.sink._kept_producer import kept_producer
 from penstock_kafka.sink._partitioners import Partitions
 from penstock_kafka.sink._rows import RecordColumns
 from penstock_kafka.transactions import ProducerPool, ReadyProducer
@@ -183,7 +183,7 @@ class KafkaAtLeastOnceWriter(SinkWriter):
         self._context.metrics.add("rows_written", self._records - failed)
         if failed:
             self._context.metrics.add("failed_records", failed)
-            forget_producer(self._producer)  # it would tell the next task of this one's failures
+            kept_producer().forget(self._producer)  # it would tell the next task of this one's failures
         self._is_flushed = True
 
     @contextlib.contextmanager
@@ -203,5 +203,5 @@ class KafkaAtLeastOnceWriter(SinkWriter):
         After an error it is not used again: its records in flight can't be called back.
         """
         if not self._is_flushed:
-            forget_producer(self._producer)
-        keep_for_a_while(self._producer)
+            kept_producer().forget(self._producer)
+        kept_producer().release(self._producer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
 from penstock_kafka.client import ClientConfig, RangeConsumer, open_consumer
@@ -16,22 +15,18 @@ _Kind = tuple[dict[str, str], str]
 class ConsumerCache:
     """Idle consumers by their settings and implementation, at most ``most`` of them. Thread-safe.
 
-    They have no partitions assigned, so they hold connections but no records. A process that was forked starts with
-    none: a client's threads do not survive a fork, and its connections belong to the parent.
+    They have no partitions assigned, so they hold connections but no records.
     """
 
     def __init__(self, most: int = 4) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._idle: list[tuple[_Kind, RangeConsumer]] = []
 
     def acquire(self, config: ClientConfig, implementation: str) -> RangeConsumer:
         """An idle consumer of this kind, or a new one. The caller gives it back or closes it."""
         wanted = (dict(config), implementation)
         with self._lock:
-            if self._pid != os.getpid():
-                self._pid, self._idle = os.getpid(), []
             for index, (kind, consumer) in enumerate(self._idle):
                 if kind == wanted:
                     del self._idle[index]

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import DataLostError, PenstockError, RetriableError
 from penstock.metrics import Metrics
+from penstock.per_process import PerProcess
 from penstock.source import RecordsBySplits, SplitReader
 from penstock.source.log import LogPartition, LogSplit, LossPolicy
 from penstock_kafka.client import (
@@ -28,7 +29,7 @@ _POLL_MS = 500
 #: After this long without a record, the brokers are asked whether what is waited for exists at all.
 _LOOK_AFTER_SECONDS = 5.0
 
-_consumers = ConsumerCache()
+_consumers = PerProcess[None, ConsumerCache](lambda _: ConsumerCache())
 
 
 @dataclass
@@ -88,7 +89,7 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
     def fetch(self) -> RecordsBySplits[pa.RecordBatch]:
         """Polls the client, and handles what it reports."""
         if self._consumer is None:
-            self._consumer = _consumers.acquire(self._config, self._implementation)
+            self._consumer = _consumers.get(None).acquire(self._config, self._implementation)
         if not self._assigned:
             self._assign()
         started = time.monotonic()
@@ -225,4 +226,4 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         if self._reading:
             consumer.close()
         else:
-            _consumers.release(self._config, self._implementation, consumer)
+            _consumers.get(None).release(self._config, self._implementation, consumer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from penstock.errors import PenstockError
-from penstock_kafka.client import BatchProducer, ProducerIdentity, TransactionRef
+from penstock.per_process import PerProcess
+from penstock_kafka.client import BatchProducer, ProducerIdentity, ProducerKind, TransactionRef
 from penstock_kafka.transactions._names import QueryPrefix
 from penstock_kafka.transactions._slots import Slot, SlotLender
 
@@ -121,24 +121,25 @@ class ProducerPool:
         self._lender.close()
 
 
-_pools: dict[int, dict[tuple[QueryPrefix, int, str], ProducerPool]] = {}
+@dataclass(frozen=True)
+class _Owner:
+    """Who uses a pool: a generation of a query, with the settings of its producers."""
+
+    prefix: QueryPrefix
+    generation: int
+    kind: ProducerKind
+
+    def make_pool(self) -> ProducerPool:
+        lender = SlotLender(self.prefix, self.generation)
+        return ProducerPool(lender, lambda transactional_id: self.kind.open({"transactional.id": transactional_id}))
 
 
-def producer_pool(
-    prefix: QueryPrefix, generation: int, settings_key: str, open_producer: Callable[[str], BatchProducer]
-) -> ProducerPool:
-    """This process's pool of a generation of a query, kept from batch to batch; those of earlier ones are closed.
+_pools = PerProcess(_Owner.make_pool, most=_KEPT_POOLS, close=ProducerPool.close)
 
-    ``settings_key`` changes with the client's settings.
-    """
-    # By process id: a forked process must not touch a producer or a lock that was made before the fork, not even to
-    # forget it.
-    own = _pools.setdefault(os.getpid(), {})
-    key = (prefix, generation, settings_key)
-    if key not in own:
-        for other in [one for one in own if one[0] == prefix and one[1] < generation]:
-            own.pop(other).close()
-        while len(own) >= _KEPT_POOLS:
-            own.pop(next(iter(own))).close()
-        own[key] = ProducerPool(SlotLender(prefix, generation), open_producer)
-    return own[key]
+
+def producer_pool(prefix: QueryPrefix, generation: int, kind: ProducerKind) -> ProducerPool:
+    """This process's pool of a generation of a query, kept from batch to batch; those of earlier ones are closed."""
+    for owner in _pools.keys():  # noqa: SIM118 - it is no dictionary
+        if owner.prefix == prefix and owner.generation < generation and (earlier := _pools.forget(owner)) is not None:
+            earlier.close()
+    return _pools.get(_Owner(prefix, generation, kind))
