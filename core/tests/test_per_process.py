@@ -53,7 +53,10 @@ def test_a_value_is_made_once_for_each_key(made):
     assert kept.get("a") is kept.get("a") is not kept.get("b")
     assert made.made == ["a", "b"]
     assert kept.keys() == ["a", "b"] and kept.forget("a").name == "a" and kept.forget("a") is None
-    assert kept.get("a").name == "a" and made.made == ["a", "b", "a"]
+    first = kept.get("a")
+    assert first.name == "a" and made.made == ["a", "b", "a"]
+    assert kept.forget("a", only=kept.get("b")) is None and kept.get("a") is first
+    assert kept.forget("a", only=first) is first and kept.keys() == ["b"]
 
 
 def test_threads_share_it():

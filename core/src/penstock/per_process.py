@@ -61,9 +61,14 @@ class PerProcess(Generic[KeyT, ValueT]):
         self._close_all(surplus)
         return value
 
-    def forget(self, key: KeyT) -> ValueT | None:
-        """Returns the value for ``key`` if there is one. The next who asks for it gets a new one."""
+    def forget(self, key: KeyT, *, only: ValueT | None = None) -> ValueT | None:
+        """Returns the value for ``key`` if there is one. The next who asks for it gets a new one.
+
+        ``only``: it is forgotten if it is this one, and not the one that another thread has made since.
+        """
         with self._lock:
+            if only is not None and self._values.get(key) is not only:
+                return None
             return self._values.pop(key, None)
 
     def clear(self) -> None:

@@ -34,8 +34,10 @@ class Connections:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.leaders = Leaders()
-        #: How many have acquired it. Guarded by the pool's lock.
-        self.users = 0
+        #: How many have acquired it; ``None`` once the last of them is gone. Guarded by its lock, which is never held
+        #: while connecting or closing.
+        self._users: int | None = 0
+        self._counting = threading.Lock()
         #: Held while connecting, so that one thread does it and the others wait for it.
         self._connecting = threading.Lock()
         self._client: KafkaPython | None = None
@@ -50,6 +52,21 @@ class Connections:
     def is_broken(self) -> bool:
         """Whether the loop has ended without having been asked to."""
         return self._client is not None and self._client.is_broken
+
+    def add_user(self) -> bool:
+        """Counts one more user. Returns whether it may use them: they are neither broken nor being closed."""
+        with self._counting:
+            if self._users is None or self.is_broken:
+                return False
+            self._users += 1
+            return True
+
+    def remove_user(self) -> bool:
+        """Counts one user less. Returns whether it was the last one, who closes them: nobody else may use them then."""
+        with self._counting:
+            assert self._users
+            self._users = self._users - 1 or None
+            return self._users is None
 
     def open(self, deadline: float) -> None:
         """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
@@ -111,40 +128,20 @@ def _until(deadline: float, attempt: Callable[[float], Any]) -> Any:
         time.sleep(_PAUSE_S)
 
 
-class _Pool:
-    """What the clients of a process share, and how many use it. Thread-safe."""
-
-    def __init__(self) -> None:
-        self.shared: dict[Settings, Connections] = {}
-        #: Guards ``shared`` and the number of users of each. Never held while connecting or closing.
-        self._lock = threading.Lock()
-
-    def acquire(self, settings: Settings) -> Connections:
-        with self._lock:
-            connections = self.shared.get(settings)
-            if connections is None or connections.is_broken:
-                connections = self.shared[settings] = Connections(settings)
-            connections.users += 1
-        return connections
-
-    def release(self, connections: Connections, *, useful: bool) -> None:
-        with self._lock:
-            connections.users -= 1
-            unused = connections.users == 0
-            if (unused or not useful) and self.shared.get(connections.settings) is connections:
-                del self.shared[connections.settings]
-        if unused:
-            connections.close()
-
-
-_pool = PerProcess[None, _Pool](lambda _: _Pool())
+_shared = PerProcess(Connections)
 
 
 def acquire(settings: Settings) -> Connections:
     """Returns this process's connections with ``settings``. Release them when they are no longer needed."""
-    return _pool.get(None).acquire(settings)
+    while not (connections := _shared.get(settings)).add_user():
+        _shared.forget(settings, only=connections)
+    return connections
 
 
 def release(connections: Connections, *, useful: bool) -> None:
     """Ends the use of acquired connections; the last user closes them. Useless ones are not shared any further."""
-    _pool.get(None).release(connections, useful=useful)
+    is_last = connections.remove_user()
+    if is_last or not useful:
+        _shared.forget(connections.settings, only=connections)
+    if is_last:
+        connections.close()
