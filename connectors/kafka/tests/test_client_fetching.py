@@ -28,7 +28,7 @@ if native_problem() and not shutil.which("cc"):
     pytest.skip(native_problem(), allow_module_level=True)
 
 from penstock_kafka.client.broker import _pool
-from penstock_kafka.client.consumer import _fetcher
+from penstock_kafka.client.consumer import _channel, _fetcher
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
@@ -132,10 +132,10 @@ def test_another_setting_gets_the_consumer_in_python(kafka):
 # --- what brokers answer ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(_fetcher.VERSIONS[0], _fetcher.VERSIONS[1] + 1))
+@pytest.mark.parametrize("version", range(_channel.VERSIONS[0], _channel.VERSIONS[1] + 1))
 def test_every_version_of_the_request(kafka, opened, monkeypatch, version):
     """As older brokers know it: 4 is Kafka 0.11's."""
-    monkeypatch.setattr(_fetcher, "VERSIONS", (version, version))
+    monkeypatch.setattr(_channel, "VERSIONS", (version, version))
     topic = kafka.create_topic()
     for name, end in (("aborted", "abort"), ("open", "stay"), ("plain", "")):
         settings = {"bootstrap.servers": kafka.address}
@@ -315,9 +315,9 @@ def test_closing_does_not_wait_for_brokers(opened):
     assert not finder.is_alive()
 
 
-@pytest.mark.parametrize("method", ["_accept", "_find_leader"])
-def test_an_error_of_ours_is_told_again_and_again(kafka, opened, monkeypatch, method):
-    monkeypatch.setattr(_fetcher.Fetcher, method, lambda *_: 1 // 0)
+@pytest.mark.parametrize(("owner", "method"), [(_channel.Channel, "_accept"), (_fetcher.Fetcher, "_find_leader")])
+def test_an_error_of_ours_is_told_again_and_again(kafka, opened, monkeypatch, owner, method):
+    monkeypatch.setattr(owner, method, lambda *_: 1 // 0)
     topic, consumer = kafka.create_topic(), opened(client_id=f"error-{method}")
     kafka.produce(topic, [b"v"])
     for _ in range(2):
@@ -328,8 +328,8 @@ def test_an_error_of_ours_is_told_again_and_again(kafka, opened, monkeypatch, me
 def test_an_answer_that_is_cut_off_is_told(kafka, opened, monkeypatch):
     topic, consumer = kafka.create_topic(), opened()
     kafka.produce(topic, [b"v"])
-    fetched_parts = _fetcher.fetched_parts
-    monkeypatch.setattr(_fetcher, "fetched_parts", lambda answer, version: fetched_parts(answer[:30], version))
+    fetched_parts = _channel.fetched_parts
+    monkeypatch.setattr(_channel, "fetched_parts", lambda answer, version: fetched_parts(answer[:30], version))
     with pytest.raises(FatalError, match="30 bytes"):
         read(consumer, topic, 1)
 
@@ -337,7 +337,7 @@ def test_an_answer_that_is_cut_off_is_told(kafka, opened, monkeypatch):
 def test_records_that_do_not_fit_their_checksum_are_not_handed_over(kafka, opened, monkeypatch):
     topic, consumer = kafka.create_topic(), opened()
     kafka.produce(topic, [b"good"])
-    fetched_parts = _fetcher.fetched_parts
+    fetched_parts = _channel.fetched_parts
 
     def spoiled(answer, version):
         parts = fetched_parts(answer, version)
@@ -346,7 +346,7 @@ def test_records_that_do_not_fit_their_checksum_are_not_handed_over(kafka, opene
                 part.records[len(part.records) - 2] ^= 1
         return parts
 
-    monkeypatch.setattr(_fetcher, "fetched_parts", spoiled)
+    monkeypatch.setattr(_channel, "fetched_parts", spoiled)
     with pytest.raises((FatalError, DataLostError), match="checksum"):
         read(consumer, topic, 1)
     monkeypatch.undo()

@@ -20,7 +20,7 @@ from penstock.errors import BadConfigurationError, FatalError, PenstockError
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import PartitionRange, open_consumer
-from penstock_kafka.client.consumer._fetcher import Fetcher
+from penstock_kafka.client.consumer._channel import Channel
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 
 PASSWORDS = {"alice": "alice-s3cr3t", "bob": "bob-s3cr3t"}
@@ -181,8 +181,8 @@ def test_reading_with_the_rights_that_are_listed(secured, client, spelling):
 @only_native_by_default
 def test_a_broker_that_wants_to_know_again_who_reads(secured, client, monkeypatch):
     topic = topic_of(secured, "in")
-    made, new_connection = [], Fetcher.new_connection
-    monkeypatch.setattr(Fetcher, "new_connection", lambda *given: made.append(new_connection(*given)) or made[-1])
+    made, new_connection = [], Channel.new_connection
+    monkeypatch.setattr(Channel, "new_connection", lambda *given: made.append(new_connection(*given)) or made[-1])
     settings = {name.removeprefix("kafka."): text for name, text in secured.settings("alice").items()}
     consumer, found, sent = open_consumer({**settings, "bootstrap.servers": secured.brief}, client), [], 0
     # librdkafka does not tell when it has done so.

@@ -23,6 +23,7 @@ class ProtocolConsumer(SequencedRangeConsumer):
     def __init__(self, settings: FetchSettings) -> None:
         super().__init__()
         self._fetcher = Fetcher(settings)
+        self._fetches = self._fetcher.fetches
         self._with_headers = False
         #: Set by any thread, reset by the reader; under the fetcher's lock, so that no wake-up is missed.
         self._woken = False
@@ -36,29 +37,29 @@ class ProtocolConsumer(SequencedRangeConsumer):
 
     def _fetch(self, timeout_ms: int, max_rows: int) -> list[Fetched] | Problem:
         deadline = time.monotonic() + timeout_ms / 1000
-        fetcher = self._fetcher
+        fetches = self._fetches
         while True:
             if not self._is_open:
                 raise RuntimeError("the consumer is closed")
             if fetched := self._gather(max_rows):
                 return fetched
-            with fetcher.changed:
-                if fetcher.fatal is not None:
-                    return fetcher.fatal
-                if fetcher.problems:
-                    return fetcher.problems.popleft()
+            with fetches.changed:
+                if fetches.fatal is not None:
+                    return fetches.fatal
+                if fetches.problems:
+                    return fetches.problems.popleft()
                 left = deadline - time.monotonic()
                 if self._woken or left <= 0:
                     self._woken = False
                     return []
-                if not any(position.fetched for position in fetcher.positions.values()):
-                    fetcher.changed.wait(left)
+                if not any(position.fetched for position in fetches.positions.values()):
+                    fetches.changed.wait(left)
 
     def _gather(self, max_rows: int) -> list[Fetched]:
         """Decodes what was fetched, up to ``max_rows`` records or about the bytes of a batch."""
         fetched: list[Fetched] = []
         rows = size = 0
-        for position in list(self._fetcher.positions.values()):
+        for position in list(self._fetches.positions.values()):
             while position.fetched and rows < max_rows and size < MAX_BATCH_BYTES:
                 one = self._decode(position, max_rows - rows, MAX_BATCH_BYTES - size)
                 if one.records is not None:
@@ -86,14 +87,14 @@ class ProtocolConsumer(SequencedRangeConsumer):
         position.next_offset = max(position.next_offset, decoded.next)
         is_finished = position.next_offset >= position.end_offset
         if is_finished or (not decoded.more and not batches.advance()):
-            self._fetcher.drop(position, is_finished=is_finished)
+            self._fetches.drop(position, is_finished=is_finished)
         return Fetched(position.index, decoded.records, is_finished)
 
     def wake_up(self) -> None:
         """Makes a blocked or the next poll return at once."""
-        with self._fetcher.changed:
+        with self._fetches.changed:
             self._woken = True
-            self._fetcher.changed.notify_all()
+            self._fetches.changed.notify_all()
 
     def close(self) -> None:
         """Ends the client."""

@@ -9,15 +9,15 @@ from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeVar, cast
 
 from penstock_kafka.client._errors import Problem
+from penstock_kafka.client.producer._deliveries import Deliveries
 
 __all__ = ["on_loop"]
 
 _log = logging.getLogger("penstock.kafka")
 
 
-class _Stoppable(Protocol):
-    def fail(self, problem: Problem, *, event: bool) -> None:
-        """Ends the producer: nothing is delivered any more."""
+class _Delivering(Protocol):
+    deliveries: Deliveries
 
 
 LoopFunction = TypeVar("LoopFunction", bound=Callable[..., Any])
@@ -26,19 +26,19 @@ LoopFunction = TypeVar("LoopFunction", bound=Callable[..., Any])
 def on_loop(function: LoopFunction) -> LoopFunction:
     """Decorates a method that the loop calls: an unexpected error ends the producer instead of being swallowed."""
 
-    def end(self: _Stoppable, error: BaseException) -> None:
+    def end(self: _Delivering, error: BaseException) -> None:
         _log.error("the Kafka client can't go on", exc_info=error)
-        self.fail(Problem("_FAIL", f"{type(error).__name__}: {error}", fatal=True), event=True)
+        self.deliveries.fail(Problem("_FAIL", f"{type(error).__name__}: {error}", fatal=True), event=True)
 
     @wraps(function)
-    def guarded(self: _Stoppable, *arguments: Any) -> Any:
+    def guarded(self: _Delivering, *arguments: Any) -> Any:
         try:
             return function(self, *arguments)
         except Exception as error:
             end(self, error)
 
     @wraps(function)
-    async def guarded_async(self: _Stoppable, *arguments: Any) -> Any:
+    async def guarded_async(self: _Delivering, *arguments: Any) -> Any:
         try:
             return await function(self, *arguments)
         except Exception as error:

@@ -44,6 +44,7 @@ class ProtocolProducer(BatchProducer):
         self._sender = Sender(
             self._connections, settings, self._transaction, self._send_open_if_free, self._make_smaller
         )
+        self._deliveries = self._sender.deliveries
         self._is_open = True
         #: Whether the connections are good for others.
         self._is_useful = True
@@ -63,24 +64,24 @@ class ProtocolProducer(BatchProducer):
             self._encode(rows)
         finally:
             rows.close()
-        if self._sender.is_idle:
+        if self._deliveries.is_idle:
             self._send_open()
         self._raise_failure()
 
     def flush(self) -> None:
         """Returns when every record is acknowledged."""
         self._send_open()
-        self._sender.await_all()
+        self._deliveries.await_all()
         self._raise_failure()
 
     @property
     def failed(self) -> int:
         """How many records were refused so far."""
-        return self._sender.failures()[0]
+        return self._deliveries.failures()[0]
 
     def _encode(self, rows: Rows) -> None:
         row, stopped, asked = 0, Stopped(), set[str]()
-        while not self._sender.is_stopped:
+        while not self._deliveries.is_stopped:
             with self._encoding:
                 self._encoder.limit(self._batch_bytes)
                 why = self._encoder.encode(rows, row, stopped)
@@ -130,7 +131,7 @@ class ProtocolProducer(BatchProducer):
                 self._refused_topics[topic] = problem
                 break
             if now > deadline:
-                self._sender.fail(Problem("_MSG_TIMED_OUT", problem.text, topic=topic))
+                self._deliveries.fail(Problem("_MSG_TIMED_OUT", problem.text, topic=topic))
                 return
             time.sleep(_PAUSE_S)
         with self._encoding:
@@ -139,9 +140,9 @@ class ProtocolProducer(BatchProducer):
     def _fail_with(self, error: ProblemError, topic: str) -> None:
         self._is_useful = False
         if error.timed_out:
-            self._sender.fail(Problem("_MSG_TIMED_OUT", error.problem.text, topic=topic))
+            self._deliveries.fail(Problem("_MSG_TIMED_OUT", error.problem.text, topic=topic))
         else:
-            self._sender.fail(error.problem, event=True)
+            self._deliveries.fail(error.problem, event=True)
 
     def _count_failure(self, why: Stop, topic: str, stopped: Stopped) -> None:
         if why is Stop.RECORD_TOO_LARGE:
@@ -151,7 +152,7 @@ class ProtocolProducer(BatchProducer):
         else:
             code, text = self._refused_topics[topic].code, self._refused_topics[topic].text
         problem = Problem(code, text, topic=topic, partition=stopped.partition, size=stopped.size)
-        self._sender.count_failure(problem)
+        self._deliveries.count_failure(problem)
 
     def _make_smaller(self, refused_bytes: int) -> None:
         """A batch of several records was too large for its topic. Called by the connections' thread."""
@@ -178,12 +179,12 @@ class ProtocolProducer(BatchProducer):
             self._encoding.release()
 
     def _raise_failure(self) -> None:
-        _, first, event = self._sender.failures()
+        _, first, event = self._deliveries.failures()
         if event is not None:
             raise producer_error(event, "to send records")
         if first is not None:
             raise delivery_error(first)
-        if self._sender.is_stopped:
+        if self._deliveries.is_stopped:
             raise FatalError("records are not sent: the transaction was aborted, or the producer is closed")
 
     # --- transactions -------------------------------------------------------------------------------------------------
@@ -245,7 +246,7 @@ class ProtocolProducer(BatchProducer):
         self._sender.stop(0)
         with self._encoding:
             self._encoder.close()
-        release(self._connections, useful=self._is_useful and self._sender.failures()[1:] == (None, None))
+        release(self._connections, useful=self._is_useful and self._deliveries.failures()[1:] == (None, None))
 
 
 def _explained(error: ProblemError, doing: str) -> PenstockError:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kafka.errors import KafkaError
-from kafka.protocol.producer import ProduceRequest
 
 from penstock_kafka.client._errors import Code, Problem
 from penstock_kafka.client.broker import (
@@ -24,8 +21,10 @@ from penstock_kafka.client.broker import (
     problem_of_code,
 )
 from penstock_kafka.client.codec import SealedBatch, compress, decompress, halves
+from penstock_kafka.client.producer._deliveries import Deliveries
 from penstock_kafka.client.producer._loop import on_loop
 from penstock_kafka.client.producer._partition_queue import InFlightBatch, PartitionQueue
+from penstock_kafka.client.producer._produce_protocol import produce_request, results
 from penstock_kafka.client.producer._settings import ProducerSettings
 from penstock_kafka.client.producer._transaction import NO_IDENTITY, TransactionRequests, new_identity
 
@@ -36,9 +35,7 @@ _log = logging.getLogger("penstock.kafka")
 #: Bytes of a request, unless a single batch is larger.
 _REQUEST_BYTES = 4 << 20
 _TICK_S = 0.25
-_WATCH_S = 1.0
 _REFRESH_PAUSE_S = 0.05
-_NO_ANSWER = (Code.UNKNOWN_SERVER_ERROR, "the response does not mention it")
 
 
 class Sender:
@@ -52,6 +49,7 @@ class Sender:
         on_idle: Callable[[], None],
         on_too_large: Callable[[int], None],
     ) -> None:
+        self.deliveries = Deliveries(settings, lambda: connections.is_broken)
         self._connections = connections
         self._settings = settings
         self._transaction = transaction
@@ -59,27 +57,8 @@ class Sender:
         self._on_idle = on_idle
         self._on_too_large = on_too_large
 
-        # Shared by the producer's threads and the loop. Written under this lock; the counts and ``_is_stopped`` are
-        # also read without it, where a late answer does no harm. The loop never waits for anything while it holds it.
-        self._changed = threading.Condition()
-        #: Appended by the producer's threads and by ``on_idle``, emptied by the loop.
-        self._submitted: deque[InFlightBatch] = deque()
-        #: Of batches that are neither acknowledged nor given up. The producer's threads wait for room.
-        self._queued_bytes = 0
-        #: How many such batches there are: ``flush`` waits for none.
-        self._unfinished = 0
-        #: Records that were not delivered, and the first reason that concerns a record.
-        self._failed = 0
-        self._first: Problem | None = None
-        #: The first reason that concerns no record by itself.
-        self._event: Problem | None = None
-        #: Nothing is delivered any more, after a failure or by ``stop``. Never becomes false again.
-        self._is_stopped = False
-        #: Numbers batches in the order in which they are submitted.
-        self._orders = 0
-
-        # The loop's own: without a lock, so another thread must not even read them, except for ``has_txn_partitions``,
-        # which is asked once the loop has nothing in flight.
+        # The rest is the loop's own: without a lock, so another thread must not even read it, except for
+        # ``has_txn_partitions``, which is asked once the loop has nothing in flight.
         self._queues: dict[tuple[str, int], PartitionQueue] = {}
         #: Queues with batches waiting, in the order of their turns.
         self._ready: dict[tuple[str, int], PartitionQueue] = {}
@@ -104,19 +83,8 @@ class Sender:
     def submit(self, batch: SealedBatch, *, wait: bool = True) -> None:
         """Queues a batch, and waits for room if ``wait``. Drops it once nothing is delivered any more."""
         plain_bytes, attributes = len(batch.data), self._compress(batch)
-        size = len(batch.data)
-        with self._changed:
-            if wait:
-                self._await(lambda: not self._queued_bytes or self._queued_bytes + size <= self._settings.queue_bytes)
-            if self._is_stopped:
-                self._failed += batch.records
-                return
-            self._orders += 1
-            deadline = time.monotonic() + self._settings.delivery_timeout_ms / 1000
-            self._submitted.append(InFlightBatch(batch, attributes, plain_bytes, (self._orders,), deadline))
-            self._queued_bytes += size
-            self._unfinished += 1
-        self._connections.client.call_soon(self._pump)
+        if self.deliveries.add(batch, attributes, plain_bytes, wait=wait):
+            self._connections.client.call_soon(self._pump)
 
     def _compress(self, batch: SealedBatch) -> int:
         """Compresses the batch. Returns the attributes that say so."""
@@ -124,81 +92,30 @@ class Sender:
         return attributes
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing is on its way."""
-        return self._unfinished == 0
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether nothing is delivered any more."""
-        return self._is_stopped
-
-    @property
     def has_txn_partitions(self) -> bool:
         """Whether the transaction has partitions, or is being given some."""
         return bool(self._txn_partitions or self._adding)
 
-    def failures(self) -> tuple[int, Problem | None, Problem | None]:
-        """Returns how many records failed, the first failure, and what ended everything."""
-        with self._changed:
-            return self._failed, self._first, self._event
-
-    def count_failure(self, problem: Problem, records: int = 1) -> None:
-        """Counts records that are not delivered, for a reason that concerns them."""
-        with self._changed:
-            self._failed += records
-            first = self._first
-            # The broker refuses a whole batch for the one that is too large.
-            larger = first is not None and first.code == problem.code and problem.size > first.size
-            if first is None or (larger and problem.code == "MESSAGE_TOO_LARGE"):
-                self._first = problem
-
-    def fail(self, problem: Problem, *, event: bool = False) -> None:
-        """Stops for good, with the reason. ``event``: one that concerns no record by itself."""
-        with self._changed:
-            self._is_stopped = True
-            if event and self._event is None:
-                self._event = problem
-            elif self._first is None:
-                self._first = problem
-            self._changed.notify_all()
-
-    def await_all(self) -> None:
-        """Returns when everything submitted is acknowledged or has failed, or nothing is delivered any more."""
-        with self._changed:
-            self._await(lambda: not self._unfinished)
-
-    def _await(self, is_so: Callable[[], bool]) -> None:
-        """Waits, holding the lock, until ``is_so`` or the sender has stopped; stops it if the loop has died."""
-        while not self._is_stopped and not is_so():
-            if not self._changed.wait(_WATCH_S) and self._connections.is_broken:
-                self.fail(Problem("_FAIL", "the thread that serves the connections has ended", fatal=True), event=True)
-
     def stop(self, timeout_s: float) -> bool:
         """Sends nothing more. Returns whether what was in flight is back within that time."""
-        with self._changed:
-            self._is_stopped = True
-            self._changed.notify_all()
-        if self.is_idle or timeout_s <= 0:
-            return self.is_idle
+        self.deliveries.stop()
+        if self.deliveries.is_idle or timeout_s <= 0:
+            return self.deliveries.is_idle
         self._connections.client.call_soon(self._pump)
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._unfinished, timeout_s)
+        return self.deliveries.await_idle(timeout_s)
 
     # --- the loop: what to send ---------------------------------------------------------------------------------------
 
     @on_loop
     def _pump(self) -> None:
-        with self._changed:
-            while self._submitted:
-                one = self._submitted.popleft()
-                key = (one.batch.topic, one.batch.partition)
-                queue = self._queues.get(key)
-                if queue is None:
-                    queue = self._queues[key] = PartitionQueue(*key)
-                queue.waiting.append(one)
-                self._ready[key] = queue
-        if self._is_stopped:
+        for one in self.deliveries.take():
+            key = (one.batch.topic, one.batch.partition)
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = PartitionQueue(*key)
+            queue.waiting.append(one)
+            self._ready[key] = queue
+        if self.deliveries.is_stopped:
             self._drop_waiting()
             return
         if not self._ready or self._is_sending:
@@ -257,7 +174,7 @@ class Sender:
             topic, partition = min(new)
             code = "_MSG_TIMED_OUT" if error.timed_out else error.problem.code
             of_no_topic = code == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
-            self.fail(Problem(code, error.problem.text, topic=topic, partition=partition), event=of_no_topic)
+            self.deliveries.fail(Problem(code, error.problem.text, topic=topic, partition=partition), event=of_no_topic)
         else:
             self._txn_partitions |= new
         self._adding = set()
@@ -302,23 +219,9 @@ class Sender:
         return bool(requests)
 
     def _send(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]]) -> None:
-        topics: dict[str, list[Any]] = {}
-        data = ProduceRequest.TopicProduceData
-        for queue, one in batches:
-            part = data.PartitionProduceData(index=queue.partition, records=one.batch.data)
-            topics.setdefault(queue.topic, []).append(part)
-        settings = self._settings
-        request = ProduceRequest(
-            transactional_id=settings.transactional_id or None,
-            acks=settings.acks,
-            timeout_ms=settings.request_timeout_ms,
-            topic_data=[data(name=topic, partition_data=parts) for topic, parts in topics.items()],
-            # From version 11 on the end of a transaction is reported in another way (TRANSACTION_ABORTABLE), 12 adds
-            # partitions to it by itself, 13 needs the topics' ids.
-            max_version=10,
-        )
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
-        answer = self._connections.send(request, node, settings.request_timeout_ms)
+        request = produce_request(batches, self._settings)
+        answer = self._connections.send(request, node, self._settings.request_timeout_ms)
         answer.add_callback(lambda response: self._on_answer(node, batches, response))
         answer.add_errback(lambda error: self._on_failure(node, batches, error))
 
@@ -354,14 +257,8 @@ class Sender:
     @on_loop
     def _on_answer(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]], response: Any) -> None:
         self._in_flight[node] -= 1
-        answers: dict[tuple[str, int], tuple[int, str]] = {}
-        if response is not None:
-            for topic in response.responses:
-                for one in topic.partition_responses:
-                    answers[topic.name, one.index] = (one.error_code, one.error_message or "")
-        for queue, batch in batches:
-            # Without acknowledgements (acks=0) there is no response.
-            code, text = (0, "") if response is None else answers.get((queue.topic, queue.partition), _NO_ANSWER)
+        of_batches = results(response, [queue for queue, _ in batches])
+        for (queue, batch), (code, text) in zip(batches, of_batches, strict=True):
             self._handle_result(queue, batch, code, text)
         self._continue()
 
@@ -379,7 +276,7 @@ class Sender:
         problem = problem_of_code(code, text=text) if code else None
         if code in WRITTEN:
             queue.acknowledge(one)
-            self._finish(one)
+            self.deliveries.finish(one)
         elif code == Code.UNKNOWN_TOPIC_OR_PARTITION and one.is_missing(time.monotonic(), self._settings.missing_s):
             self._fail_batch(queue, one, code, text)
         elif problem is not None and problem.retriable:
@@ -406,9 +303,7 @@ class Sender:
         for number, half in enumerate(halves(whole)):
             plain_bytes, attributes = len(half.data), self._compress(half)
             parts.append(InFlightBatch(half, attributes, plain_bytes, (*one.order, number), one.deadline))
-        with self._changed:
-            self._queued_bytes += sum(len(part.batch.data) for part in parts) - one.queued_bytes
-            self._unfinished += len(parts) - 1
+        self.deliveries.replace(one, parts)
         queue.replace(one, parts)
         self._ready[queue.topic, queue.partition] = queue
         self._on_too_large(one.plain_bytes)
@@ -423,23 +318,17 @@ class Sender:
         size = one.batch.largest
         problem = problem_of_code(code, topic=queue.topic, partition=queue.partition, size=size, text=text)
         queue.drop(one)
-        self.count_failure(problem, one.batch.records)
-        self._finish(one)
+        self.deliveries.count_failure(problem, one.batch.records)
+        self.deliveries.finish(one)
         if self._transaction is not None:
-            self.fail(problem)  # a transaction with a part missing is of no use
+            self.deliveries.fail(problem)  # a transaction with a part missing is of no use
         elif self._settings.idempotent and one.is_uncertain:
             # If it was written after all, batches with its numbers would be taken for it.
             self._identity = NO_IDENTITY
 
-    def _finish(self, one: InFlightBatch) -> None:
-        with self._changed:
-            self._queued_bytes -= one.queued_bytes
-            self._unfinished -= 1
-            self._changed.notify_all()
-
     def _continue(self) -> None:
         self._pump()
-        if self._unfinished == 0 and not self._is_stopped:
+        if self.deliveries.is_idle and not self.deliveries.is_stopped:
             self._on_idle()
 
     def _note_error(self, error: BaseException) -> None:
@@ -447,7 +336,7 @@ class Sender:
         problem = problem_of(error)
         self._last_problem = problem
         if is_refusal(error):
-            self.fail(problem, event=True)
+            self.deliveries.fail(problem, event=True)
 
     @on_loop
     def _tick(self) -> None:
@@ -455,16 +344,13 @@ class Sender:
         self._ticking = False
         now = time.monotonic()
         for queue in self._ready.values():
-            if queue.waiting and queue.waiting[0].deadline < now and not self._is_stopped:
+            if queue.waiting and queue.waiting[0].deadline < now and not self.deliveries.is_stopped:
                 text = self._last_problem.text if self._last_problem is not None else "no broker took it"
-                self.fail(Problem("_MSG_TIMED_OUT", text, topic=queue.topic, partition=queue.partition))
+                self.deliveries.fail(Problem("_MSG_TIMED_OUT", text, topic=queue.topic, partition=queue.partition))
         self._pump()
 
     def _drop_waiting(self) -> None:
         for queue in self._ready.values():
             while queue.waiting:
-                one = queue.waiting.popleft()
-                with self._changed:
-                    self._failed += one.batch.records
-                self._finish(one)
+                self.deliveries.finish(queue.waiting.popleft(), failed=True)
         self._ready.clear()

@@ -1,0 +1,127 @@
+"""A broker's channel: fetches what it leads, ahead of the reader."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import FetchRequest
+
+from penstock_kafka.client.broker import BrokerConnection, Connections, problem_of, problem_of_code
+from penstock_kafka.client.codec import Scan, scan
+from penstock_kafka.client.consumer._fetch_protocol import VERSIONS, FetchedPart, fetch_request, fetched_parts
+from penstock_kafka.client.consumer._fetch_settings import FetchSettings
+from penstock_kafka.client.consumer._fetches import Fetches
+from penstock_kafka.client.consumer._position import FetchedBatches, FetchPosition
+
+__all__ = ["Channel"]
+
+_AT_END_PAUSE_S = 0.1
+_WRONG = {
+    Scan.CORRUPT: "a record batch does not fit its checksum",
+    Scan.OLD_FORMAT: "records are of a message format before 2 (Kafka 0.11): read them with client=librdkafka",
+}
+
+
+class Channel:
+    """Fetches what one broker leads, with a thread and a connection of its own, until the reader closes."""
+
+    def __init__(self, node: int, fetches: Fetches, connections: Connections, settings: FetchSettings) -> None:
+        self._node = node
+        self._fetches = fetches
+        self._connections = connections
+        self._settings = settings
+        #: Made and closed by this channel's thread alone; another may interrupt it at any time.
+        self._connection: BrokerConnection | None = None
+        self._where = f"broker {node}"
+        threading.Thread(target=self._run, name=f"penstock-kafka-fetch-{node}", daemon=True).start()
+
+    def interrupt(self) -> None:
+        """Ends its waiting for an answer. Any thread."""
+        if (connection := self._connection) is not None:
+            connection.interrupt()
+
+    def _run(self) -> None:
+        try:
+            while positions := self._fetches.due(self._node):
+                # Who has got least comes first: an answer may be full before the last one's turn.
+                self._try_to_fetch(sorted(positions, key=lambda one: len(one.fetched)))
+        except Exception as error:
+            self._fetches.end(error)
+        finally:
+            self._drop()
+
+    def _try_to_fetch(self, positions: Sequence[FetchPosition]) -> None:
+        try:
+            if self._connection is None or self._connection.is_stale:
+                self._connect()
+            assert self._connection is not None
+            self._fetch(self._connection, positions)
+        except (KafkaError, OSError) as error:
+            was_proven = self._connection is not None and self._connection.is_proven
+            self._drop()
+            # A broker closes connections that nobody has used for long: what is wrong shows in a new one.
+            if not was_proven:
+                self._fetches.forget_leader(positions)
+                if not self._fetches.is_closed:
+                    self._fetches.report_down(self._where, problem_of(error))
+
+    # --- the connection -----------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        self._drop()
+        self._connection = self.new_connection()
+        if not self._fetches.is_closed:
+            host, port = self._connections.address(self._node)
+            self._where = f"broker {self._node} at {host}:{port}"
+            self._connection.connect(host, port)
+
+    def new_connection(self) -> BrokerConnection:
+        """Returns a connection that is not made yet."""
+        settings = self._settings
+        return BrokerConnection(self._connections.arguments(), (settings.request_timeout_ms + settings.wait_ms) / 1000)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    # --- fetching -----------------------------------------------------------------------------------------------------
+
+    def _fetch(self, connection: BrokerConnection, positions: Sequence[FetchPosition]) -> None:
+        version = self._connections.client.version_of(FetchRequest, *VERSIONS)
+        wanted: dict[str, list[tuple[int, int]]] = {}
+        for position in positions:
+            wanted.setdefault(position.topic, []).append((position.partition, position.fetch_offset))
+        answer = connection.ask(fetch_request(wanted, self._settings, version))
+        found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
+        for position in positions:
+            part = found.get((position.topic, position.partition))
+            if part is None:  # the broker has answered nothing but an error for all
+                self._fetches.forget_leader([position])
+            elif part.error_code:
+                self._handle_error(position, part.error_code)
+            elif part.records:
+                self._accept(position, part)
+
+    def _accept(self, position: FetchPosition, part: FetchedPart) -> None:
+        status, length, following = scan(part.records)
+        if status not in (Scan.PLAIN, Scan.PACKED):
+            self._fetches.report_on(position, "_BAD_MSG", _WRONG[status])
+        elif following <= position.fetch_offset:
+            position.not_before = time.monotonic() + _AT_END_PAUSE_S
+        else:
+            is_compressed = status is Scan.PACKED
+            batches = FetchedBatches(part.records[:length], part.aborted, is_compressed=is_compressed)
+            self._fetches.add(position, batches, following)
+
+    def _handle_error(self, position: FetchPosition, code: int) -> None:
+        problem = problem_of_code(code)
+        with self._fetches.changed:
+            if self._fetches.is_current(position):
+                if problem.retriable:
+                    self._fetches.forget_leader([position])
+                else:
+                    self._fetches.report_on(position, problem.code, problem.text)
