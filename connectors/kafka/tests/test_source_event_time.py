@@ -182,8 +182,11 @@ def test_a_silent_partition_is_waited_for_until_it_is_idle(kafka, kafka_source):
         ({"watermark.timestamps": "at"}, "no column 'at': there are key, value, topic"),
         ({"watermark.timestamps": "value"}, "'value' is binary, not a timestamp"),
         ({"watermark.timestamps": "no.such:Thing"}, "no.such:Thing can't be imported"),
-        ({"watermark.strategy": "bounded"}, "needs 'watermark.outOfOrderness'"),
-        ({"watermark.outOfOrderness": "5s"}, "is for 'watermark.strategy' bounded, and that is monotonic"),
+        ({"watermark.strategy": "bounded"}, "needs the option 'watermark.outOfOrderness'"),
+        (
+            {"watermark.outOfOrderness": "5s"},
+            "only with watermark.strategy=bounded, and",
+        ),
         ({"watermark.strategy": "punctuated", "watermark.punctuation": "mark"}, "no column 'mark'"),
         ({"watermark.strategy": "monotonous"}, "'monotonous' is not one of monotonic, bounded, punctuated"),
         ({"watermark.strategy": "json:JSONDecoder"}, "json:JSONDecoder is no WatermarkStrategy"),

@@ -89,10 +89,10 @@ def test_events_are_told_apart(pravega, pravega_source, raw_stream, tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"pieceSize": "1mb"}, "is for framing=none"),
-        ({"framing": "none", "maxRowsPerTrigger": "5"}, "'maxRowsPerTrigger' is about events"),
+        ({"pieceSize": "1mb"}, "only with framing=none, and framing is events"),
+        ({"framing": "none", "maxRowsPerTrigger": "5"}, "'maxRowsPerTrigger' can't be used with framing=none"),
         ({"framing": "none", "value_format": "json"}, r"'value\.format' is about events"),
-        ({"framing": "none", "pieceSize": "2gb"}, "at most"),
+        ({"framing": "none", "pieceSize": "2gb"}, "above the largest value 1073741824"),
     ],
 )
 def test_options_that_do_not_go_together(pravega_source, options, reason):

@@ -200,7 +200,7 @@ def test_a_stream_that_is_behind_holds_the_other_back(pravega, pravega_source):
     harness = pravega_source(stream=f"{ahead},{behind}", startingStreamCut="head", **ALIGNED)
     harness.source.validate_schema(event_schema(VALUE))
     with harness.enumerator() as enumerator:
-        clock = enumerator._batch_ends._alignment._clock = Clock()
+        clock = enumerator._batch_ends._alignment._idle._clock = Clock()
         rows = harness.read(enumerator.take_batch(ReadLimits()), event_schema(VALUE))
         assert max(row["value"]["at"] for row in rows) < 540_000 + 60_000
         held = enumerator.take_batch(ReadLimits())
@@ -214,7 +214,7 @@ def test_a_stream_that_is_behind_holds_the_other_back(pravega, pravega_source):
 
 
 def test_events_have_no_time_of_their_own(pravega_source):
-    with pytest.raises(BadConfigurationError, match=r"needs option 'watermark\.timestamps'"):
+    with pytest.raises(BadConfigurationError, match=r"needs the option 'watermark\.timestamps'"):
         pravega_source(stream="s", watermark_alignment_maxDrift="1m")
     harness = pravega_source(
         stream="s", watermark_alignment_maxDrift="1m", watermark_timestamps="value.when", value_format="json"

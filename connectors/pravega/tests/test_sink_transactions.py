@@ -690,7 +690,7 @@ def test_a_stream_that_is_deleted_between_two_batches_is_made_again(pravega, new
     [
         ({"delivery": "at-least-once", "transactionLease": "1m"}, "exactly-once"),
         ({"create_segments": "2"}, "create=true"),
-        ({"create": "true", "create_eventsPerSecond": "1", "create_kbytesPerSecond": "1"}, "exclude"),
+        ({"create": "true", "create_eventsPerSecond": "1", "create_kbytesPerSecond": "1"}, "can't be used with"),
     ],
 )
 def test_options_that_do_not_go_together(new_query, options, message):

@@ -355,7 +355,7 @@ def test_strings(pravega, pravega_source):
         ({"stream": "s", "startingStreamCut": cut_text("x/s", {0: 0})}, "not of"),
         ({"stream": "s", "startingStreamCut": '{"t": "head"}'}, "must be named"),
         ({"stream": "s", "controller": "nothing://"}, "tcp://host:port"),
-        ({"stream": "s", "credentials_username": "u"}, "belong together"),
+        ({"stream": "s", "user": "u"}, "'user' needs the option 'password'"),
     ],
 )
 def test_options_that_do_not_go_together(pravega_source, options, message):

@@ -38,6 +38,12 @@ class Condition:
             return value is not None and value is not False
         return _plain(value) in {_plain(wanted) for wanted in self.values}
 
+    def shown(self, given: _Values) -> str:
+        """As :meth:`__str__`, and a switch with its value: ``tls=true``."""
+        if not self.values and isinstance(given.get(self.option), bool):
+            return f"{self.option}={'false' if self.negated else 'true'}"
+        return str(self)
+
     def __str__(self) -> str:
         """As a user would write it: ``cleanSource=archive``, ``format=csv or json``, ``'table'``."""
         named = [value for value in self.values if value is not None]

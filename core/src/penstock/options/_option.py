@@ -104,9 +104,13 @@ class Option:
             shown = "its value" if self.secret else repr(text)
             raise BadConfigurationError(f"option '{self.name}': {shown} is not {error}") from None
         if self.minimum is not None and value < self.minimum:
-            raise BadConfigurationError(f"option '{self.name}': {text!r} is below the least value {self.minimum:g}")
+            raise BadConfigurationError(
+                f"option '{self.name}': {text!r} is below the least value {_number(self.minimum)}"
+            )
         if self.maximum is not None and value > self.maximum:
-            raise BadConfigurationError(f"option '{self.name}': {text!r} is above the largest value {self.maximum:g}")
+            raise BadConfigurationError(
+                f"option '{self.name}': {text!r} is above the largest value {_number(self.maximum)}"
+            )
         return value
 
     def _choice(self, text: str) -> str:
@@ -135,6 +139,10 @@ class Option:
         if self.choice_aliases:
             said.append("Also " + ", ".join(f"{other} for {name}" for other, name in self.choice_aliases))
         return said
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
 
 
 def _code(condition: Condition) -> str:

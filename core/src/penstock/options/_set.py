@@ -211,7 +211,9 @@ class OptionSet(tuple[Option, ...]):
                 if condition.holds(values):
                     advice = option.advice or "leave one of them out"
                     shown = option.spelled(given[0])
-                    yield OptionProblem(f"option '{shown}' can't be used with {condition}: {advice}", given[0])
+                    yield OptionProblem(
+                        f"option '{shown}' can't be used with {condition.shown(values)}: {advice}", given[0]
+                    )
         for reason, without_effect in ignored.items():
             shown = ", ".join(f"'{option.spelled(name)}'" for option, name in without_effect)
             each = "it" if len(without_effect) == 1 else "each"
@@ -250,7 +252,7 @@ def _missing(option: Option, values: OptionValues, owner: str) -> Iterator[Optio
         *first, last = (f"'{name}'" for name in (option.name, *others))
         yield OptionProblem(f"{owner} needs the option {', '.join(first)} or {last}")
         return
-    beside = " and ".join(map(str, conditions))
+    beside = " and ".join(condition.shown(values) for condition in conditions)
     yield OptionProblem(f"option {beside} needs the option '{option.name}': {option.doc}")
 
 
@@ -260,7 +262,8 @@ def _why_without_effect(option: Option, values: OptionValues, mode: Mode | None)
     for need in option.needs:
         either = need if isinstance(need, tuple) else (need,)
         if not any(condition.holds(values) for condition in either):
-            return f"takes effect only with {' or '.join(map(str, either))}{_found(either[0].option, values)}"
+            wanted = " or ".join(condition.shown(values) for condition in either)
+            return f"takes effect only with {wanted}{_found(either[0].option, values)}"
     return None
 
 

@@ -8,6 +8,7 @@ that never change, and :mod:`penstock.source.log`, for logs of partitions.
 
 from penstock.source._columns import check_columns
 from penstock.source._contracts import (
+    BatchEnumerator,
     EnumeratorContext,
     ReaderContext,
     ReadLimits,
@@ -26,6 +27,7 @@ from penstock.source._reader import SourceReader
 from penstock.source._simple import SimpleSource, SimpleSplit
 
 __all__ = [
+    "BatchEnumerator",
     "ColumnFilter",
     "EnumeratorContext",
     "ReadLimits",

@@ -123,8 +123,8 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
     def take_batch(self, limits: ReadLimits) -> list[SplitT]:
         """The splits of the next micro-batch, empty if there is nothing to read now.
 
-        By default splits are requested one by one until ``max_groups`` or ``max_bytes`` is met; an enumerator that
-        shares a limit out among its splits (records) overrides it.
+        By default splits are requested one by one until ``max_groups`` or ``max_bytes`` is met; see
+        :class:`BatchEnumerator` for limits that are shared out among splits, such as records.
         """
         splits: list[SplitT] = []
         groups: set[str] = set()
@@ -184,6 +184,20 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
 
     def close(self) -> None:
         """Ends threads and connections. Called once; may be called without :meth:`start`."""
+
+
+class BatchEnumerator(SplitEnumerator[SplitT, StateT]):
+    """An enumerator that shares the limits of a micro-batch out among its splits: it implements :meth:`take_batch`."""
+
+    def handle_split_request(self) -> SplitT | None:
+        """The first split of a micro-batch without limits; the others are taken back."""
+        splits = self.take_batch(ReadLimits())
+        self.add_splits_back(splits[1:])
+        return splits[0] if splits else None
+
+    @abstractmethod
+    def take_batch(self, limits: ReadLimits) -> list[SplitT]:
+        """The splits of the next micro-batch, empty if there is nothing to read now."""
 
 
 @dataclass

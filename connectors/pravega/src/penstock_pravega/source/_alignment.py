@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.source.event_time import EventTimeSettings, iso_time
+from penstock.source.event_time import EventTimeSettings, IdleTracker, describe_alignment
 from penstock_pravega.client import short_name
 from penstock_pravega.source._read_ahead import EventEnds
 from penstock_pravega.source._watermarks import NEVER
@@ -32,9 +32,7 @@ class SegmentAlignment:
     def __init__(self, settings: EventTimeSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._drift = settings.max_drift_ms
         self._disorder = settings.strategy.out_of_orderness_ms
-        self._idle_timeout = settings.idle_timeout_ms / 1000
-        self._clock = clock
-        self._ends: dict[SegmentKey, tuple[int, float]] = {}
+        self._idle = IdleTracker[SegmentKey](settings.idle_timeout_ms, clock)
         self._frontiers: dict[SegmentKey, int] = {}
         self._reached: dict[SegmentKey, int] = {}
         self._described: dict[str, Any] = {}
@@ -47,10 +45,9 @@ class SegmentAlignment:
         ``waiting`` is what was read ahead of segments that have something to read, ``ends`` where every segment of the
         cuts ends now. ``more_may_come``: whether a segment that is read to its end may still be the slowest.
         """
-        self._track_ends(ends)
+        self._track(ends)
         silent = [key for key in ends if key not in waiting] if more_may_come else []
-        now = self._clock()
-        idle = [key for key in silent if now - self._ends[key][1] >= self._idle_timeout]
+        idle = self._idle.idle(silent)
         silent = [key for key in silent if key not in idle]
         # A segment without an event so far may still bring the earliest time of all.
         unknown = any(self._frontiers[key] == NEVER for key in silent)
@@ -59,11 +56,8 @@ class SegmentAlignment:
             found = waiting[key]
             self._frontiers[key] = max(self._frontiers[key], int(found.watermarks[events - 1]))
             self._reached[key] = max(self._reached.get(key, NEVER), int(found.times[events - 1]))
-        self._described = {
-            "frontiers": {_name(key): iso_time(ms) for key, ms in sorted(self._reached.items()) if ms != NEVER},
-            "held": [_name(key) for key in sorted(waiting) if key not in chosen],
-            "idle": [_name(key) for key in sorted(idle)],
-        }
+        timed = {key: ms for key, ms in self._reached.items() if ms != NEVER}
+        self._described = describe_alignment(timed, waiting.keys() - chosen.keys(), idle, _name)
         return {key: int(waiting[key].offsets[events - 1]) for key, events in chosen.items()}
 
     def _chosen(
@@ -87,18 +81,13 @@ class SegmentAlignment:
         reached = [int(waiting[key].times[-1]) + 1 for key in waiting if known.get(key) == lowest]
         return max([lowest + self._disorder + self._drift, *reached])
 
-    def _track_ends(self, ends: Mapping[SegmentKey, int]) -> None:
-        now = self._clock()
-        gone = [key for key in self._ends if key not in ends]
-        for key, end in ends.items():
-            if key not in self._ends:
-                # A scaling: successors start at the watermark that their predecessors reached.
-                before = [self._frontiers.get(old, NEVER) for old in gone if old[0] == key[0]]
-                self._frontiers.setdefault(key, min(before, default=NEVER))
-            if key not in self._ends or self._ends[key][0] != end:
-                self._ends[key] = (end, now)
+    def _track(self, ends: Mapping[SegmentKey, int]) -> None:
+        new, gone = self._idle.track(ends)
+        for key in new:
+            # A scaling: successors start at the watermark that their predecessors reached.
+            before = [self._frontiers.get(old, NEVER) for old in gone if old[0] == key[0]]
+            self._frontiers.setdefault(key, min(before, default=NEVER))
         for key in gone:
-            del self._ends[key]
             self._frontiers.pop(key, None)
             self._reached.pop(key, None)
 

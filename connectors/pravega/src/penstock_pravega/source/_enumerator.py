@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from penstock.errors import RetriableError
-from penstock.source import EnumeratorContext, ReadLimits, SplitEnumerator
-from penstock.source.log import LossPolicy
+from penstock.source import BatchEnumerator, EnumeratorContext, ReadLimits
+from penstock.source.log import FirstAnswer, LossPolicy
 from penstock_pravega.client import StreamClient
 from penstock_pravega.options import SourceOptions
 from penstock_pravega.source._alignment import SegmentKey
@@ -22,12 +21,11 @@ from penstock_pravega.source._watermarks import EventTimer
 __all__ = ["PravegaSplitEnumerator"]
 
 _log = logging.getLogger("penstock.pravega")
-_RESOLVE_TIMEOUT_MS = 120_000
 
 AnswerT = TypeVar("AnswerT")
 
 
-class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
+class PravegaSplitEnumerator(BatchEnumerator[SegmentRange, PravegaState]):
     """Hands out ranges of segments between two stream cuts. Its state is the cut reached, one for each stream.
 
     Each micro-batch asks where the segments of the cut end. Once a segment is read to its end, its successors are
@@ -54,8 +52,7 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         self._streams: dict[str, StreamProgress] = {}
         self._stops: Cuts | None = None
         self._fixed_ends: Cuts | None = None
-        self._resolved = False
-        self._failure: BaseException | None = None
+        self._first = FirstAnswer(context, "the streams", self._resolve_in_background)
         self._changed = False
         self._asking: set[SegmentKey] = set()
         self._ask_again_at: dict[SegmentKey, float] = {}
@@ -71,7 +68,7 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         # An end that the user has removed must not stay in the stored offset.
         self._changed = state.stops is not None and self._stops is None
         # Streams and an end that the options name only now are still to be resolved.
-        self._resolved = set(self._options.streams) <= set(self._streams) and (
+        self._first.is_known = set(self._options.streams) <= set(self._streams) and (
             self._options.stop is None or self._stops is not None
         )
         for stream in set(self._streams) - set(self._options.streams):
@@ -84,12 +81,15 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
 
     def start(self) -> None:
         """Resolves start and stop in the background. A bounded read does so in :meth:`prepare_for_available_now`."""
-        if not self._bounded and not self._resolved:
-            self._call_in_background(self._resolve_start_and_stop, self._on_resolved)
+        if not self._bounded and not self._first.is_known:
+            self._resolve_in_background()
 
     def close(self) -> None:
         """Ends the connections."""
         self._client.close()
+
+    def _resolve_in_background(self) -> None:
+        self._call_in_background(self._resolve_start_and_stop, self._on_resolved)
 
     def _resolve_start_and_stop(self) -> tuple[Cuts, Cuts | None]:
         new = [stream for stream in self._options.streams if stream not in self._streams]
@@ -97,29 +97,19 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
         return starts, self._stops if self._stops is not None else resolve_stops(self._client, self._options, starts)
 
     def _on_resolved(self, found: tuple[Cuts, Cuts | None] | None, error: BaseException | None) -> None:
-        if self._resolved:
+        if self._first.is_known:
             return  # an available-now run has resolved them meanwhile
         if found is None:
-            self._failure = error
+            self._first.failed(error)
             return
         cuts, self._stops = found
         self._follow(cuts)
-        self._resolved, self._changed = True, True
-        self._failure = None  # of an earlier attempt that nobody has asked about
-
-    def _await_resolved(self) -> None:
-        if not self._resolved:
-            self._context.await_handlers(lambda: self._resolved or self._failure is not None, _RESOLVE_TIMEOUT_MS)
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            self._call_in_background(self._resolve_start_and_stop, self._on_resolved)
-            raise failure
-        if not self._resolved:
-            raise RetriableError(f"no answer about the streams within {_RESOLVE_TIMEOUT_MS // 1000} s")
+        self._changed = True
+        self._first.arrived()
 
     def prepare_for_available_now(self) -> None:
         """Ends the run at the tail as it is now."""
-        if not self._resolved:
+        if not self._first.is_known:
             self._on_resolved(self._resolve_start_and_stop(), None)
         self._fixed_ends = {stream: self._client.tail(stream) for stream in self._streams}
 
@@ -164,15 +154,9 @@ class PravegaSplitEnumerator(SplitEnumerator[SegmentRange, PravegaState]):
 
     # --- micro-batches ------------------------------------------------------------------------------------------------
 
-    def handle_split_request(self) -> SegmentRange | None:
-        """Hands out one range and keeps the others."""
-        splits = self.take_batch(ReadLimits())
-        self.add_splits_back(splits[1:])
-        return splits[0] if splits else None
-
     def take_batch(self, limits: ReadLimits) -> list[SegmentRange]:
         """Asks where segments end now, and hands out what the limits and the alignment allow."""
-        self._await_resolved()
+        self._first.wait()
         for stream, progress in self._streams.items():
             self._refresh(stream, progress)
         # All of a bounded run is read, however far apart its event times are.

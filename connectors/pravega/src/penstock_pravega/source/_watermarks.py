@@ -146,7 +146,7 @@ class StreamWatermarks:
             except ValueError as error:
                 raise FatalError(
                     f"what writers have noted about {stream} can't be read: {error}. Go by a field of the events "
-                    "(waterwatermark.timestamps)"
+                    "(watermark.timestamps)"
                 ) from None
             known.read[segment] = start + offsets[-1]
         while len(known.watermarks) > _MOST_WATERMARKS:

@@ -6,7 +6,7 @@ because another split was read first. The notions are those of Apache Flink's so
 """
 
 from penstock.source.event_time._assigners import ColumnTimestamps, TimestampAssigner
-from penstock.source.event_time._iso import iso_time
+from penstock.source.event_time._idle import IdleTracker, describe_alignment
 from penstock.source.event_time._settings import EventTimeSettings, event_time_options
 from penstock.source.event_time._strategies import BoundedOutOfOrderness, Monotonic, Punctuated, WatermarkStrategy
 
@@ -14,10 +14,11 @@ __all__ = [
     "BoundedOutOfOrderness",
     "ColumnTimestamps",
     "EventTimeSettings",
+    "IdleTracker",
     "Monotonic",
     "Punctuated",
     "TimestampAssigner",
     "WatermarkStrategy",
+    "describe_alignment",
     "event_time_options",
-    "iso_time",
 ]

@@ -1,6 +1,7 @@
 """The template for logs: partitions with records at growing positions."""
 
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
+from penstock.source.log._first_answer import FirstAnswer
 from penstock.source.log._log_source import LogSource
 from penstock.source.log._losses import LossPolicy
 from penstock.source.log._positions import (
@@ -24,6 +25,7 @@ __all__ = [
     "SPLIT_SERIALIZER",
     "STATE_SERIALIZER",
     "Earliest",
+    "FirstAnswer",
     "GroupOffsets",
     "Latest",
     "LogClient",

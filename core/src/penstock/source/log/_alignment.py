@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
-from penstock.source.event_time import iso_time
+from penstock.source.event_time import IdleTracker, describe_alignment
 from penstock.source.log._limits import take_share
 from penstock.source.log._positions import LogPartition
 from penstock.source.log._sampling import Sample
@@ -65,10 +65,8 @@ class Alignment:
         self._sampler = sampler
         self._drift = drift_ms
         self._disorder = out_of_orderness_ms
-        self._idle_timeout = idle_timeout_ms / 1000
-        self._clock = clock
+        self._idle = IdleTracker[LogPartition](idle_timeout_ms, clock)
         self._marks: dict[LogPartition, _Marks] = {}
-        self._ends: dict[LogPartition, tuple[int, float]] = {}
         self._frontiers: dict[LogPartition, tuple[int, int | None]] = {}
         self._described: dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -84,11 +82,7 @@ class Alignment:
         with self._lock:
             chosen, held, idle = self._choose(positions, ends, max_records, more_may_come=more_may_come)
             reached = {p: self._marks[p].reached(chosen.get(p, positions[p])) for p in self._marks}
-        self._described = {
-            "frontiers": {str(p): iso_time(ms) for p, ms in sorted(reached.items()) if ms != _NEVER},
-            "held": [str(p) for p in sorted(held)],
-            "idle": [str(p) for p in sorted(idle)],
-        }
+        self._described = describe_alignment({p: ms for p, ms in reached.items() if ms != _NEVER}, held, idle)
         return chosen
 
     def look_ahead(
@@ -104,11 +98,10 @@ class Alignment:
         self, positions: Positions, ends: Positions, max_records: int | None, *, more_may_come: bool
     ) -> tuple[dict[LogPartition, int], Collection[LogPartition], Collection[LogPartition]]:
         """The ends, the partitions that are held back, those that are idle."""
-        self._look_at_ends(positions, ends)
+        self._track({p: end for p, end in ends.items() if p in positions}, positions)
         waiting = {p: ends[p] for p in positions if positions[p] < ends.get(p, 0)}
         silent = [p for p in positions if p in ends and p not in waiting] if more_may_come else []
-        now = self._clock()
-        idle = [p for p in silent if now - self._ends[p][1] >= self._idle_timeout]
+        idle = self._idle.idle(silent)
         silent = [p for p in silent if p not in idle]
         if not waiting:
             return {}, (), idle
@@ -129,17 +122,13 @@ class Alignment:
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
-    def _look_at_ends(self, positions: Positions, ends: Positions) -> None:
-        now = self._clock()
+    def _track(self, ends: Positions, positions: Positions) -> None:
+        _, gone = self._idle.track(ends)
+        for partition in gone:
+            self._frontiers.pop(partition, None)
+            self._marks.pop(partition, None)
         for partition, end in ends.items():
-            if partition not in self._ends or self._ends[partition][0] != end:
-                self._ends[partition] = (end, now)
-        for known in (self._ends, self._frontiers, self._marks):
-            for partition in [p for p in known if p not in positions or p not in ends]:
-                del known[partition]
-        for partition in [p for p in positions if p in ends]:
-            marks = self._marks.setdefault(partition, _Marks())
-            marks.keep(positions[partition], ends[partition])
+            self._marks.setdefault(partition, _Marks()).keep(positions[partition], end)
 
     def _know_frontiers(self, ends: Positions, positions: Positions) -> None:
         """The watermark of each partition, were it read to its end."""

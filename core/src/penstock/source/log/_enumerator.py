@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.source._contracts import EnumeratorContext, ReadLimits, SplitEnumerator
+from penstock.source._contracts import BatchEnumerator, EnumeratorContext, ReadLimits
 from penstock.source.log._alignment import Alignment
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
 from penstock.source.log._discovery import Discovery, discover
+from penstock.source.log._first_answer import FirstAnswer
 from penstock.source.log._group_commits import GroupCommits
 from penstock.source.log._limits import cut, take_share
 from penstock.source.log._losses import LossPolicy
@@ -22,12 +23,11 @@ from penstock.source.log._tracking import TrackedPartitions, shown
 __all__ = ["LogEnumerator"]
 
 _log = logging.getLogger("penstock.source")
-_FIRST_DISCOVERY_MS = 120_000
 
 AnswerT = TypeVar("AnswerT")
 
 
-class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
+class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
     """Hands out ranges of partitions, in proportion to what waits in each. Its state is one position a partition.
 
     Partitions and streams that appear are found in the background, every ``discovery_interval_ms``; how far they can be
@@ -58,8 +58,8 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
         self._stops = state.stops if options.stop is not None else None
         self._ends: Mapping[LogPartition, int] = {}
         self._fixed_ends: Mapping[LogPartition, int] | None = None
-        self._applied_at: float | None = None
-        self._failure: BaseException | None = None
+        self._first = FirstAnswer(context, "partitions")
+        self._applied_at = float("-inf")
         # An end that is no more must not go on standing in the last offset.
         self._changed = state.stops is not None and options.stop is None
         self._last_batch = float("-inf")
@@ -113,15 +113,15 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
     def _on_discovery(self, found: Discovery | None, error: BaseException | None) -> None:
         if found is not None:
             self._apply(found)
-        elif self._applied_at is None:
-            self._failure = error
+        elif not self._first.is_known:
+            self._first.failed(error)
         else:
             _log.warning("looking for new partitions failed, the next try is in a while: %s", error)
 
     def _apply(self, found: Discovery) -> None:
-        if self._applied_at is not None and found.asked_at < self._applied_at:
+        if found.asked_at < self._applied_at:
             return  # overtaken by a younger one
-        if self._applied_at is None and self._fresh:
+        if not self._first.is_known and self._fresh:
             self._begin(found)
         else:
             self._tracked.check(found)
@@ -130,7 +130,7 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
             self._fix_stops()
             self._add_unknown(found)
         self._applied_at = found.asked_at
-        self._failure = None  # of an earlier look, if nobody has asked since
+        self._first.arrived()
 
     def _begin(self, found: Discovery) -> None:
         """The very first look of a stream or of a bounded read."""
@@ -176,13 +176,8 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
 
     # --- micro-batches ------------------------------------------------------------------------------------------------
 
-    def handle_split_request(self) -> LogSplit | None:
-        splits = self.take_batch(ReadLimits())
-        self.add_splits_back(splits[1:])
-        return splits[0] if splits else None
-
     def take_batch(self, limits: ReadLimits) -> list[LogSplit]:
-        self._await_first_discovery()
+        self._first.wait()
         self._ends = self._ask_ends() if self._fixed_ends is None else self._fixed_ends
         positions = self._positions
         share = self._share(limits.max_records)
@@ -224,17 +219,6 @@ class LogEnumerator(SplitEnumerator[LogSplit, LogState]):
             partition = split.log_partition
             self._positions[partition] = min(self._positions.get(partition, split.start), split.start)
         self._changed = True
-
-    def _await_first_discovery(self) -> None:
-        if self._applied_at is None:
-            self._context.await_handlers(
-                lambda: self._applied_at is not None or self._failure is not None, _FIRST_DISCOVERY_MS
-            )
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-        if self._applied_at is None:
-            raise RetriableError(f"no answer about partitions within {_FIRST_DISCOVERY_MS // 1000} s")
 
     def _limit(self, partition: LogPartition, end: int) -> int:
         return end if self._stops is None else min(end, self._stops.get(partition, 0))

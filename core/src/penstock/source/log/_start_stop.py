@@ -46,7 +46,7 @@ def resolve(
 
 def _at(client: LogClient, times: Mapping[LogPartition, int], if_none: str, what: str) -> dict[LogPartition, int]:
     found = client.at_timestamp(times)
-    missing = [p for p in times if found.get(p) is None]
+    missing = sorted(p for p in times if found.get(p) is None)
     if missing and if_none == "error":
         raise BadConfigurationError(
             f"{what}: no record of {missing[0]} is as young as {times[missing[0]]} (ms since 1970). Give an earlier "
@@ -59,7 +59,7 @@ def _committed(
     client: LogClient, position: GroupOffsets, partitions: Collection[LogPartition], what: str
 ) -> dict[LogPartition, int]:
     found = client.committed(position.group, partitions)
-    missing = [p for p in partitions if found.get(p) is None]
+    missing = sorted(p for p in partitions if found.get(p) is None)
     if missing and position.fallback == "error":
         raise BadConfigurationError(
             f"{what}: the consumer group '{position.group}' has committed nothing for {missing[0]}; choose a fallback "
