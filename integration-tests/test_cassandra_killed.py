@@ -6,6 +6,8 @@ from collections import Counter
 
 import pytest
 
+from harness.oracle import check_files, check_once
+
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(1200),
@@ -35,7 +37,7 @@ COLUMNS = f"cast(id % {KEYS} as int) as k;id;note;id as newest"
 
 def check_upserts(cassandra, table, expected):
     rows = cassandra.rows(table, "k, id, note, newest")
-    assert sorted(row[1] for row in rows) == list(expected)
+    check_once((id for _, id, _, _ in rows), expected)
     assert all(k == id % KEYS and note == f"note {id}" for k, id, note, _ in rows)
     older = [(k, newest) for k, _, _, newest in rows if newest + KEYS in expected or newest % KEYS != k]
     assert not older, f"overwritten by an older batch: {older[:5]}"
@@ -53,29 +55,26 @@ UPSERT_POINTS = [
 def test_driver_killed_while_it_writes_exactly_once(driver, cassandra, csv_files):
     """Each run gets new files, which replace ``newest`` of the rows before."""
     table, expected = cassandra.table(UPSERTS), range(0)
-    job = {**cassandra.job, "table": table, "columns": COLUMNS}
+    job = {**cassandra.options, "table": table, "columns": COLUMNS}
     for point in UPSERT_POINTS:
         expected = csv_files(4, 50, first=len(expected))
         driver("copy_cassandra", fault=point, **job).wait_for_kill()
-    run = driver("copy_cassandra", **job)
-    assert run.wait() == 0, run.tail()
+    driver("copy_cassandra", **job).wait_for_success()
     check_upserts(cassandra, table, expected)
 
 
 def test_a_driver_that_was_thought_dead_overwrites_nothing(driver, cassandra, csv_files):
     """The first is stopped before a task writes, another one does its work and more, then the first goes on."""
     table, expected = cassandra.table(UPSERTS), csv_files(4, 50)
-    job = {**cassandra.job, "table": table, "columns": COLUMNS}
+    job = {**cassandra.options, "table": table, "columns": COLUMNS}
     first = driver("copy_cassandra", fault=f"{ROWS}.write:before:1", action="stop", **job)
     first.wait_for_hits()
     expected = csv_files(4, 50, first=len(expected))
-    second = driver("copy_cassandra", **job)
-    assert second.wait() == 0, second.tail()
+    driver("copy_cassandra", **job).wait_for_success()
     check_upserts(cassandra, table, expected)
     first.resume()
-    assert first.wait() != 0
-    # It came to its decision, so its rows were written.
-    assert "another run has carried this checkpoint on" in first.log.read_text()
+    # It comes to its decision, so its rows are written.
+    first.wait_for_failure("another run has carried this checkpoint on")
     check_upserts(cassandra, table, expected)
 
 
@@ -93,12 +92,11 @@ def test_driver_killed_while_it_writes_ahead(driver, cassandra, csv_files):
     table, expected = cassandra.table("k int primary key, ids list<bigint>"), range(0)
     statement = f"update {cassandra.keyspace}.{table} set ids = ids + ? where k = ?"
     columns = f"array(id) as ids;cast(id % {KEYS} as int) as k"
-    job = {**cassandra.job, "statement": statement, "delivery": "write-ahead", "columns": columns, "per_trigger": 1}
+    job = {**cassandra.options, "statement": statement, "delivery": "write-ahead", "columns": columns, "per_trigger": 1}
     for point in AHEAD_POINTS:
         expected = csv_files(2, 50, first=len(expected))
         driver("copy_cassandra", fault=point, **job).wait_for_kill()
-    run = driver("copy_cassandra", **job)
-    assert run.wait() == 0, run.tail()
+    driver("copy_cassandra", **job).wait_for_success()
     rows = Counter(id for _, ids in cassandra.rows(table, "k, ids") for id in ids)
     assert sorted(rows) == list(expected)
     again = sorted(id for id, count in rows.items() if count > 1)
@@ -109,21 +107,20 @@ def test_driver_killed_while_it_writes_ahead(driver, cassandra, csv_files):
 READ_POINTS = [f"{PAGES}.fetch:after:4", f"{FILES}.prepare_commit:after:2", f"{LOG}.create:after:3"]
 
 
-def test_driver_killed_while_it_reads(driver, cassandra, tmp_path, exactly_once):
+def test_driver_killed_while_it_reads(driver, cassandra, tmp_path):
     """A table in five steps."""
     table = cassandra.table("id bigint primary key")
-    cassandra.add(table, range(1000))
-    job = {**cassandra.job, "from": table, "splits": 15, "per_trigger": 3, "bucketAssigner": "basePath"}
+    cassandra.insert(table, "id", [(number,) for number in range(1000)])
+    job = {**cassandra.options, "from": table, "splits": 15, "per_trigger": 3, "bucketAssigner": "basePath"}
     for point in READ_POINTS:
         driver("copy_cassandra", fault=point, **job).wait_for_kill()
-    run = driver("copy_cassandra", **job)
-    assert run.wait() == 0, run.tail()
-    exactly_once(tmp_path / "out", range(1000))
+    driver("copy_cassandra", **job).wait_for_success()
+    check_files(tmp_path / "out", range(1000))
 
 
 def test_executor_killed_while_it_writes(driver, cassandra, csv_files, tmp_path, cluster):
     table, expected = cassandra.table(UPSERTS), csv_files(40, 100)
-    run = driver("copy_cassandra", **cassandra.job, table=table, columns=COLUMNS, master=cluster.url)
-    cluster.kill_executors(run, tmp_path / "ck" / "commits")
-    assert run.wait() == 0, run.tail()
+    run = driver("copy_cassandra", **cassandra.options, table=table, columns=COLUMNS, master=cluster.url)
+    cluster.kill_executors(run, tmp_path / "ck")
+    run.wait_for_success()
     check_upserts(cassandra, table, expected)

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from harness.oracle import check_files, hidden_files, rows_of
 from penstock import BadConfigurationError
 from penstock.checkpoint import take_over
 
@@ -64,10 +65,6 @@ def small_disk():
         yield mount
 
 
-def hidden(directory):
-    return [path for path in (directory / ".penstock").rglob("*") if path.is_file()]
-
-
 OPTIONS = {"maxPartSize": "4kb", "bucketAssigner": "dateTime", "log": "OFF"}
 
 
@@ -85,7 +82,7 @@ def says_what_is_full(run, disk):
         pytest.param("out", f"{ROLLER}.roll:before:2", marks=MORE),
     ],
 )
-def test_stream(small_disk, driver, csv_files, tmp_path, exactly_once, full, point):
+def test_stream(small_disk, driver, csv_files, tmp_path, full, point):
     """The query fails and says where there is no room; with room, it goes on."""
     disk = small_disk(tmp_path / full)
     expected = csv_files(4, 200)
@@ -93,12 +90,11 @@ def test_stream(small_disk, driver, csv_files, tmp_path, exactly_once, full, poi
     run.wait_for_hits()
     disk.fill()
     run.resume()
-    assert run.wait() != 0
+    run.wait_for_failure()
     disk.make_room()
-    again = driver("copy_files", **OPTIONS)
-    assert again.wait() == 0, again.tail()
-    exactly_once(tmp_path / "out", expected)
-    assert hidden(tmp_path / "out") == []
+    driver("copy_files", **OPTIONS).wait_for_success()
+    check_files(tmp_path / "out", expected)
+    assert hidden_files(tmp_path / "out") == []
     assert says_what_is_full(run, disk), run.tail()
 
 
@@ -111,22 +107,21 @@ def test_stream(small_disk, driver, csv_files, tmp_path, exactly_once, full, poi
         pytest.param(f"{RENAME}.publish:before:1", marks=MORE),
     ],
 )
-def test_batch_write(small_disk, driver, tmp_path, exactly_once, rows_of, point):
+def test_batch_write(small_disk, driver, tmp_path, point):
     """All or nothing; what was decided is finished, what was not is written again."""
     disk = small_disk(tmp_path / "out")
     run = driver("write_files", fault=point, action="stop", bucketAssigner="dateTime")
     run.wait_for_hits()
     disk.fill()
     run.resume()
-    assert run.wait() != 0
+    run.wait_for_failure()
     assert says_what_is_full(run, disk), run.tail()
     assert not rows_of(tmp_path / "out")
     disk.make_room()
     with contextlib.suppress(BadConfigurationError):  # nothing was left
         take_over(str(tmp_path / "out"))
-    assert hidden(tmp_path / "out") == []
+    assert hidden_files(tmp_path / "out") == []
     if not rows_of(tmp_path / "out"):
-        again = driver("write_files", bucketAssigner="dateTime")
-        assert again.wait() == 0, again.tail()
-    exactly_once(tmp_path / "out", range(2000))
-    assert hidden(tmp_path / "out") == []
+        driver("write_files", bucketAssigner="dateTime").wait_for_success()
+    check_files(tmp_path / "out", range(2000))
+    assert hidden_files(tmp_path / "out") == []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import time
-
 import pytest
+
+from harness import checkpoint
+from harness.oracle import check_files, hidden_files, rows_of, visible_files
+from harness.waiting import wait_until
 
 LOG, PROTOCOL = "penstock._commit._chain:Chain", "penstock._commit._two_phase:TwoPhaseCommit"
 READER = "penstock.spark._read:StreamReader"
@@ -44,7 +45,7 @@ WITNESS = "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_task
 @pytest.mark.exhaustive(f"every step of the protocol; {WITNESS}")
 @pytest.mark.spark
 @pytest.mark.timeout(2400)
-def test_driver_killed_at_every_step(driver, csv_files, tmp_path, rows_of, exactly_once):
+def test_driver_killed_at_every_step(driver, csv_files, tmp_path):
     """One query with a state store, killed at each point in turn, with new files before every start."""
     expected = range(0)
     for number, point in enumerate(POINTS):
@@ -52,11 +53,9 @@ def test_driver_killed_at_every_step(driver, csv_files, tmp_path, rows_of, exact
         driver("copy_files", fault=point, mode="distinct", bucketAssigner="basePath", maxPartSize="4kb").wait_for_kill()
         rows = rows_of(tmp_path / "out")
         assert not [i for i, count in rows.items() if count > 1], f"doubled after point {number}: {point}"
-    run = driver("copy_files", mode="distinct", bucketAssigner="basePath", maxPartSize="4kb")
-    assert run.wait() == 0, run.tail()
-    exactly_once(tmp_path / "out", expected)
-    left = [p for p in (tmp_path / "out" / ".penstock").rglob("*") if p.is_file()]
-    assert not left, "something lingers"
+    driver("copy_files", mode="distinct", bucketAssigner="basePath", maxPartSize="4kb").wait_for_success()
+    check_files(tmp_path / "out", expected)
+    assert not hidden_files(tmp_path / "out"), "something lingers"
 
 
 @pytest.mark.exhaustive(f"a driver that sleeps, with nothing else going on; {WITNESS}")
@@ -71,7 +70,7 @@ def test_driver_killed_at_every_step(driver, csv_files, tmp_path, rows_of, exact
         (f"{COMMITTER}.clear:before:2", SPARKS),
     ],
 )
-def test_two_drivers_on_one_checkpoint(driver, csv_files, tmp_path, exactly_once, point, said):
+def test_two_drivers_on_one_checkpoint(driver, csv_files, tmp_path, point, said):
     """The first sleeps inside a commit, the second does the work, the first wakes up.
 
     If nothing of its batch is left to do, it learns of the other when Spark notes the batch.
@@ -80,22 +79,19 @@ def test_two_drivers_on_one_checkpoint(driver, csv_files, tmp_path, exactly_once
     expected = csv_files(4, 200)
     first = driver("copy_files", fault=point, action="stop", **options)
     first.wait_for_hits()
-    second = driver("copy_files", **options)
-    assert second.wait() == 0, second.tail()
-    exactly_once(tmp_path / "out", expected)
+    driver("copy_files", **options).wait_for_success()
+    check_files(tmp_path / "out", expected)
     first.resume()
-    assert first.wait() != 0
-    assert said in first.log.read_text()
-    exactly_once(tmp_path / "out", expected)
+    first.wait_for_failure(said)
+    check_files(tmp_path / "out", expected)
     expected = csv_files(2, 200, first=len(expected))
-    third = driver("copy_files", **options)
-    assert third.wait() == 0, third.tail()
-    exactly_once(tmp_path / "out", expected)
+    driver("copy_files", **options).wait_for_success()
+    check_files(tmp_path / "out", expected)
 
 
 @pytest.mark.exhaustive("other numbers of tasks after kills; the kit has them without Spark")
 @pytest.mark.spark
-def test_rescaling_over_kills(driver, csv_files, tmp_path, exactly_once):
+def test_rescaling_over_kills(driver, csv_files, tmp_path):
     """Other numbers of tasks after each restart, one of them in the middle of a commit."""
     expected = range(0)
     for partitions, fault in ((5, f"{RENAME}.publish:before:2"), (1, f"{LOG}.create:after:3"), (3, ""), (2, "")):
@@ -108,9 +104,8 @@ def test_rescaling_over_kills(driver, csv_files, tmp_path, exactly_once):
             bucketAssigner="basePath",
             maxPartSize="6kb",
         )
-        status = run.wait()
-        assert run.was_hit() == bool(fault) and (status == 0) == (not fault), run.tail()
-    exactly_once(tmp_path / "out", expected)
+        run.wait_for_kill() if fault else run.wait_for_success()
+    check_files(tmp_path / "out", expected)
 
 
 @pytest.mark.spark
@@ -128,7 +123,7 @@ def test_checkpoint_location_is_required(spark, csv_files, tmp_path):
 
 
 @pytest.mark.spark
-def test_idle_stream_publishes_by_inactivity(spark, csv_files, tmp_path, exactly_once):
+def test_idle_stream_publishes_by_inactivity(spark, csv_files, tmp_path):
     """No batch runs any more, the query lives on, and its open part appears; and so does what comes later."""
     rows = spark.readStream.format("penstock.filesystem").schema("id long, at timestamp, note string")
     rows = rows.option("format", "csv").option("header", True).option("maxFilesPerTrigger", 2).load(f"{tmp_path}/in")
@@ -142,17 +137,17 @@ def test_idle_stream_publishes_by_inactivity(spark, csv_files, tmp_path, exactly
     query = writer.trigger(processingTime="100 milliseconds").start()
     try:
         for parts in (1, 2):
-            deadline = time.monotonic() + 90
-            while len(list((tmp_path / "out").glob("*.parquet"))) < parts:
-                assert time.monotonic() < deadline and query.isActive, query.exception()
-                time.sleep(0.05)
-            exactly_once(tmp_path / "out", expected)
+            wait_until(
+                lambda parts=parts: len(visible_files(tmp_path / "out", "parquet")) == parts,
+                query.exception,
+                may_come=lambda: query.isActive,
+            )
+            check_files(tmp_path / "out", expected)
             if parts == 1:
                 expected = csv_files(1, 50, first=len(expected))
     finally:
         query.stop()
         spark.conf.set(often, before)
     writer.trigger(availableNow=True).start().awaitTermination()
-    exactly_once(tmp_path / "out", expected)
-    kinds = [json.loads(p.read_text())["kind"] for p in (tmp_path / "ck/penstock/decisions").glob("*.json")]
-    assert "roll" in kinds
+    check_files(tmp_path / "out", expected)
+    assert "roll" in checkpoint.decided(tmp_path / "ck")

@@ -6,20 +6,17 @@ from __future__ import annotations
 
 import os
 import random
-import sys
-import time
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import pytest
 
+from harness.cluster import SPECULATION
+from harness.kills import kill_driver, kill_executor, kill_server, kill_worker
+from harness.oracle import check_speculated
+from matrix.streams import Round, Stream, streams_of
+from matrix.systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem, row_from_spark
 from penstock_kafka.dev import KafkaToolbox
-
-sys.path.insert(0, str(Path(__file__).parent / "matrix"))
-
-from killing import Round, Stream, kill_driver, kill_executor, kill_worker, streams_of
-from systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
@@ -39,14 +36,6 @@ WRITING = [
     "penstock_pravega.sink._writer:PravegaTransactionalWriter.write:after:2",
     "penstock.sink._write_ahead:_StagingWriter.write:after:2",
 ]
-#: So that a task that sleeps soon has company on another executor.
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.multiplier": "1.1",
-    "spark.speculation.quantile": "0.5",
-    "spark.speculation.minTaskRuntime": "200ms",
-}
 
 
 class S3Files(FileSystem):
@@ -54,19 +43,19 @@ class S3Files(FileSystem):
 
     name = "s3"
 
-    def __init__(self, s3):
-        self._s3 = s3
+    def __init__(self, bucket):
+        self._bucket = bucket
 
     def new_place(self):
-        return f"s3://{self._s3.bucket}/out"
+        return f"s3://{self._bucket.name}/out"
 
     def sink(self, place, delivery):
-        options = {"path": place, "format": "parquet", "s3.endpoint": self._s3.endpoint, "maxPartSize": "4kb"}
+        options = {"path": place, "format": "parquet", "s3.endpoint": self._bucket.endpoint, "maxPartSize": "4kb"}
         return {"format": "penstock.filesystem", "options": options, "columns": ["*"]}
 
     def rows(self, place):
-        found = (row for table in self._s3.tables(["id", "at", "note"]) for row in table.to_pylist())
-        return Counter((row["id"], int(row["at"].timestamp()), row["note"]) for row in found)
+        tables = self._bucket.tables(["id", "at", "note"])
+        return Counter(row_from_spark(row) for table in tables for row in table.to_pylist())
 
 
 class WriteAheadCassandra(CassandraSystem):
@@ -76,13 +65,11 @@ class WriteAheadCassandra(CassandraSystem):
     deliveries = ("write-ahead",)
 
     def new_place(self):
-        place = super().new_place()
-        self._client.rows(f"alter table {self._keyspace}.{place} add seen list<text>")
-        return place
+        return self._toolbox.table("id bigint primary key, seen list<text>")
 
     def sink(self, place, delivery):
-        statement = f"update {self._keyspace}.{place} set seen = seen + ? where id = ?"
-        options = {"statement": statement, "delivery": delivery, **self._where}
+        statement = f"update {self._toolbox.keyspace}.{place} set seen = seen + ? where id = ?"
+        options = {"statement": statement, "delivery": delivery, **self._toolbox.options}
         return {
             "format": "penstock.cassandra",
             "options": options,
@@ -90,7 +77,7 @@ class WriteAheadCassandra(CassandraSystem):
         }
 
     def rows(self, place):
-        rows = self._client.rows(f"select id, seen from {self._keyspace}.{place}")
+        rows = self._toolbox.rows(place, "id, seen")
         split = [(number, text.partition(" ")) for number, seen in rows for text in seen]
         return Counter((number, int(at), note) for number, (at, _, note) in split)
 
@@ -100,13 +87,13 @@ def systems(tmp_path_factory, broker, cassandra, pravega):
     return [
         FileSystem(tmp_path_factory.mktemp("files"), bucketAssigner="basePath", maxPartSize="4kb"),
         KafkaSystem(KafkaToolbox(broker.address)),
-        CassandraSystem(cassandra.job["address"]),
+        CassandraSystem(cassandra),
         PravegaSystem(pravega),
     ]
 
 
 @pytest.mark.budget(120)
-def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, s3, tmp_path):
+def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, bucket, tmp_path):
     """Three drivers on the same checkpoints, with all sources and sinks.
 
     The first falls asleep where it has not decided yet; the second goes on, and is killed where it has decided and not
@@ -118,8 +105,8 @@ def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, s3,
         Stream.between(kafka, tables),
         Stream.between(tables, pravega),
         Stream.between(pravega, files, distinct=True),
-        Stream.between(kafka, S3Files(s3)),
-        Stream.between(files, WriteAheadCassandra(cassandra.job["address"])),
+        Stream.between(kafka, S3Files(bucket)),
+        Stream.between(files, WriteAheadCassandra(cassandra)),
         Stream.between(pravega, kafka, "at-least-once"),
     ]
     matrix = Round(streams, tmp_path, driver)
@@ -136,13 +123,13 @@ def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, s3,
 
     matrix.feed(ROWS // 2)  # enough to close more windows
     last = matrix.start(fault=";".join(WRITING), scope="worker")
-    assert last.wait() == 0, last.tail()
-    assert last.was_hit(), last.hits
+    last.wait_for_success()
+    assert last.was_hit()
     assert matrix.problems() == ""
 
     sleeper.resume()
-    assert sleeper.wait() != 0
-    said = sleeper.log.read_text().splitlines()
+    sleeper.wait_for_failure()
+    said = sleeper.output().splitlines()
     for stream in streams:
         refused = [line for line in said if line.startswith(f"{stream.name} failed: ")]
         if stream.delivery != "at-least-once":
@@ -165,10 +152,9 @@ def test_a_cluster_has_stragglers_and_loses_executors(driver, systems, cluster, 
     run = matrix.start()
     for stream in streams[1::2]:  # it and the one before are at work
         cluster.kill_executor(run, lambda stream=stream: matrix.commits(stream) > 0)
-    assert run.wait() == 0, run.tail()
+    run.wait_for_success()
     for stream in streams[:2]:
-        attempts = [line.split() for line in (tmp_path / f"attempts-{stream.name}").read_text().splitlines()]
-        assert any(attempt[2] != "0" for attempt in attempts), f"Spark did not speculate: {attempts}"
+        check_speculated(tmp_path / f"attempts-{stream.name}")
     assert matrix.problems() == ""
 
 
@@ -184,13 +170,7 @@ def dice():
 
 @pytest.fixture
 def kill_broker(broker):
-    def kill(_, dice):
-        broker.kill()
-        time.sleep(dice.uniform(0, 2))
-        broker.start()
-        return "broker"
-
-    return kill
+    return partial(kill_server, broker, "broker")
 
 
 at_random_moments = pytest.mark.exhaustive(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.cluster import SPECULATION
+from harness.oracle import check_speculated
+
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(1200),
@@ -14,31 +17,18 @@ pytestmark = [
 ]
 
 
-def test_executor_killed_while_it_writes(driver, kafka, feed, watch, tmp_path, cluster):
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
-    reader, records = watch(kafka.address, target, 2), feed(source)
-    records.add(20_000)
-    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 2000, "master": cluster.url}
-    run = driver("copy_kafka", **job)
-    cluster.kill_executors(run, tmp_path / "ck" / "commits")
-    assert run.wait() == 0, run.tail()
-    reader.check(records.expected)
+def test_executor_killed_while_it_writes(driver, kafka, watched_copy, tmp_path, cluster):
+    copy = watched_copy(kafka)
+    copy.records.add(20_000)
+    run = driver("copy_kafka", **copy.job, per_trigger=2000, master=cluster.url)
+    cluster.kill_executors(run, tmp_path / "ck")
+    run.wait_for_success()
+    copy.check()
 
 
-def test_speculative_attempts(driver, kafka, feed, watch, tmp_path, cluster):
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
-    reader, records = watch(kafka.address, target, 2), feed(source)
-    records.add(400)
-    settings = {
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": "1.1",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.minTaskRuntime": "200ms",
-    }
-    job = {"brokers": kafka.address, "in": source, "out": target, "mode": "straggler", "master": cluster.url}
-    run = driver("copy_kafka", **job, **settings)
-    assert run.wait() == 0, run.tail()
-    attempts = [line.split() for line in (tmp_path / "attempts").read_text().splitlines()]
-    assert any(attempt[2] != "0" for attempt in attempts), f"Spark did not speculate: {attempts}"
-    reader.check(records.expected, order=False)
+def test_speculative_attempts(driver, kafka, watched_copy, tmp_path, cluster):
+    copy = watched_copy(kafka)
+    copy.records.add(400)
+    driver("copy_kafka", **copy.job, mode="straggler", master=cluster.url, **SPECULATION).wait_for_success()
+    check_speculated(tmp_path / "attempts")
+    copy.check(order=False)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from harness import checkpoint
+from harness.kills import restart
+from harness.oracle import Outcome
+from harness.processes import below, kill
+from harness.waiting import wait_until
 from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.transactions import QueryPrefix
@@ -32,44 +32,40 @@ def open_transactions(brokers):
         asked.close()
 
 
-def kinds_of_decisions(folder: Path) -> list[str]:
-    return [json.loads(path.read_text())["kind"] for path in (folder / "ck/penstock/decisions").glob("*.json")]
+def of_query(ids, folder):
+    """Those of the transactional ids that the query with this checkpoint has made."""
+    prefix = QueryPrefix("penstock", checkpoint.query_id(folder / "ck"))
+    return [one for one in ids if prefix.owns(one)]
 
 
 @pytest.mark.exhaustive(
     "a time-out of 20 s; connectors/kafka/tests/test_sink_committer.py::"
     "test_transactions_that_time_out_between_decision_and_commit_are_lost_and_said_so is the witness"
 )
-def test_transactions_expire_between_decision_and_commit(driver, broker, feed, watch, tmp_path):
+def test_transactions_expire_between_decision_and_commit(driver, broker, watched_copy, tmp_path):
     """The batch was decided, its driver died, and its transactions timed out: it is written again, nothing is lost."""
     kafka = KafkaToolbox(broker.address)
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
-    reader, records = watch(kafka.address, target, 2), feed(source, to=kafka)
-    records.add(200)
-    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100}
-    run = driver("copy_kafka", fault=f"{COMMITTER}.publish:before:1", transactionTimeout="20s", **job)
-    run.wait()
-    assert run.was_hit(), run.tail()
+    copy = watched_copy(kafka)
+    copy.records.add(200)
+    job = {**copy.job, "per_trigger": 100}
+    driver("copy_kafka", fault=f"{COMMITTER}.publish:before:1", transactionTimeout="20s", **job).wait_for_kill()
     assert open_transactions(kafka.address), "they should be open, waiting for the commit"
-    deadline = time.monotonic() + 90
-    while open_transactions(kafka.address):
-        assert time.monotonic() < deadline, "the broker never timed them out"
-        time.sleep(0.2)
-    run = driver("copy_kafka", **job)
-    assert run.wait() == 0, run.tail()
-    assert "lost" in kinds_of_decisions(tmp_path)
-    reader.check(records.expected)
+    wait_until(lambda: not open_transactions(kafka.address), lambda: "the broker never timed them out", timeout=90)
+    driver("copy_kafka", **job).wait_for_success()
+    assert "lost" in checkpoint.decided(tmp_path / "ck")
+    copy.check()
     assert open_transactions(kafka.address) == []
 
 
-def copying(spark, folder, brokers, source, target, **options):
+def copying(spark, folder, copy, per_trigger, partitions=None):
     """A query of the session from topic to topic, until all is there that was when it started."""
-    where = {"kafka.bootstrap.servers": brokers}
-    reader = spark.readStream.format("penstock.kafka").options(**where, subscribe=source, startingOffsets="earliest")
-    rows = reader.options(maxOffsetsPerTrigger=options.pop("per_trigger")).load().select("key", "value")
-    if partitions := options.pop("partitions", None):
+    where = {"kafka.bootstrap.servers": copy.job["brokers"]}
+    reader = spark.readStream.format("penstock.kafka").options(**where, subscribe=copy.source)
+    reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=per_trigger)
+    rows = reader.load().select("key", "value")
+    if partitions:
         rows = rows.repartition(partitions, "key")
-    writer = rows.writeStream.format("penstock.kafka").options(**where, topic=target, delivery="exactly-once")
+    writer = rows.writeStream.format("penstock.kafka").options(**where, topic=copy.target, delivery="exactly-once")
     return writer.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True).start()
 
 
@@ -77,22 +73,19 @@ def copying(spark, folder, brokers, source, target, **options):
     "restarts",
     [1, pytest.param(3, marks=pytest.mark.exhaustive("at later moments too"))],
 )
-def test_a_broker_restarts_in_the_middle_of_writes_and_commits(spark, broker, feed, watch, tmp_path, restarts):
+def test_a_broker_restarts_in_the_middle_of_writes_and_commits(spark, broker, watched_copy, tmp_path, restarts):
     """SIGKILL to the broker while batches come."""
-    kafka = KafkaToolbox(broker.address)
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
-    reader, records = watch(kafka.address, target, 2), feed(source, to=kafka)
-    records.add(1000 + 1000 * restarts)
-    query = copying(spark, tmp_path, kafka.address, source, target, per_trigger=200)
+    copy = watched_copy(KafkaToolbox(broker.address))
+    copy.records.add(1000 + 1000 * restarts)
+    query = copying(spark, tmp_path, copy, per_trigger=200)
     for pause in (0, 1.3, 0.7)[:restarts]:
-        reader.wait_for(reader.seen.total() + 1)
+        copy.reader.wait_for(copy.reader.seen.total() + 1)
         time.sleep(pause)
-        broker.kill()
-        broker.start()
+        restart(broker)
     # A request that was cut off may end the query. It goes on when it is started again.
     while has_failed(query):
-        query = copying(spark, tmp_path, kafka.address, source, target, per_trigger=200)
-    reader.check(records.expected)
+        query = copying(spark, tmp_path, copy, per_trigger=200)
+    copy.check()
 
 
 def has_failed(query):
@@ -108,62 +101,48 @@ def has_failed(query):
     "a driver that sleeps, with nothing else going on; "
     "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
 )
-def test_two_drivers_on_one_checkpoint(driver, kafka, feed, watch):
+def test_two_drivers_on_one_checkpoint(driver, kafka, watched_copy):
     """The first sleeps before its decision, the second does the work, the first wakes up."""
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
-    reader, records = watch(kafka.address, target, 2), feed(source)
-    records.add(200)
-    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 50}
+    copy = watched_copy(kafka)
+    copy.records.add(200)
+    job = {**copy.job, "per_trigger": 50}
     first = driver("copy_kafka", fault=f"{LOG}.create:before:3", action="stop", **job)
     first.wait_for_hits()
-    second = driver("copy_kafka", **job)
-    assert second.wait() == 0, second.tail()
-    reader.check(records.expected)
+    driver("copy_kafka", **job).wait_for_success()
+    copy.check()
     first.resume()
-    assert first.wait() != 0
-    assert "another run has carried this checkpoint on" in first.log.read_text()
-    records.add(100)
-    third = driver("copy_kafka", **job)
-    assert third.wait() == 0, third.tail()
-    reader.check(records.expected)
+    first.wait_for_failure("another run has carried this checkpoint on")
+    copy.records.add(100)
+    driver("copy_kafka", **job).wait_for_success()
+    copy.check()
 
 
 @pytest.mark.exhaustive(
     "other numbers of tasks after kills; connectors/kafka/tests/test_sink_committer.py::"
     "test_lingering_transactions_of_this_query_only_are_aborted is the witness"
 )
-def test_other_numbers_of_tasks_and_lingering_transactions(driver, kafka, feed, watch, tmp_path):
+def test_other_numbers_of_tasks_and_lingering_transactions(driver, kafka, watched_copy, tmp_path):
     """Five tasks killed in the middle of writing: what they left open is found and aborted at the next start."""
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=3)
-    reader, records = watch(kafka.address, target, 3), feed(source)
-    job = {"brokers": kafka.address, "in": source, "out": target, "mode": "shuffle"}
+    copy = watched_copy(kafka, into=3)
     for partitions, fault in ((5, f"{WRITER}.close:before:4"), (1, f"{COMMITTER}.publish:before:1"), (3, ""), (2, "")):
-        records.add(300)
-        run = driver("copy_kafka", fault=fault, partitions=partitions, **job)
-        status = run.wait()
-        assert run.was_hit() == bool(fault) and (status == 0) == (not fault), run.tail()
+        copy.records.add(300)
+        run = driver("copy_kafka", fault=fault, partitions=partitions, mode="shuffle", **copy.job)
+        run.wait_for_kill() if fault else run.wait_for_success()
         if fault and partitions == 5:
             assert len(open_transactions(kafka.address)) >= 4
-    reader.check(records.expected, order=False)
-    assert [one for one in open_transactions(kafka.address) if query_of(tmp_path).owns(one)] == []
+    copy.check(order=False)
+    assert of_query(open_transactions(kafka.address), tmp_path) == []
 
 
-def query_of(folder: Path) -> QueryPrefix:
-    return QueryPrefix("penstock", json.loads((folder / "ck" / "metadata").read_text())["id"])
-
-
-def test_ids_stay_few(spark, kafka, feed, watch, tmp_path):
+def test_ids_stay_few(spark, kafka, watched_copy, tmp_path):
     """Ten batches of three transactions each; every batch is there before the next one."""
-    source, target = kafka.create_topic(partitions=1), kafka.create_topic(partitions=2)
-    reader, records = watch(kafka.address, target, 2), feed(source)
-    records.add(1000)
-    query = copying(spark, tmp_path, kafka.address, source, target, per_trigger=100, partitions=3)
-    query.awaitTermination()
-    reader.check(records.expected, order=False)
+    copy = watched_copy(kafka, partitions=1)
+    copy.records.add(1000)
+    copying(spark, tmp_path, copy, per_trigger=100, partitions=3).awaitTermination()
+    copy.check(order=False)
     for partition in (0, 1):
-        numbers = [
-            int(one.value.decode().partition(":")[2]) for one in kafka.read(target) if one.partition == partition
-        ]
+        found = [one.value.decode() for one in kafka.read(copy.target) if one.partition == partition]
+        numbers = [int(value.partition(":")[2]) for value in found]
         batches = [number // 100 for number in numbers]
         assert batches == sorted(batches)
     asked = Coordinators({"bootstrap.servers": kafka.address})
@@ -174,28 +153,33 @@ def test_ids_stay_few(spark, kafka, feed, watch, tmp_path):
         ]
     finally:
         asked.close()
-    ids = [one for one in known if query_of(tmp_path).owns(one)]
+    ids = of_query(known, tmp_path)
     assert 3 <= len(ids) <= 16, f"{len(ids)} transactional ids after 10 batches of 3 transactions"
 
 
 @pytest.mark.exhaustive(
     "again and again; test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks loses one"
 )
-def test_python_workers_killed_in_the_middle(driver, kafka, feed, watch):
-    """Killed again and again; Spark starts the tasks anew, their transactions never show."""
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
-    reader, records = watch(kafka.address, target, 2), feed(source)
-    records.add(4000)
-    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 200, "master": "local[2,20]"}
+def test_python_workers_killed_in_the_middle(driver, kafka, watched_copy, tmp_path):
+    """Killed as soon as a batch is committed, again and again.
+
+    Spark starts the tasks anew, their transactions never show.
+    """
+    copy = watched_copy(kafka)
+    copy.records.add(4000)
+    job = {**copy.job, "per_trigger": 200, "master": "local[2,20]"}
     run = driver("copy_kafka", **job)
-    ended = threading.Event()
+    ended, killed = threading.Event(), []
 
     def kill_workers():
-        while not ended.wait(1.5):
-            workers = [pid for pid in python_workers(run.process.pid) if pid != run.process.pid]
-            for pid in workers[:1]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        done = 0
+        while not ended.wait(0.2):
+            # The first of them is what the others, which run tasks, are forked from.
+            workers = [one.pid for one in below(run.pid) if "pyspark.worker" in one.command][1:]
+            if workers and (committed := checkpoint.committed(tmp_path / "ck")) > done:
+                kill(workers[-1])
+                killed.append(workers[-1])
+                done = committed
 
     killer = threading.Thread(target=kill_workers)
     killer.start()
@@ -205,33 +189,20 @@ def test_python_workers_killed_in_the_middle(driver, kafka, feed, watch):
     while status != 0:
         run = driver("copy_kafka", **job)
         status = run.wait(300)
-    reader.check(records.expected)
-
-
-def python_workers(group: int) -> list[int]:
-    """Processes of the driver's group that run tasks, those with sockets to the JVM busiest first."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            is_worker = b"pyspark.daemon\0pyspark.worker" in (folder / "cmdline").read_bytes()
-            if is_worker and os.getpgid(int(folder.name)) == group:
-                found.append(int(folder.name))
-    return sorted(found, reverse=True)
+    assert len(killed) > 1
+    copy.check()
 
 
 @pytest.mark.exhaustive(
     "a kill of this delivery alone; "
     "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks has it among others"
 )
-def test_at_least_once_loses_nothing_and_batch_writes_work(driver, kafka, feed):
-    source, target = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
-    records = feed(source)
-    records.add(500)
-    job = {"brokers": kafka.address, "in": source, "out": target, "per_trigger": 100, "delivery": "at-least-once"}
-    run = driver("copy_kafka", fault="penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.flush:after:3", **job)
-    run.wait()
-    assert run.was_hit(), run.tail()
-    run = driver("copy_kafka", **job)
-    assert run.wait() == 0, run.tail()
-    values = [record.value.decode() for record in kafka.read(target)]
-    assert set(values) == records.expected and len(values) >= 500
+def test_at_least_once_loses_nothing_and_batch_writes_work(driver, kafka, watched_copy):
+    copy = watched_copy(kafka)
+    copy.records.add(500)
+    job = {**copy.job, "per_trigger": 100, "delivery": "at-least-once"}
+    flushed = "penstock_kafka.sink._writer:KafkaAtLeastOnceWriter.flush:after:3"
+    driver("copy_kafka", fault=flushed, **job).wait_for_kill()
+    driver("copy_kafka", **job).wait_for_success()
+    values = [record.value.decode() for record in kafka.read(copy.target)]
+    assert not Outcome.of(values, copy.records.expected).problems(may_repeat=True)

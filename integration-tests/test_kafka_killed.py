@@ -39,16 +39,15 @@ POINTS = [
 )
 @pytest.mark.spark
 @pytest.mark.timeout(2400)
-def test_driver_killed_at_every_step(driver, kafka, feed, watch):
+def test_driver_killed_at_every_step(driver, kafka, watched_copy):
     """One query with a state store, killed at each point in turn, with new records before every start."""
-    source, target = kafka.create_topic(partitions=3), kafka.create_topic(partitions=2)
-    reader, records = watch(kafka.address, target, 2), feed(source)
-    job = {"brokers": kafka.address, "in": source, "out": target, "mode": "distinct", "per_trigger": 60}
+    copy = watched_copy(kafka, partitions=3)
+    job = {**copy.job, "mode": "distinct", "per_trigger": 60}
     for number, point in enumerate(POINTS):
-        records.add(150)
+        copy.records.add(150)
         driver("copy_kafka", fault=point, **job).wait_for_kill()
-        assert not [value for value, n in reader.seen.items() if n > 1], f"doubled after point {number}: {point}"
-    run = driver("copy_kafka", **job)
-    assert run.wait() == 0, run.tail()
-    reader.check(records.expected, order=False)  # a state store gives rows back in any order
-    assert len(kafka.read(target, "read_uncommitted")) > len(records.expected), "nothing was ever aborted: too tame"
+        assert not copy.reader.repeated(), f"doubled after point {number}: {point}"
+    driver("copy_kafka", **job).wait_for_success()
+    copy.check(order=False)  # a state store gives rows back in any order
+    everything = kafka.read(copy.target, "read_uncommitted")
+    assert len(everything) > len(copy.records.expected), "nothing was ever aborted: too tame"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from collections import Counter
 
 import pytest
+
+from harness.oracle import check_files, check_once, hidden_files
 
 pytestmark = pytest.mark.spark
 
@@ -35,13 +36,6 @@ def days_pass(files):
         os.utime(path, times=(time.time() - 2 * 86_400,) * 2)
 
 
-def kill_what_was_stopped(run):
-    """The only one that a fault point has stopped."""
-    run.wait_for_hits()
-    ((_, pid),) = run.hits
-    os.kill(pid, signal.SIGKILL)
-
-
 @pytest.mark.parametrize(
     "is_run_again",
     [True, pytest.param(False, marks=pytest.mark.exhaustive("the same with a restart; the other case is the witness"))],
@@ -54,13 +48,12 @@ def test_a_task_killed_inside_a_segment(driver, csv_files, tmp_path, is_run_agai
     staged = tmp_path / "ck" / "penstock" / "staged"
     (half,) = temporaries(staged)
     assert half.stat().st_size > 0
-    kill_what_was_stopped(run)
-    assert (run.wait() == 0) == is_run_again, run.tail()
+    run.kill_stopped()
+    run.wait_for_success() if is_run_again else run.wait_for_failure()
     if not is_run_again:
         days_pass([half])
-        run = driver("copy_files", **WRITE_AHEAD)
-        assert run.wait() == 0, run.tail()
-    assert sent_rows(tmp_path / "out") == Counter(expected)
+        driver("copy_files", **WRITE_AHEAD).wait_for_success()
+    check_once(sent_rows(tmp_path / "out"), expected)
     assert list(staged.iterdir()) == ([half] if is_run_again else []), "it is left for a day: it may be of a live task"
 
 
@@ -68,31 +61,28 @@ def test_a_task_killed_inside_a_segment(driver, csv_files, tmp_path, is_run_agai
     "is_run_again",
     [True, pytest.param(False, marks=pytest.mark.exhaustive("the same with a restart; the other case is the witness"))],
 )
-def test_a_task_killed_inside_a_hidden_part(driver, csv_files, tmp_path, exactly_once, is_run_again):
+def test_a_task_killed_inside_a_hidden_part(driver, csv_files, tmp_path, is_run_again):
     expected = csv_files(BATCHES, 20)
     master = "local[2,4]" if is_run_again else "local[2]"
     run = driver("copy_files", fault=PART, scope="worker", action="stop", master=master, **ONE_BY_ONE)
     run.wait_for_hits()
-    hidden = [path for path in (tmp_path / "out" / ".penstock").rglob("*.chunk") if path.is_file()]
+    hidden = [path for path in hidden_files(tmp_path / "out") if path.suffix == ".chunk"]
     assert any(path.stat().st_size > 0 and not path.read_bytes().endswith(b"PAR1") for path in hidden)
-    kill_what_was_stopped(run)
-    assert (run.wait() == 0) == is_run_again, run.tail()
+    run.kill_stopped()
+    run.wait_for_success() if is_run_again else run.wait_for_failure()
     if not is_run_again:
-        run = driver("copy_files", **ONE_BY_ONE)
-        assert run.wait() == 0, run.tail()
-    exactly_once(tmp_path / "out", expected)
-    assert [path for path in (tmp_path / "out" / ".penstock").rglob("*") if path.is_file()] == []
+        driver("copy_files", **ONE_BY_ONE).wait_for_success()
+    check_files(tmp_path / "out", expected)
+    assert hidden_files(tmp_path / "out") == []
 
 
 @pytest.mark.exhaustive("what a driver was writing; test_a_task_killed_inside_a_segment is the witness")
 @pytest.mark.parametrize(("directory", "nth"), [("decisions", 3), ("sent", 2)])
 def test_a_driver_killed_inside_its_own_files(driver, csv_files, tmp_path, directory, nth):
     expected = csv_files(18, 20)
-    run = driver("copy_files", fault=f"{TEMPORARY}:{nth}:~/{directory}/", **WRITE_AHEAD)
-    run.wait_for_kill()
+    driver("copy_files", fault=f"{TEMPORARY}:{nth}:~/{directory}/", **WRITE_AHEAD).wait_for_kill()
     (half,) = temporaries(tmp_path / "ck" / "penstock" / directory)
     days_pass([half])
-    run = driver("copy_files", **WRITE_AHEAD)
-    assert run.wait() == 0, run.tail()
-    assert sent_rows(tmp_path / "out") == Counter(expected), "each segment is a file of its name"
+    driver("copy_files", **WRITE_AHEAD).wait_for_success()
+    check_once(sent_rows(tmp_path / "out"), expected)  # each segment is a file of its name
     assert temporaries(tmp_path / "ck") == []

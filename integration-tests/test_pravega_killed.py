@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
+
+from harness.feeding import Feed
+from harness.oracle import KeyOrder, Outcome, check_once
 
 pytestmark = pytest.mark.exhaustive(
     "every step of the protocol, and tasks at two of them; "
@@ -36,46 +37,40 @@ POINTS = [
 ]
 
 
-class Feed:
-    """Writes values ``k<key>:<number>``; ``expected`` is all of them so far."""
+class Copy:
+    """A stream that is fed, and one that jobs copy the first into. ``job`` is for ``copy_pravega``."""
 
-    def __init__(self, pravega, stream):
-        self._pravega, self._stream = pravega, stream
-        self.expected = []
+    def __init__(self, pravega):
+        self._pravega = pravega
+        source, self._target = pravega.create_stream(segments=2), pravega.create_stream(segments=2)
+        self.events = Feed.of_stream(pravega, source)
+        self.job = {"controller": pravega.address, "within": pravega.scope, "in": source, "out": self._target}
 
-    def add(self, events):
-        start = len(self.expected)
-        values = [b"k%d:%06d" % (number % 9, number) for number in range(start, start + events)]
-        self._pravega.write(self._stream, [(value.split(b":")[0].decode(), value) for value in values])
-        self.expected += values
+    def values(self):
+        return [value.decode() for value in self._pravega.values(self._target)]
 
-
-def check(pravega, target, feed):
-    """Every event once, and those of a routing key in order."""
-    found = pravega.values(target)
-    assert Counter(found) == Counter(feed.expected)
-    last = {}
-    for value in found:
-        key, number = value.split(b":")
-        assert last.get(key, b"") < number, f"{value!r} comes behind {last[key]!r}"
-        last[key] = number
+    def check(self):
+        """Every event once, and those of a routing key in order."""
+        order = KeyOrder()
+        for value in self.values():
+            order.note(value)
+        order.check()
+        check_once(self.values(), self.events.expected)
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(2400)
 def test_driver_killed_at_every_step(driver, pravega):
     """One query, killed at each point in turn, with new events before every start."""
-    source, target = pravega.create_stream(segments=2), pravega.create_stream(segments=2)
-    feed = Feed(pravega, source)
-    job = {"controller": pravega.address, "within": pravega.scope, "in": source, "out": target, "per_trigger": 60}
+    copy = Copy(pravega)
+    job = {**copy.job, "per_trigger": 60}
     for number, point in enumerate(POINTS):
-        feed.add(150)
+        copy.events.add(150)
         driver("copy_pravega", fault=point, **job).wait_for_kill()
-        doubled = [value for value, count in Counter(pravega.values(target)).items() if count > 1]
-        assert not doubled, f"doubled after point {number}: {point}"
-    run = driver("copy_pravega", **job)
-    assert run.wait() == 0, run.tail()
-    check(pravega, target, feed)
+        repeated = Outcome.of(copy.values(), copy.events.expected).repeated
+        assert not repeated, f"doubled after point {number}: {point}"
+    driver("copy_pravega", **job).wait_for_success()
+    copy.check()
 
 
 @pytest.mark.spark
@@ -83,11 +78,9 @@ def test_driver_killed_at_every_step(driver, pravega):
 @pytest.mark.parametrize("point", [f"{WRITER}.write:after:1", f"{WRITER}.prepare_commit:after:2"])
 def test_task_killed(driver, pravega, point):
     """Spark runs the task again; the first attempt's transaction never becomes visible."""
-    source, target = pravega.create_stream(segments=2), pravega.create_stream(segments=2)
-    feed = Feed(pravega, source)
-    feed.add(400)
-    job = {"controller": pravega.address, "within": pravega.scope, "in": source, "out": target, "per_trigger": 100}
+    copy = Copy(pravega)
+    copy.events.add(400)
+    job = {**copy.job, "per_trigger": 100}
     driver("copy_pravega", fault=point, scope="worker", **job).wait(600)
-    run = driver("copy_pravega", **job)
-    assert run.wait(600) == 0, run.tail()
-    check(pravega, target, feed)
+    driver("copy_pravega", **job).wait_for_success(600)
+    copy.check()

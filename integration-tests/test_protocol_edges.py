@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.feeding import put
+from harness.oracle import lines_of
+from harness.waiting import wait_until
 from penstock._commit import BatchPendingError, GaveWayError
 from penstock.checkpoint import finish, restore_offsets
 
 pytestmark = pytest.mark.spark
-
-HERE = Path(__file__).parent
 
 
 class Lines:
@@ -31,9 +32,7 @@ class Lines:
 
     def put(self, count=1):
         for _ in range(count):
-            hidden = self.folder / f".{self.written}"
-            hidden.write_text(f"{self.written}\n")
-            hidden.rename(self.folder / "in" / f"{self.written}.txt")
+            put(self.folder / "in" / f"{self.written}.txt", f"{self.written}\n")
             self.written += 1
 
     def start(self, *, per_batch=1, checkpoint=None, change=lambda rows: rows, options=(), **trigger):
@@ -52,13 +51,14 @@ class Lines:
 
     def wait_until_read(self, query):
         """Spark does not wait for what a source in Python has not found yet."""
-        deadline = time.monotonic() + 120
-        while sum(progress.numInputRows for progress in query.recentProgress) < self.written:
-            assert query.isActive and time.monotonic() < deadline, query.exception()
-            time.sleep(0.1)
+
+        def is_read():
+            return sum(progress.numInputRows for progress in query.recentProgress) >= self.written
+
+        wait_until(is_read, query.exception, may_come=lambda: query.isActive)
 
     def visible(self):
-        return sorted(int(line) for path in self.out.glob("*.txt") for line in path.read_text().split())
+        return sorted(map(int, lines_of(self.out)))
 
     def everything(self):
         return list(range(self.written))
@@ -95,13 +95,6 @@ def test_a_copy_of_a_checkpoint_is_refused(spark, tmp_path):
     assert lines.visible() == lines.everything()
 
 
-def wait_for(path, is_alive=lambda: True):
-    deadline = time.monotonic() + 120
-    while not path.exists():
-        assert is_alive() and time.monotonic() < deadline, path
-        time.sleep(0.05)
-
-
 @pytest.mark.exhaustive("a query with a state store; the file sink's test_a_roll_beside_a_running_batch is the witness")
 def test_finish_beside_a_batch_whose_tasks_start_long_after_its_plan(spark, tmp_path):
     """As those of any query with a state store do: what is carried is published meanwhile, and the tasks merge it."""
@@ -127,7 +120,7 @@ def test_finish_beside_a_batch_whose_tasks_start_long_after_its_plan(spark, tmp_
     try:
         lines.wait_until_read(query)
         lines.put()
-        wait_for(Path(reached), lambda: query.isActive)
+        wait_until(Path(reached).exists, query.exception, may_come=lambda: query.isActive)
         assert finish(str(lines.checkpoint)) and lines.visible() == [0, 1, 2]
         Path(gate).touch()
         lines.wait_until_read(query)
@@ -146,18 +139,13 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_commit_comes_to_its_end(driv
     run = driver("stop_query", until="stop", fault=decided, scope="worker", action="stop")
     run.wait_for_hits()
     (tmp_path / "stop").touch()
-    wait_for(tmp_path / "stopping", lambda: run.process.poll() is None)
+    wait_until((tmp_path / "stopping").exists, run.tail, may_come=lambda: run.is_running)
     run.resume()
-    assert run.wait() == 0, run.tail()
-
-    def visible():
-        return sorted(line for path in (tmp_path / "out").glob("*.txt") for line in path.read_text().split())
-
-    assert visible() == ["0", "1"]
+    run.wait_for_success()
+    assert lines_of(tmp_path / "out") == ["0", "1"]
     (tmp_path / "in" / "1.txt").write_text("2\n")
-    run = driver("stop_query", until="end")
-    assert run.wait() == 0, run.tail()
-    assert visible() == ["0", "1", "2"]
+    driver("stop_query", until="end").wait_for_success()
+    assert lines_of(tmp_path / "out") == ["0", "1", "2"]
 
 
 @pytest.mark.exhaustive("half a minute; the simulator has it with every order of calls")
@@ -252,6 +240,5 @@ query.processAllAvailable()
 {"spark.stop()" if end == "stop" else ""}
 """)
     ended = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    visible = sorted(int(line) for path in (tmp_path / "out").glob("*.txt") for line in path.read_text().split())
-    assert visible == [0, 1, 2] and "Traceback" not in ended.stderr, ended.stderr[-2000:]
+    assert lines_of(tmp_path / "out") == ["0", "1", "2"] and "Traceback" not in ended.stderr, ended.stderr[-2000:]
     assert ended.returncode == 0, ended.stderr[-2000:]

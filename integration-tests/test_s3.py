@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.oracle import check_once
+
 COMMITTER = "penstock_filesystem.sink.staging._multipart:MultipartCommitter"
 STAGING = "penstock_filesystem.sink.staging._multipart:MultipartStaging"
 POINTS = [
@@ -23,26 +25,23 @@ POINTS = [
 )
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-def test_driver_killed_around_uploads(driver, csv_files, tmp_path, s3):
+def test_driver_killed_around_uploads(driver, csv_files, bucket):
     expected = range(0)
     options = {
-        "path": f"s3://{s3.bucket}/out",
-        "s3.endpoint": s3.endpoint,
+        "path": f"s3://{bucket.name}/out",
+        "s3.endpoint": bucket.endpoint,
         "bucketAssigner": "basePath",
         "maxPartSize": "4kb",
     }
     for point in POINTS:
         expected = csv_files(4, 200, first=len(expected))
         driver("copy_files", fault=point, **options).wait_for_kill()
-        assert max(s3.rows().values(), default=1) == 1, f"doubled after {point}"
-    run = driver("copy_files", **options)
-    assert run.wait() == 0, run.tail()
-    rows = s3.rows()
-    assert sorted(rows) == list(expected) and max(rows.values()) == 1
+        assert max(bucket.rows().values(), default=1) == 1, f"doubled after {point}"
+    driver("copy_files", **options).wait_for_success()
+    check_once(bucket.rows(), expected)
     # What the last killed attempts left goes with the clean-up of a later batch.
     for _ in range(2):
         expected = csv_files(24, 5, first=len(expected))
-        run = driver("copy_files", **options)
-        assert run.wait() == 0, run.tail()
-    assert s3.open_uploads() == []
-    assert sorted(s3.rows()) == list(expected)
+        driver("copy_files", **options).wait_for_success()
+    assert bucket.open_uploads() == []
+    check_once(bucket.rows(), expected)

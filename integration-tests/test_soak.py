@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
@@ -12,20 +10,23 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-sys.path.insert(0, str(Path(__file__).parent / "soak"))
+import soak.every
+import soak.kafka
+import soak.simulate
+from harness.waiting import wait_until
+from soak import transactions
+from soak.findings import Findings
+from soak.records import KEYS, Checker, Feeder
+from soak.transactions import TransactionWatch
 
-import transactions
-from findings import Findings
-from records import KEYS, Checker, Feeder
-from transactions import TransactionWatch
+SOAK = Path(__file__).parents[1] / "scripts" / "soak"
 
 
-@pytest.mark.parametrize("name", ["soak", "matrix"])
-def test_it_starts(name):
-    """By itself, as scripts/soak does it: with nothing of what pytest finds for us."""
-    command = [sys.executable, str(Path(__file__).parent / name / "soak.py"), "--help"]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize("module", [soak.kafka, soak.every, soak.simulate], ids=lambda module: module.__name__)
+def test_it_starts(module):
+    """By itself: with nothing of what pytest finds for us."""
+    words = [] if module is soak.kafka else [module.__name__.removeprefix("soak.")]
+    done = subprocess.run([SOAK, *words, "--help"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "--seed" in done.stdout, done.stderr
 
 
@@ -38,9 +39,7 @@ def check(kafka):
         kafka.produce(topic, [{"key": value.partition(":")[0], "value": value} for value in values])
         checker = Checker(kafka.address, topic, 1, findings)
         checker.start()
-        deadline = time.monotonic() + 60
-        while checker.records < len(values) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: checker.records >= len(values), timeout=60)
         checker.stop()
         return checker.records, checker.lost, checker.doubled, findings.count
 

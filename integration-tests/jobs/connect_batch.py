@@ -1,17 +1,17 @@
-"""What a session over Spark Connect is used for beside streams, as one line of JSON; ``key=value`` arguments: server,
-in (CSV files), out (a directory), and where a Cassandra node is: host, port, keyspace, table.
+"""What a session over Spark Connect is used for beside streams, as one line of JSON: server, in (CSV files),
+out (a directory), and where a Cassandra node is: host, port, keyspace, table.
 """
 
 import json
-import sys
 
 from pyspark.sql import SparkSession, functions
 
 import penstock
+from harness.job import arguments
 from penstock_cassandra import Lookup
 
-arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
-spark = SparkSession.builder.remote(arguments["server"]).getOrCreate()
+given = arguments()
+spark = SparkSession.builder.remote(given["server"]).getOrCreate()
 done = penstock.register(spark)
 
 
@@ -20,7 +20,7 @@ async def square(row):
 
 
 def refused(*options):
-    reader = spark.read.format("penstock.filesystem").option("path", arguments["in"])
+    reader = spark.read.format("penstock.filesystem").option("path", given["in"])
     for name, value in options:
         reader = reader.option(name, value)
     try:
@@ -31,10 +31,10 @@ def refused(*options):
 
 
 files = spark.read.format("penstock.filesystem").schema("id long, at string, note string")
-files = files.option("path", arguments["in"]).option("format", "csv").option("header", "true").load()
-target = {"path": arguments["out"], "format": "parquet"}
+files = files.option("path", given["in"]).option("format", "csv").option("header", "true").load()
+target = {"path": given["out"], "format": "parquet"}
 files.write.format("penstock.filesystem").options(**target).mode("append").save()
-place = {name: arguments[name] for name in ("host", "port", "keyspace", "table")}
+place = {name: given[name] for name in ("host", "port", "keyspace", "table")}
 table = Lookup(place, on={"id": "id"}, columns=["name"])
 named = penstock.enrich(files, table).where("name is not null").select("id", "name").orderBy("id")
 counts = penstock.enrich_async(files, square, "square long", on=["id"]).agg(functions.sum("square"))

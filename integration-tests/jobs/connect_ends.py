@@ -1,38 +1,38 @@
-"""Spark's rows to files by Spark Connect; ``key=value`` arguments: server, in, out, checkpoint, and how the run ends.
+"""Spark's rows to files by Spark Connect: server, in, out, checkpoint, and how the run ends.
 
 Prints what a reader sees when the call returns that ends it.
 """
 
-import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 import penstock
+from harness.job import arguments
 
-arguments = dict(argument.split("=", 1) for argument in sys.argv[1:])
-spark = SparkSession.builder.remote(arguments["server"]).getOrCreate()
+given = arguments()
+spark = SparkSession.builder.remote(given["server"]).getOrCreate()
 penstock.register(spark)
-rows = spark.readStream.schema("value string").text(arguments["in"])
+rows = spark.readStream.schema("value string").text(given["in"])
 writer = rows.writeStream.format("penstock.filesystem").options(format="text", bucketAssigner="basePath")
-writer = writer.option("path", arguments["out"]).option("checkpointLocation", arguments["checkpoint"])
-if arguments["end"] == "availableNow":
+writer = writer.option("path", given["out"]).option("checkpointLocation", given["checkpoint"])
+if given["end"] == "availableNow":
     writer.trigger(availableNow=True).start().awaitTermination()
 else:
     query = writer.start()
     query.processAllAvailable()
-if arguments["end"] == "stop":
+if given["end"] == "stop":
     query.stop()
-if arguments["end"] == "session":
+if given["end"] == "session":
     spark.stop()
-if arguments["end"] == "unreachable":
-    Path(arguments["checkpoint"]).rename(arguments["checkpoint"] + "-away")
+if given["end"] == "unreachable":
+    Path(given["checkpoint"]).rename(given["checkpoint"] + "-away")
     query.stop()
-if arguments["end"] == "other":
+if given["end"] == "other":
     from penstock.spark import _connect_ends
 
     _connect_ends._started.clear()
     (found,) = spark.streams.active
     found.stop()
-files = Path(arguments["out"]).glob("*.txt")
+files = Path(given["out"]).glob("*.txt")
 print("visible:", sorted(line for path in files for line in path.read_text().split()))

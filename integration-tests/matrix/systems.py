@@ -10,13 +10,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as ds
-
-from penstock_cassandra.client import ConnectionSettings, shared_client
+from harness.feeding import CsvFiles
+from harness.oracle import table_of
 from penstock_kafka.dev import KafkaToolbox
 from penstock_pravega.dev import PravegaToolbox
+from suite.cassandra import CassandraToolbox
 
-__all__ = ["CassandraSystem", "FileSystem", "KafkaSystem", "PravegaSystem", "Row", "System", "row_of"]
+__all__ = ["CassandraSystem", "FileSystem", "KafkaSystem", "PravegaSystem", "Row", "System", "row_from_spark", "row_of"]
 
 ROW = "id long, at timestamp, note string"
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -32,6 +32,11 @@ def row_of(number: int) -> Row:
 
 def _time(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def row_from_spark(row: dict[str, Any]) -> Row:
+    """Out of a file."""
+    return row["id"], int(row["at"].timestamp()), row["note"]
 
 
 def _as_json(number: int) -> str:
@@ -90,14 +95,10 @@ class FileSystem(System):
         return str(place)
 
     def feed(self, place: str, ids: range) -> None:
+        files = CsvFiles(Path(place))
         for start in range(ids.start, ids.stop, 50):
             rows = (row_of(number) for number in range(start, min(start + 50, ids.stop)))
-            lines = (
-                f"{i},{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%dT%H:%M:%S},{note}\n" for i, at, note in rows
-            )
-            hidden = Path(place, f".{start:08d}.csv")
-            hidden.write_text("id,at,note\n" + "".join(lines))
-            hidden.rename(Path(place, f"{start:08d}.csv"))
+            files.put([(number, f"{_time(at):%Y-%m-%dT%H:%M:%S}", note) for number, at, note in rows])
 
     def source(self, place: str) -> dict[str, Any]:
         options = {"path": place, "format": "csv", "header": "true", "maxFilesPerTrigger": "4"}
@@ -107,15 +108,8 @@ class FileSystem(System):
         return {"format": "penstock.filesystem", "options": {"path": place, **self._options}, "columns": ["*"]}
 
     def rows(self, place: str) -> Counter[Row]:
-        visible = [
-            str(path)
-            for path in Path(place).rglob("*.parquet")
-            if not any(part[0] in "._" for part in path.relative_to(place).parts)
-        ]
-        if not visible:
-            return Counter()
-        found = ds.dataset(visible, format="parquet").to_table(["id", "at", "note"]).to_pylist()
-        return Counter((row["id"], int(row["at"].timestamp()), row["note"]) for row in found)
+        found = table_of(Path(place), ["id", "at", "note"])
+        return Counter(map(row_from_spark, found.to_pylist() if found is not None else ()))
 
 
 class KafkaSystem(System):
@@ -185,37 +179,24 @@ class CassandraSystem(System):
     name = "cassandra"
     grows = False
 
-    def __init__(self, address: str) -> None:
-        self._host, _, self._port = address.rpartition(":")
-        self._client = shared_client(
-            ConnectionSettings(hosts=(self._host,), port=int(self._port), request_timeout_s=120)
-        )
-        self._keyspace = "matrix_" + uuid.uuid4().hex[:8]
-        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        self._client.rows(f"create keyspace {self._keyspace} with replication = {replication}")
+    def __init__(self, toolbox: CassandraToolbox) -> None:
+        self._toolbox = toolbox
 
     def new_place(self) -> str:
-        name = "t" + uuid.uuid4().hex[:8]
-        self._client.rows(f"create table {self._keyspace}.{name} (id bigint primary key, at timestamp, note text)")
-        return name
+        return self._toolbox.table("id bigint primary key, at timestamp, note text")
 
     def feed(self, place: str, ids: range) -> None:
-        for number, at, note in map(row_of, ids):
-            insert = f"insert into {self._keyspace}.{place} (id, at, note) values (?, ?, ?)"
-            self._client.rows(insert, (number, _time(at), note))
+        rows = [(number, _time(at), note) for number, at, note in map(row_of, ids)]
+        self._toolbox.insert(place, "id, at, note", rows)
 
     def source(self, place: str) -> dict[str, Any]:
-        options = {"table": place, "splits": "12", "maxSplitsPerTrigger": "3", **self._where}
+        options = {"table": place, "splits": "12", "maxSplitsPerTrigger": "3", **self._toolbox.options}
         return {"format": "penstock.cassandra", "options": options, "columns": [["id", "at", "note"]]}
 
     def sink(self, place: str, delivery: str) -> dict[str, Any]:
-        options = {"table": place, "delivery": delivery, **self._where}
+        options = {"table": place, "delivery": delivery, **self._toolbox.options}
         return {"format": "penstock.cassandra", "options": options, "columns": ["*"]}
 
-    @property
-    def _where(self) -> dict[str, str]:
-        return {"host": self._host, "port": self._port, "keyspace": self._keyspace}
-
     def rows(self, place: str) -> Counter[Row]:
-        found = self._client.rows(f"select id, at, note from {self._keyspace}.{place}")
+        found = self._toolbox.rows(place, "id, at, note")
         return Counter((number, int(at.replace(tzinfo=timezone.utc).timestamp()), note) for number, at, note in found)

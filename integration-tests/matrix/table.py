@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from killing import Stream
+from matrix.streams import Stream
 
-__all__ = ["Seen"]
+__all__ = ["SYSTEMS", "Seen"]
 
 #: What a sink's template promises, by delivery, where every source of ours can be read again exactly.
 PROMISES = {
@@ -20,6 +20,7 @@ PROMISES = {
     "pravega": {"exactly-once": "exactly once", "at-least-once": "at least once"},
 }
 SYSTEMS = tuple(PROMISES)
+_FILE = Path(__file__).with_name("seen.json")
 _NUMBERS = ("rounds", "kills", "rows", "lost", "repeated", "strange")
 _WORDS = (
     "`scripts/soak every` runs streams from each system to each, plain or through windows, "
@@ -33,7 +34,7 @@ _BLOCK = re.compile(r"<!-- every with every -->.*?<!-- /every with every -->", r
 class Seen:
     """Rounds, kills and rows by pair of systems and delivery, added up over soaks."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path = _FILE) -> None:
         self._path = path
         self._pairs: dict[str, dict[str, int]] = json.loads(path.read_text("utf-8"))["pairs"] if path.exists() else {}
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from findings import Findings
+from confluent_kafka import Producer
+
+from harness.watcher import CommittedReader
+from soak.findings import Findings
 
 KEYS = [f"k{number}" for number in range(16)]
 _TICK_SECONDS = 0.1
@@ -53,43 +56,27 @@ class Feeder(threading.Thread):
         self.join()
 
 
-class Checker(threading.Thread):
-    """A consumer of committed records that watches all the time. Every key's numbers must come one after the other.
+class Checker(CommittedReader):
+    """Every key's numbers must come one after the other.
 
     A number that comes early means that others were lost, one that comes late was doubled or overtaken: memory is one
     counter for each key, however long it takes.
     """
 
     def __init__(self, brokers: str, topic: str, partitions: int, findings: Findings) -> None:
-        super().__init__(name="checker", daemon=True)
-        settings = {
-            "bootstrap.servers": brokers,
-            "group.id": "soak-checker",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "log_level": 0,
-        }
-        self._consumer = Consumer(settings)
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        super().__init__(brokers, topic, partitions)
         self._findings = findings
-        self._ended = threading.Event()
         self.next = dict.fromkeys(KEYS, 0)
         self.records = self.lost = self.doubled = 0
         self.last_seen = time.monotonic()
 
-    def run(self) -> None:
-        while not self._ended.is_set():
-            messages = self._consumer.consume(10_000, 0.1)
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    self._check(message.value().decode())
-                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    self._findings.add(f"records that a consumer has read are gone: {error.str()}")
-            if messages:
-                self.last_seen = time.monotonic()
-        self._consumer.close()
+    def on_values(self, values: Sequence[str]) -> None:
+        for value in values:
+            self._check(value)
+        self.last_seen = time.monotonic()
+
+    def on_gone(self, error: str) -> None:
+        self._findings.add(f"records that a consumer has read are gone: {error}")
 
     def _check(self, value: str) -> None:
         key, _, text = value.partition(":")
@@ -102,7 +89,3 @@ class Checker(threading.Thread):
             self.doubled += 1
             self._findings.add(f"doubled, or late: {value} came and {key}:{expected} was due")
         self.next[key] = max(expected, number + 1)
-
-    def stop(self) -> None:
-        self._ended.set()
-        self.join(10)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from findings import Findings
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
+
+from soak.findings import Findings
 
 #: Longer than any batch of this job, on a slow machine.
 LONGEST_BATCH_SECONDS = 20.0

@@ -1,1 +1,1 @@
-"""``python tools/mutants``: mutation testing of the commit protocol. Each mutant is the code with one small fault."""
+"""``scripts/mutants``: mutation testing of the commit protocol. Each mutant is the code with one small fault."""

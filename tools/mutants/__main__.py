@@ -1,4 +1,4 @@
-"""``python tools/mutants SCOPE``: see CONTRIBUTING.md."""
+"""``scripts/mutants SCOPE``: see CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ import random
 import sys
 from pathlib import Path
 
+from mutants import results
+from mutants.faults import mutants_of
+from mutants.run import Outcome, run
+from mutants.scopes import SCOPES
+from mutants.survivors import Survivors
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from mutants import results  # noqa: E402
-from mutants.faults import mutants_of  # noqa: E402
-from mutants.run import Outcome, run  # noqa: E402
-from mutants.scopes import SCOPES  # noqa: E402
-from mutants.survivors import Survivors  # noqa: E402
-
 #: Of all mutants, so many per cent must be killed.
 WANTED = 90
 
 
 def main() -> int:
     """The command. Exit code 1 if too few are killed, a survivor has no reason, or a reason has no mutant."""
-    parser = argparse.ArgumentParser(prog="python tools/mutants", description="Do the tests notice faults in the code?")
+    parser = argparse.ArgumentParser(prog="scripts/mutants", description="Do the tests notice faults in the code?")
     parser.add_argument("scope", choices=SCOPES)
     parser.add_argument("--sample", metavar="N", type=int, help="so many, by chance, the same ones each time")
     parser.add_argument("--processes", metavar="N", type=int, default=1)

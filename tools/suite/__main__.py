@@ -8,12 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from spark_classes import archive_options
+from suite import cover, kafka_classes
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from spark_classes import archive_options  # noqa: E402
-from suite import cover, kafka_classes  # noqa: E402
-
 #: Where one process is wanted: to look into a test, or because there are few of them.
 _ONE_PROCESS = ("-n", "--numprocesses", "--pdb", "--trace", "-s", "--capture=no", "--tiers", "--collect-only", "--co")
 
@@ -27,7 +25,8 @@ def environment() -> dict[str, str]:
     options = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     variables["SPARK_SUBMIT_OPTS"] = " ".join([options, *archive_options(options)])
     variables["PENSTOCK_DEV_JAVA_OPTIONS"] = os.environ.get("PENSTOCK_DEV_JAVA_OPTIONS", kafka_classes.java_options())
-    return os.environ | variables
+    # PYTHONPATH is this command's: pytest has its own, and what tests start must do without.
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | variables
 
 
 def processes(arguments: Sequence[str]) -> list[str]:

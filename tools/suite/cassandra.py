@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import os
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from penstock.dev import ServerFiles
-from penstock_cassandra.client import _client
+from cassandra.concurrent import execute_concurrent_with_args
+
+from penstock.dev import ServerFiles, open_server
+from penstock_cassandra.client import ConnectionSettings, _client, shared_client
 from penstock_cassandra.dev import CassandraDevServer
 
-__all__ = ["QuickServer", "close_clients"]
+__all__ = ["CassandraToolbox", "QuickServer", "cassandra_toolbox", "close_clients"]
 
 
 class QuickServer(CassandraDevServer):
@@ -28,6 +34,51 @@ class QuickServer(CassandraDevServer):
         """As the base class's, with one more property."""
         java, *arguments = super().command(place)
         return [java, "-Dcassandra.test.flush_local_schema_changes=false", *arguments]
+
+
+class CassandraToolbox:
+    """A keyspace of its own on a server. ``options`` say where it is, to a stream. Values are the driver's."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.settings = ConnectionSettings(hosts=(host,), port=int(port), request_timeout_s=120)
+        self.client = shared_client(self.settings)
+        self.keyspace = "t" + uuid.uuid4().hex[:12]
+        self.options = {"host": host, "port": port, "keyspace": self.keyspace}
+        self.cql(
+            f"create keyspace {self.keyspace} with replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+        )
+
+    def cql(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Runs a statement; its rows."""
+        return self.client.rows(text, values)
+
+    def table(self, columns: str, options: str = "") -> str:
+        """A new table; its name."""
+        table = "t" + uuid.uuid4().hex[:12]
+        self.cql(f"create table {self.keyspace}.{table} ({columns}) {options}")
+        return table
+
+    def insert(self, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Many rows, a hundred on their way at a time. ``columns`` are their names, with commas."""
+        places = ", ".join("?" for _ in columns.split(","))
+        statement = self.client.prepare(f"insert into {self.keyspace}.{table} ({columns}) values ({places})")
+        execute_concurrent_with_args(self.client.session, statement.prepared, rows, concurrency=100)
+
+    def rows(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
+        """Everything in the table."""
+        return self.cql(f"select {columns} from {self.keyspace}.{table}")
+
+
+@contextmanager
+def cassandra_toolbox(folder: Path) -> Iterator[CassandraToolbox]:
+    """On the server of ``PENSTOCK_CASSANDRA_ADDRESS``, or on one of our own in ``folder``."""
+    with open_server(QuickServer(), folder) as address:
+        toolbox = CassandraToolbox(address)
+        yield toolbox
+        if "PENSTOCK_CASSANDRA_ADDRESS" in os.environ:
+            toolbox.cql(f"drop keyspace {toolbox.keyspace}")
+        close_clients({toolbox.settings.port})
 
 
 def close_clients(ports: Collection[int]) -> None:

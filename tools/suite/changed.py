@@ -28,8 +28,7 @@ _SOURCES = (
     "connectors/*/src",
     "examples/*/src",
     "tools",
-    "integration-tests/soak",
-    "integration-tests/matrix",
+    "integration-tests",
 )
 _JOBS = ("integration-tests/jobs",)
 #: A change of these concerns every test.

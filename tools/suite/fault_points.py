@@ -1,8 +1,8 @@
 """Fault points of the integration tests, resolved when tests are collected: a renamed class fails at once, by name.
 
-A fault point is a string, ``module:Class.method:when:n`` (see ``integration-tests/faults/sitecustomize.py``), or the
-beginning of one (``module:Class``) that a test completes. A run whose point does not exist is never hit: after minutes
-the test would say that the run never came to it.
+A fault point is a string, ``module:Class.method:when:n`` (see ``sitecustomize.py`` in the tests' ``harness/faults``),
+or the beginning of one (``module:Class``) that a test completes. A run whose point does not exist is never hit: after
+minutes the test would say that the run never came to it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 from penstock.cli._explain import explain_read, show_read
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
-from penstock.source import ReaderContext, SourceReader
+from penstock.source import ReaderContext
 from penstock.spark._coordinator import Coordinator
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client, _throttle, shared_client
@@ -25,6 +25,7 @@ from penstock_cassandra.source import TableState, TokenRange, TokenSplit
 from penstock_cassandra.source._cql import parse_select, split_conditions
 from penstock_cassandra.source._ring import Ring, partitioner_of
 from penstock_cassandra.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER
+from suite.sources import read_splits
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -40,14 +41,8 @@ def splits_of(source, parallelism=2):
 
 
 def read(source, splits=None, schema=None, metrics=None):
-    schema = schema or source.fixed_schema()
-    source.validate_schema(schema)
     splits = splits_of(source) if splits is None else splits
-    return [
-        row
-        for batch in SourceReader(source, ReaderContext(schema, metrics or Metrics())).read(splits)
-        for row in batch.to_pylist()
-    ]
+    return [row for batch in read_splits(source, splits, schema, metrics) for row in batch.to_pylist()]
 
 
 @pytest.fixture(scope="module")

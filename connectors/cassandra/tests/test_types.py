@@ -15,6 +15,7 @@ from penstock.errors import BadConfigurationError, BadDataError
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.native import _cells
 from penstock_cassandra.types import arrow_type, cql_type_of
+from suite.sources import SourceHarness, read_splits
 
 UTC = datetime.timezone.utc
 ONE = "00010203-0405-11e7-8809-0a0b0c0d0e0f"
@@ -90,18 +91,9 @@ def write(cassandra, table, batch, **options):
 
 
 def read(cassandra, table, schema=None, **options):
-    from penstock.metrics import Metrics
-    from penstock.source import ReaderContext, SourceReader
-    from penstock.spark._coordinator import Coordinator
-
-    connector = CassandraConnector()
     given = {**cassandra.options, **({"table": table} if table else {}), "splits": "2", **options}
-    source = connector.create_source(connector.source_options.parse(given, owner="source"))
-    schema = schema or source.fixed_schema()
-    source.validate_schema(schema)
-    splits = list(source.list_splits(Coordinator()))
-    batches = list(SourceReader(source, ReaderContext(schema, Metrics())).read(splits))
-    return pa.Table.from_batches(batches, schema)
+    harness = SourceHarness(CassandraConnector(), given)
+    return pa.Table.from_batches(read_splits(harness.source, harness.list_splits(), schema), schema or harness.schema())
 
 
 @pytest.fixture(params=["native", "python"], scope="module")

@@ -15,11 +15,11 @@ import pytest
 
 from penstock.metrics import Metrics
 from penstock.sink import Found, Kept, SinkContext, WriterContext
-from penstock.source import ReaderContext, SourceReader
 from penstock.testing._disks import without_waiting_for_disks
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 from penstock_filesystem.sink import create_sink
 from penstock_filesystem.source import FileSystemSource
+from suite.sources import read_splits
 
 MINUTE = 60_000_000_000
 
@@ -192,13 +192,10 @@ class SourceHarness:
 
     def read_splits(self, source, splits, schema):
         """A table of the rows of ``splits``, read by a copy of the source as a task would get it."""
-        reader = SourceReader(pickle.loads(pickle.dumps(source)), ReaderContext(schema, self.metrics))
-        return pa.Table.from_batches(reader.read(splits), schema)
+        return pa.Table.from_batches(read_splits(source, splits, schema, self.metrics), schema)
 
     def read(self, source, schema=None):
-        schema = schema or source.fixed_schema()
-        source.validate_schema(schema)
-        return self.read_splits(source, self.splits(source), schema)
+        return self.read_splits(source, self.splits(source), schema or source.fixed_schema())
 
     def rows(self, path, schema, **options):
         """Rows of everything below ``path`` as tuples; ``schema`` as a list of (name, type)."""

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-import pyarrow as pa
 import pytest
 
 from penstock.dev import LocalServer, open_server
-from penstock.metrics import Metrics
-from penstock.source import ReaderContext, SourceReader
-from penstock.source.log import LogSplit, LogState
-from penstock.source.log._enumerator import LogEnumerator
-from penstock.spark._coordinator import Coordinator
+from penstock_kafka import KafkaConnector
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox, kafka_server
-from penstock_kafka.options import SOURCE_OPTIONS, SourceOptions
-from penstock_kafka.source import KafkaSource
 from suite.kept import kept_for_directory
+from suite.sources import SourceHarness
 
 
 @pytest.fixture(scope="module")
@@ -84,48 +74,9 @@ def new_broker(tmp_path):
     return lambda properties=None: LocalServer(NewBroker(properties, quick_start=True), tmp_path / "kafka")
 
 
-class SourceHarness:
-    """A source with its enumerator and readers, without Spark. Options as a user writes them, with _ for . in names."""
-
-    def __init__(self, address: str, **options: object) -> None:
-        given = {"kafka.bootstrap.servers": address, **{n.replace("_", "."): str(o) for n, o in options.items()}}
-        self.source = KafkaSource(SourceOptions.from_values(SOURCE_OPTIONS.parse(given, owner="source penstock.kafka")))
-        self.metrics = Metrics()
-        self.coordinator = Coordinator(self.metrics)
-
-    def schema(self) -> pa.Schema:
-        return self.source.fixed_schema()
-
-    def list_splits(self) -> list[LogSplit]:
-        return list(self.source.list_splits(self.coordinator))
-
-    def read(self, splits: Sequence[LogSplit], schema: pa.Schema | None = None) -> list[dict[str, object]]:
-        """Rows of ``splits``, read in one task of a process elsewhere, so to speak: the source is pickled."""
-        schema = schema or self.schema()
-        self.source.validate_schema(schema)
-        source = pickle.loads(pickle.dumps(self.source))
-        batches = SourceReader(source, ReaderContext(schema, self.metrics)).read(splits)
-        return [row for batch in batches for row in batch.to_pylist()]
-
-    def rows(self, schema: pa.Schema | None = None) -> list[dict[str, object]]:
-        """A batch read."""
-        return self.read(self.list_splits(), schema)
-
-    def values(self) -> list[object]:
-        return [row["value"] for row in self.rows()]
-
-    @contextmanager
-    def enumerator(self, state: LogState | None = None) -> Iterator[LogEnumerator]:
-        enumerator = self.source.create_enumerator(self.coordinator, state)
-        enumerator.start()
-        try:
-            yield enumerator
-        finally:
-            enumerator.close()
-            self.coordinator.close()
-
-
 @pytest.fixture
 def kafka_source(kafka):
     """``kafka_source(subscribe=topic, …)``: a :class:`SourceHarness` on the shared broker, or on ``address``."""
-    return lambda address=kafka.address, **options: SourceHarness(address, **options)
+    return lambda address=kafka.address, **options: SourceHarness(
+        KafkaConnector(), {"kafka.bootstrap.servers": address}, **options
+    )

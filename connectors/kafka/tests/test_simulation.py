@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import uuid
 
@@ -11,30 +10,19 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.metrics import Metrics
-from penstock.testing.simulation import search
 from penstock_kafka.client import Proof, TransactionRef, open_producer
 from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import QueryPrefix
 from suite.kafka_model import FencedError, KafkaTarget, ModelCoordinators
-
-
-@pytest.fixture
-def _quiet():
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+from suite.schedules import check_schedules
 
 
 @pytest.mark.parametrize(
     "schedules", [300, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
 )
-@pytest.mark.usefixtures("_quiet")
 def test_schedules_by_chance(schedules):
-    first = random.randrange(1 << 40)
-    report = search(range(first, first + schedules), KafkaTarget)
-    assert not report.failures, str(report.failures[0])
-    assert report.schedules == schedules and report.ends["killed after"] and report.ends["times out"], report
+    check_schedules(KafkaTarget, schedules, "killed after", "times out")
 
 
 class Broker:

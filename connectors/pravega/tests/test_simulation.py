@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.metrics import Metrics
-from penstock.testing.simulation import search
 from penstock_pravega.client import (
     NoSuchSegment,
     PingAnswer,
@@ -22,26 +20,16 @@ from penstock_pravega.sink._committable import TransactionRef
 from penstock_pravega.sink._committer import PravegaCommitter
 from penstock_pravega.sink._event_appender import EventAppender
 from suite.pravega_model import ModelStream, PravegaTarget
+from suite.schedules import check_schedules
 
 LEASE_MS = 60_000
-
-
-@pytest.fixture
-def _quiet():
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize(
     "schedules", [300, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
 )
-@pytest.mark.usefixtures("_quiet")
 def test_schedules_by_chance(schedules):
-    first = random.randrange(1 << 40)
-    report = search(range(first, first + schedules), PravegaTarget)
-    assert not report.failures, str(report.failures[0])
-    assert report.schedules == schedules and report.ends["killed after"] and report.ends["times out"], report
+    check_schedules(PravegaTarget, schedules, "killed after", "times out")
 
 
 class Server:

@@ -15,44 +15,27 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from conftest import Cluster, Driver
-from killing import Round, kill_driver, kill_executor, kill_worker, streams_of
-from systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem, System
-from table import SYSTEMS, Seen
-
-from penstock.dev import LocalServer
+from harness.cluster import Cluster
+from harness.driver import Driver
+from harness.kills import Victim, kill_driver, kill_executor, kill_server, kill_worker
+from matrix.streams import Round, streams_of
+from matrix.systems import CassandraSystem, FileSystem, KafkaSystem, PravegaSystem, System
+from matrix.table import SYSTEMS, Seen
 from penstock_cassandra.dev import cassandra_server
 from penstock_kafka.dev import KafkaToolbox, kafka_server
 from penstock_pravega.dev import PravegaToolbox, pravega_server
+from suite.cassandra import CassandraToolbox
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+PAGE = Path(__file__).resolve().parents[2] / "README.md"
 ROWS = 1000
 MOST_KILLS = 4
 #: Delivery, and whether on the cluster; the four shifts of each.
 KINDS = [("exactly-once", False), ("exactly-once", True), ("at-least-once", False)]
-
-
-def restart(server: LocalServer, name: str, _: Any, dice: random.Random) -> str:
-    """SIGKILL, and the same server on the same data."""
-    server.kill()
-    time.sleep(dice.uniform(0, 3))
-    server.start()
-    return name
-
-
-def start_in(folder: Path) -> Callable[..., Driver]:
-    """How a driver is started for a round."""
-    return lambda job, **arguments: Driver(folder, job, arguments)
 
 
 def main() -> int:
@@ -63,7 +46,7 @@ def main() -> int:
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.randrange(10**6)
     print(f"--seed {seed}", flush=True)
-    dice, seen = random.Random(seed), Seen(HERE / "seen.json")
+    dice, seen = random.Random(seed), Seen()
     with tempfile.TemporaryDirectory(prefix="penstock-soak-") as name, ExitStack() as stack:
         folder = Path(name)
         kafka = stack.enter_context(kafka_server(folder / "kafka"))
@@ -76,11 +59,11 @@ def main() -> int:
         systems: list[System] = [
             FileSystem(folder / "files"),
             KafkaSystem(KafkaToolbox(kafka.address)),
-            CassandraSystem(cassandra.address),
+            CassandraSystem(CassandraToolbox(cassandra.address)),
             PravegaSystem(pravega),
         ]
         assert {system.name for system in systems} == set(SYSTEMS)
-        servers = [partial(restart, kafka, "kafka"), partial(restart, cassandra, "cassandra")]
+        servers = [partial(kill_server, kafka, "kafka"), partial(kill_server, cassandra, "cassandra")]
         end, number = time.monotonic() + arguments.minutes * 60, 0
         while number < len(systems) * len(KINDS) or time.monotonic() < end:
             place = folder / f"round-{number}"
@@ -90,20 +73,23 @@ def main() -> int:
             with ExitStack() as round_stack:
                 victims, job = [kill_driver, kill_worker, *servers], {}
                 if on_cluster:
-                    cluster = Cluster(place)
-                    round_stack.callback(cluster.stop)
+                    cluster = round_stack.enter_context(Cluster(place))
                     victims[1], job = partial(kill_executor, cluster), {"master": cluster.url}
-                found = one_round(Round(streams, place, start_in(place), **job), dice, victims, seen)
+                found = one_round(Round(streams, place, partial(_start, place), **job), dice, victims, seen)
             number += 1
             left = max(0.0, end - time.monotonic()) / 60
             print(f"round {number}: {found or 'nothing lost, nothing doubled'} ({left:.0f} min left)", flush=True)
             if found:
                 return 1
-    seen.write_page(ROOT / "README.md")
+    seen.write_page(PAGE)
     return 0
 
 
-def one_round(matrix: Round, dice: random.Random, victims: list[Any], seen: Seen) -> str:
+def _start(folder: Path, job: str, **arguments: object) -> Driver:
+    return Driver(folder, job, arguments)
+
+
+def one_round(matrix: Round, dice: random.Random, victims: Sequence[Victim], seen: Seen) -> str:
     """What is wrong after it."""
     for _ in range(dice.randint(1, MOST_KILLS)):
         matrix.run(dice, victims, ROWS)

@@ -12,12 +12,8 @@ import random
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 from penstock.testing.simulation import Report, search
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-
 from suite.simulated_targets import TARGETS
 
 _PIECE = 500

@@ -1,23 +1,12 @@
-"""What is killed: the driver with its JVM, one of Spark's Python processes, the broker."""
+"""A service manager for one driver."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import random
 import re
-import signal
-import sys
-import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from conftest import Driver
-from findings import Findings
-from processes import python_processes_below
-
-from penstock.dev import LocalServer
+from harness.driver import Driver
+from soak.findings import Findings
 
 _ERROR = re.compile(r"^(?:[\w.]*\.)?(\w*(?:Error|Exception)): (.*)", re.MULTILINE)
 #: The driver fails so often in a row, with the broker there and nothing killed: it does not recover.
@@ -42,18 +31,17 @@ class Supervisor:
 
     def look(self) -> bool:
         """Starts the driver again if it has ended. Whether it had."""
-        if self.driver.process.poll() is None:
+        if self.driver.is_running:
             return False
         self._failures += 1
-        errors = _ERROR.findall(self.driver.log.read_text(errors="replace"))
+        errors = _ERROR.findall(self.driver.output())
         name, text = next(
             (e for e in reversed(errors) if e[0] not in ("Py4JJavaError", "StreamingQueryException")), ("?", "")
         )
         self.reasons[name] = self.reasons.get(name, 0) + 1
         if name in ("DataLostError", "BadConfigurationError", "?") or self._failures > _MOST_FAILURES:
             self._findings.add(f"the driver ended and should not: {name}: {text[:300]} ({self.driver.log})")
-        self.driver.kill()
-        self._start()
+        self.kill()
         return True
 
     def works(self) -> None:
@@ -65,20 +53,5 @@ class Supervisor:
         self.driver.kill()
         self._start()
 
-    def kill_worker(self, dice: random.Random) -> bool:
-        """SIGKILL to one of the Python processes below the JVM, whichever. False if there is none yet."""
-        workers = python_processes_below(self.driver.process.pid)
-        if workers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(dice.choice(workers), signal.SIGKILL)
-        return bool(workers)
-
     def stop(self) -> None:
         self.driver.kill()
-
-
-def restart_broker(broker: LocalServer, down_seconds: float) -> None:
-    """SIGKILL, and the same broker again on the same data."""
-    broker.kill()
-    time.sleep(down_seconds)
-    broker.start()

@@ -19,13 +19,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from findings import Findings
-from records import Checker, Feeder
-from transactions import TransactionWatch
-from victims import Supervisor, restart_broker
-
+from harness.kills import kill_worker, restart
 from penstock.errors import PenstockError
 from penstock_kafka.dev import KafkaToolbox, kafka_server
+from soak.findings import Findings
+from soak.records import Checker, Feeder
+from soak.supervisor import Supervisor
+from soak.transactions import TransactionWatch
 
 PARTITIONS_IN, PARTITIONS_OUT = 4, 3
 VICTIMS = {"driver": 40, "worker": 35, "broker": 25}
@@ -81,8 +81,8 @@ class Soak:
         if victim == "driver":
             self.supervisor.kill()
         elif victim == "broker":
-            restart_broker(self._broker, down_seconds)
-        elif not self.supervisor.kill_worker(self._dice):
+            restart(self._broker, down_seconds)
+        elif not kill_worker(self.supervisor.driver, self._dice):
             return
         self.kills[victim] += 1
         self._disturb()

@@ -1,4 +1,4 @@
-"""Put on PYTHONPATH by the tests: ends or stops a driver at chosen calls, in whatever Python process makes them.
+"""Run by every Python process of a driver as it starts: ends or stops the driver at chosen calls, whoever makes them.
 
 ``FAULT_POINT`` is ``module:Class.method:before|half|after:n``, or several of them with ``;`` in between. At the n-th
 such call, counted over all processes of the run, the process group ``FAULT_GROUP`` (driver and JVM) and the calling
@@ -99,4 +99,6 @@ class _Finder(importlib.abc.MetaPathFinder):
 if os.environ.get("FAULT_POINT"):
     import importlib.util
 
+    # The driver is the first of its processes, and the others inherit it.
+    os.environ.setdefault("FAULT_GROUP", str(os.getpgid(0)))
     sys.meta_path.insert(0, _Finder([_Point(*one) for one in enumerate(os.environ["FAULT_POINT"].split(";"))]))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
-import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,27 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "soak"))
+from harness import checkpoint
+from harness.driver import Driver
+from harness.kills import Victim
+from harness.oracle import Outcome
+from harness.waiting import wait_until
+from matrix.systems import Row, System, row_of
 
-from processes import python_processes_below
-from systems import Row, System, row_of
-
-__all__ = ["Outcome", "Round", "Stream", "Victim", "kill_driver", "kill_executor", "kill_worker", "streams_of"]
+__all__ = ["Round", "Stream", "streams_of"]
 
 WINDOW_S, DELAY_S = 60, 300
 #: Of a driver that is not killed.
 MOST_STARTS = 3
-#: Kills something once; gives its name for the record, or nothing if it was not there.
-Victim = Callable[[Any, random.Random], str]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is there beside what a batch computation gives."""
-
-    lost: Counter[Row]
-    repeated: Counter[Row]
-    strange: Counter[Row]
 
 
 @dataclass
@@ -83,20 +71,13 @@ class Stream:
         return Counter((start, start, str(n)) for start, n in counts.items() if start + WINDOW_S <= closed)
 
     def outcome(self) -> Outcome:
-        """Of what anybody sees now."""
-        expected, found = self.expected(), self.sink.rows(self.target)
-        more = found - expected
-        repeated = Counter({row: count for row, count in more.items() if row in expected})
-        return Outcome(expected - found, repeated, more - repeated)
+        """What anybody sees now, beside what a batch computation gives."""
+        return Outcome.of(self.sink.rows(self.target), self.expected())
 
     def problems(self) -> str:
         """What breaks the promise, in words; empty if nothing does."""
-        found = self.outcome()
-        wrong = {"lost": found.lost, "strange": found.strange}
-        if self.delivery == "exactly-once":
-            wrong["doubled"] = found.repeated
-        words = [f"{name} {rows.total()} {list(rows)[:3]}" for name, rows in wrong.items() if rows]
-        return f"{self.name}, {self.delivery}: {', '.join(words)}" if words else ""
+        problems = self.outcome().problems(may_repeat=self.delivery != "exactly-once")
+        return f"{self.name}, {self.delivery}: {problems}" if problems else ""
 
     def spec(self) -> dict[str, Any]:
         """For the job."""
@@ -120,7 +101,7 @@ def streams_of(systems: Sequence[System], shift: int, delivery: str = "exactly-o
 class Round:
     """Streams in one driver, which is started again as often as it is killed."""
 
-    def __init__(self, streams: Sequence[Stream], folder: Path, start: Callable[..., Any], **job: object) -> None:
+    def __init__(self, streams: Sequence[Stream], folder: Path, start: Callable[..., Driver], **job: object) -> None:
         self.streams = streams
         self._folder = folder
         self._spec = folder / "spec.json"
@@ -133,7 +114,7 @@ class Round:
         for stream in self.streams:
             stream.feed(rows)
 
-    def start(self, **fault: str) -> Any:
+    def start(self, **fault: str) -> Driver:
         """A driver with all streams."""
         return self._job(**fault)
 
@@ -143,18 +124,17 @@ class Round:
 
     def commits(self, stream: Stream) -> int:
         """How many batches of the stream are committed."""
-        return sum(1 for _ in self._folder.glob(f"ck-{stream.name}/commits/[0-9]*"))
+        return checkpoint.committed(self._folder / f"ck-{stream.name}")
 
     def run(self, dice: random.Random, victims: Sequence[Victim], rows: int) -> None:
         """More rows, and one kill at a random moment of a run; by the end of it, everything may be unfinished."""
         self.feed(rows)
         driver, committed = self.start(), self._commits()
-        deadline = time.monotonic() + 240
-        while self._commits() == committed and driver.process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
+        with contextlib.suppress(AssertionError):  # then it is killed where it is
+            wait_until(lambda: self._commits() > committed, timeout=240, may_come=lambda: driver.is_running)
         time.sleep(dice.uniform(0, 8))
         self.killed.append(dice.choice(victims)(driver, dice) or "nothing")
-        if driver.process.poll() is None and self.killed[-1] != "driver":
+        if self.killed[-1] != "driver":
             driver.wait(600)
         driver.kill()
 
@@ -174,29 +154,3 @@ class Round:
 
     def _commits(self) -> int:
         return sum(map(self.commits, self.streams))
-
-
-def kill_driver(driver: Any, dice: random.Random) -> str:
-    """The driver with its JVM."""
-    driver.kill()
-    return "driver"
-
-
-def kill_executor(cluster: Any, driver: Any, dice: random.Random) -> str:
-    """One of a standalone cluster's executors, with its Python workers."""
-    executors = cluster.executors()
-    if not executors:
-        return ""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(dice.choice(executors), signal.SIGKILL)
-    return "executor"
-
-
-def kill_worker(driver: Any, dice: random.Random) -> str:
-    """One of the Python processes that work for the driver: a task's, a source's or a sink's."""
-    workers = python_processes_below(driver.process.pid)
-    if not workers:
-        return ""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(dice.choice(workers), signal.SIGKILL)
-    return "worker"

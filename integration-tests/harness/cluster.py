@@ -1,0 +1,93 @@
+"""A Spark standalone cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from harness import checkpoint
+from harness.driver import Driver
+from harness.processes import SPARK_HOME, StartedProcess, environment, kill, running
+from harness.waiting import wait_until
+from penstock.dev import free_ports
+
+__all__ = ["SPECULATION", "Cluster"]
+
+#: So that a task that sleeps soon has company on another executor.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "200ms",
+}
+
+
+class Cluster:
+    """Out of the installed package: a master and two workers with one core each. A context manager.
+
+    The workers call themselves by different host names (both are 127.0.0.1): Spark puts a speculative attempt only on
+    another host.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._started: list[StartedProcess] = []
+        (port,) = free_ports(1)
+        self.url = f"spark://127.0.0.1:{port}"
+        try:
+            self._start("master.Master", "--host", "127.0.0.1", "--port", port)
+            for host in ("127.0.0.1", "localhost"):
+                place = folder / f"work-{host}"
+                self._start(
+                    "worker.Worker", "--host", host, "--cores", 1, "--memory", "1g", "--work-dir", place, self.url
+                )
+            wait_until(lambda: self._log().count("Successfully registered with master") == 2, self._log, timeout=90)
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start(self, role: str, *arguments: object) -> None:
+        command = [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{role}", "--webui-port", 0, *arguments]
+        options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+        variables = environment(SPARK_HOME=str(SPARK_HOME), SPARK_DAEMON_JAVA_OPTS=options)
+        log = self._folder / f"spark-{len(self._started)}.log"
+        self._started.append(StartedProcess(command, log, variables, self._folder))
+
+    def _log(self) -> str:
+        return "".join(one.output() for one in self._started)
+
+    def executors(self) -> list[int]:
+        """Process ids of the executors that run now."""
+        groups = {one.pid for one in self._started}
+        return [one.pid for one in running() if one.group in groups and "CoarseGrainedExecutorBackend" in one.command]
+
+    def kill_executors(self, run: Driver, directory: Path, times: int = 2) -> None:
+        """SIGKILL to an executor, so many times while ``run`` goes on, each some batches after the one before.
+
+        ``directory`` is the run's checkpoint.
+        """
+        for number in range(times):
+            self.kill_executor(run, lambda before=2 * number: checkpoint.committed(directory) > before)
+
+    def kill_executor(self, run: Driver, is_time: Callable[[], bool]) -> None:
+        """SIGKILL to an executor while ``run`` goes on, as soon as it is time and there is one."""
+        victims: list[int] = []
+
+        def are_there() -> bool:
+            victims[:] = self.executors() if is_time() else []
+            return bool(victims)
+
+        wait_until(are_there, run.tail, timeout=200, pause=0.02, may_come=lambda: run.is_running)
+        kill(victims[0])
+
+    def stop(self) -> None:
+        for one in self._started:
+            one.kill()

@@ -1,0 +1,66 @@
+"""Spark Connect: a server in a process of its own, and clients that have no JVM."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.processes import SPARK_HOME, StartedProcess, environment
+from harness.waiting import wait_until
+from penstock.dev import free_ports
+
+__all__ = ["ConnectServer"]
+
+#: What the client needs beside PySpark; ``scripts/setup`` puts it there.
+_CLIENT = Path(sys.prefix) / "connect"
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+class ConnectServer:
+    """Spark's own server, out of the installed package, with two cores."""
+
+    def __init__(self, folder: Path) -> None:
+        (self._port,) = free_ports(1)
+        self.address = f"sc://127.0.0.1:{self._port}"
+        self._folder = folder
+        self._started: StartedProcess | None = None
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        settings = {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": self._port,
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+        }
+        given = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
+        submit = [SPARK_HOME / "bin" / "spark-submit", "--class", _SERVER, "--master", "local[2]"]
+        variables = environment(SPARK_HOME=str(SPARK_HOME))
+        started = StartedProcess([*submit, *given, "spark-internal"], self._folder / "log", variables, self._folder)
+        self._started = started
+        wait_until(self._answers, started.tail, may_come=lambda: started.is_running)
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+
+    def kill(self) -> None:
+        """SIGKILL to it and its Python workers."""
+        if self._started is not None and self._started.is_running:
+            self._started.kill()
+
+    def client(self, job: str, **arguments: object) -> subprocess.Popen[str]:
+        """A process that runs ``jobs/<job>.py``. What it prints is in its ``stdout``."""
+        assert (_CLIENT / "pandas").is_dir(), f"nothing in {_CLIENT}: scripts/setup makes it"
+        command = [sys.executable, "-m", f"jobs.{job}", f"server={self.address}"]
+        command += [f"{name}={value}" for name, value in arguments.items()]
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment(_CLIENT),
+            cwd=self._folder,
+            text=True,
+        )

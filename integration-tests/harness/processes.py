@@ -1,0 +1,117 @@
+"""Processes in groups of their own, what they find in their environment, and the processes below them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from harness.faults import sitecustomize
+
+__all__ = ["SPARK_HOME", "Process", "StartedProcess", "below", "environment", "kill", "python_below", "running"]
+
+SPARK_HOME = Path(pyspark.__file__).parent
+#: The packages of this directory, and what applies fault points when a Python process starts.
+_PYTHON_PATH = (Path(__file__).resolve().parents[1], Path(sitecustomize.__file__).parent)
+
+
+def environment(*python_path: Path, **variables: str) -> dict[str, str]:
+    """For Spark and all Python that it starts: our Python, on 127.0.0.1, with this directory's packages."""
+    ours = {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(map(str, (*python_path, *_PYTHON_PATH))),
+    }
+    # Measuring coverage in each of these processes takes as long as they run.
+    inherited = {name: value for name, value in os.environ.items() if name != "SUITE_COVER"}
+    return {**inherited, **ours, **variables}
+
+
+class StartedProcess:
+    """A process in a group of its own. ``log`` gets what the group prints."""
+
+    def __init__(self, command: Sequence[object], log: Path, variables: dict[str, str], folder: Path) -> None:
+        self.log = log
+        with open(log, "ab") as output:
+            self.process = subprocess.Popen(
+                [str(part) for part in command],
+                stdout=output,
+                stderr=output,
+                env=variables,
+                cwd=folder,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of the process, and of its group."""
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL to the group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait(30)
+
+    def output(self) -> str:
+        """Everything it printed."""
+        return self.log.read_text(errors="replace")
+
+    def tail(self, lines: int = 40) -> str:
+        """The end of it."""
+        return "\n".join(self.output().splitlines()[-lines:])
+
+
+@dataclass(frozen=True)
+class Process:
+    """One that runs. ``command`` is its words with spaces between."""
+
+    pid: int
+    parent: int
+    group: int
+    command: str
+
+
+def running() -> Iterator[Process]:
+    """All processes of this machine that can be looked at."""
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(folder.name)
+            _, parent, group, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            yield Process(pid, int(parent), int(group), command)
+
+
+def below(pid: int) -> list[Process]:
+    """What ``pid`` started, by whatever way, without itself; in the order of ids."""
+    found = {one.pid: one for one in running()}
+
+    def is_below(number: int) -> bool:
+        while number in found and number != pid:
+            number = found[number].parent
+        return number == pid
+
+    return [found[number] for number in sorted(found) if number != pid and is_below(number)]
+
+
+def python_below(pid: int) -> list[int]:
+    """Ids of the Python processes among them."""
+    return [one.pid for one in below(pid) if "python" in one.command.split(" ")[0]]
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, unless it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

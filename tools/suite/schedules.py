@@ -1,0 +1,22 @@
+"""The commit protocol under schedules by chance, with the sink of a connector on a model of its system."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+from penstock.testing.simulation import MakeTarget, search
+
+__all__ = ["check_schedules"]
+
+
+def check_schedules(target: MakeTarget, schedules: int, *ends: str) -> None:
+    """Raises AssertionError with the first schedule that fails, or unless processes came to each of these ends."""
+    first = random.randrange(1 << 40)
+    logging.disable(logging.CRITICAL)
+    try:
+        report = search(range(first, first + schedules), target)
+    finally:
+        logging.disable(logging.NOTSET)
+    assert not report.failures, str(report.failures[0])
+    assert report.schedules == schedules and all(report.ends[end] for end in ends), report
