@@ -1,4 +1,4 @@
-"""The harness as fixtures: drivers that end with their test, and servers that the tests of the directory share."""
+"""The harness as fixtures: drivers that end with their test, and servers that the tests of this directory share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
-    """``driver(job, fault="", scope="", action="", **arguments)``: starts one in the test's directory."""
+    """``driver(job, fault="", scope="", action="", **arguments)`` starts a driver in the test's directory."""
     started: list[Driver] = []
 
     def start(job: str, fault: str = "", scope: str = "", action: str = "", **arguments: object) -> Driver:
@@ -57,7 +57,7 @@ def csv_files(tmp_path: Path) -> CsvFiles:
 
 @pytest.fixture
 def watched_copy() -> Iterator[Callable[..., WatchedCopy]]:
-    """``watched_copy(kafka, partitions=2, into=2)``: two new topics, of which one can be fed and one is watched."""
+    """``watched_copy(kafka, partitions=2, into=2)`` creates two topics, one to feed and one that it watches."""
     started: list[WatchedCopy] = []
 
     def start(kafka: KafkaToolbox, **partitions: int) -> WatchedCopy:
@@ -80,7 +80,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> WheelHouse:
 
 @pytest.fixture
 def new_bucket(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Bucket]:
-    """``new_bucket(endpoint)``: one for which drivers have credentials."""
+    """``new_bucket(endpoint)`` creates a bucket for which drivers have credentials."""
     for name, value in {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "REGION": "us-east-1"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     return Bucket

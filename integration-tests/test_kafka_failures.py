@@ -174,7 +174,7 @@ def test_python_workers_killed_in_the_middle(driver, kafka, watched_copy, tmp_pa
     def kill_workers():
         done = 0
         while not ended.wait(0.2):
-            # The first of them is what the others, which run tasks, are forked from.
+            # The first one only forks the others, which run tasks.
             workers = [one.pid for one in below(run.pid) if "pyspark.worker" in one.command][1:]
             if workers and (committed := checkpoint.committed(tmp_path / "ck")) > done:
                 kill(workers[-1])

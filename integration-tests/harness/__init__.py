@@ -1,20 +1,20 @@
-"""What the integration tests, the matrix and the soaks stand on.
+"""The harness of the integration tests, the matrix and the soaks.
 
-======================  ==============================================================================================
-``driver``              :class:`~harness.driver.Driver`: one Spark driver as a process, its fault points, its end
-``faults``              SIGKILL or SIGSTOP at a chosen call, in whatever Python process of the driver makes it
-``kills``               what is killed from outside: driver, executor, Python worker, server
-``cluster``             a Spark standalone cluster
-``connect``             a Spark Connect server and its clients
-``systems``             what every test of the directory shares: a bucket, servers of Pravega and Cassandra
-``feeding``             what is to be read: CSV files, records with numbers
-``oracle``              what must have come out: every row once, keys in order
-``watcher``             a reader of committed records that watches a topic all the time
-``checkpoint``          what a checkpoint says of its query
-``job``                 for ``jobs/``, in the driver: arguments, the session, a straggler
-``processes``           processes in groups of their own, and those that run below them
-``waiting``             :func:`~harness.waiting.wait_until`
-======================  ==============================================================================================
+====================  =========================================================================================
+``driver``            runs a job in a Spark driver process, and waits for its end or for its fault points
+``faults``            kills or stops a driver, or one of its tasks, at a chosen call
+``kills``             kills a driver, an executor, a Python worker or a server at any moment
+``cluster``           runs a Spark standalone cluster
+``connect``           runs a Spark Connect server and its clients
+``systems``           provides S3 buckets and Pravega scopes
+``feeding``           writes the input of a stream
+``oracle``            compares the output with what must be there: every row once, the values of a key in order
+``watcher``           reads a Kafka topic while jobs write it
+``checkpoint``        reads a checkpoint: its batches, its decisions, its query
+``job``               is what the scripts in ``jobs/`` share; it runs in the driver
+``processes``         starts process groups, and finds the processes below them
+``waiting``           waits for a condition
+====================  =========================================================================================
 
-Modules are imported one by one: a driver needs ``harness.job`` and nothing else.
+Import the modules one by one: a driver needs ``harness.job`` and must not load the others.
 """

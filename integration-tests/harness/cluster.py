@@ -1,4 +1,4 @@
-"""A Spark standalone cluster."""
+"""Runs a Spark standalone cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.dev import free_ports
 
 __all__ = ["SPECULATION", "Cluster"]
 
-#: So that a task that sleeps soon has company on another executor.
+#: Settings with which Spark soon starts a second attempt of a task that sleeps.
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -25,9 +25,9 @@ SPECULATION = {
 
 
 class Cluster:
-    """Out of the installed package: a master and two workers with one core each. A context manager.
+    """A master and two workers with one core each, from the installed PySpark. A context manager.
 
-    The workers call themselves by different host names (both are 127.0.0.1): Spark puts a speculative attempt only on
+    The workers have different host names (both are 127.0.0.1), because Spark starts a speculative attempt only on
     another host.
     """
 
@@ -65,12 +65,12 @@ class Cluster:
         return "".join(one.output() for one in self._started)
 
     def executors(self) -> list[int]:
-        """Process ids of the executors that run now."""
+        """Returns the process ids of the running executors."""
         groups = {one.pid for one in self._started}
         return [one.pid for one in running() if one.group in groups and "CoarseGrainedExecutorBackend" in one.command]
 
     def kill_executors(self, run: Driver, directory: Path, times: int = 2) -> None:
-        """SIGKILL to an executor, so many times while ``run`` goes on, each some batches after the one before.
+        """Kills an executor ``times`` times while ``run`` works, with some batches between the kills.
 
         ``directory`` is the run's checkpoint.
         """
@@ -78,7 +78,7 @@ class Cluster:
             self.kill_executor(run, lambda before=2 * number: checkpoint.committed(directory) > before)
 
     def kill_executor(self, run: Driver, is_time: Callable[[], bool]) -> None:
-        """SIGKILL to an executor while ``run`` goes on, as soon as it is time and there is one."""
+        """Kills an executor while ``run`` works, as soon as ``is_time()`` and there is one."""
         victims: list[int] = []
 
         def are_there() -> bool:

@@ -1,4 +1,4 @@
-"""Spark Connect: a server in a process of its own, and clients that have no JVM."""
+"""Runs a Spark Connect server, and clients that have no JVM."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from penstock.dev import free_ports
 
 __all__ = ["ConnectServer"]
 
-#: What the client needs beside PySpark; ``scripts/setup`` puts it there.
+#: The packages that a client needs beside PySpark. ``scripts/setup`` installs them.
 _CLIENT = Path(sys.prefix) / "connect"
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 class ConnectServer:
-    """Spark's own server, out of the installed package, with two cores."""
+    """Spark's own server from the installed PySpark, with two cores."""
 
     def __init__(self, folder: Path) -> None:
         (self._port,) = free_ports(1)
@@ -28,7 +28,7 @@ class ConnectServer:
         self._started: StartedProcess | None = None
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Starts the server, and returns when it answers."""
         settings = {
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": self._port,
@@ -47,12 +47,12 @@ class ConnectServer:
             return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
     def kill(self) -> None:
-        """SIGKILL to it and its Python workers."""
+        """Kills the server and its Python workers."""
         if self._started is not None and self._started.is_running:
             self._started.kill()
 
     def client(self, job: str, **arguments: object) -> subprocess.Popen[str]:
-        """A process that runs ``jobs/<job>.py``. What it prints is in its ``stdout``."""
+        """Starts ``jobs/<job>.py`` as a client, with stderr in its ``stdout``."""
         assert (_CLIENT / "pandas").is_dir(), f"nothing in {_CLIENT}: scripts/setup makes it"
         command = [sys.executable, "-m", f"jobs.{job}", f"server={self.address}"]
         command += [f"{name}={value}" for name, value in arguments.items()]

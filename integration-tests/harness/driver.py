@@ -1,4 +1,4 @@
-"""One Spark driver as a process."""
+"""Runs a Spark driver as a process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Driver"]
 
 
 class Driver(StartedProcess):
-    """Runs ``jobs/<job>.py`` with ``key=value`` arguments in ``folder``.
+    """Runs ``jobs/<job>.py`` in ``folder``, with ``key=value`` arguments.
 
-    A ``fault`` ends or stops it, or a task of it, at a chosen call (:class:`~harness.faults.FaultPoints`).
+    For ``fault``, ``scope`` and ``action`` see :class:`~harness.faults.FaultPoints`.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Driver(StartedProcess):
     # --- its end ------------------------------------------------------------------------------------------------------
 
     def wait(self, timeout: float = 420) -> int:
-        """The exit status; negative if a signal ended it."""
+        """Returns the exit status, which is negative after a signal."""
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -47,37 +47,39 @@ class Driver(StartedProcess):
             raise AssertionError(f"the driver did not end in {timeout} s:\n{self.tail()}") from None
 
     def wait_for_success(self, timeout: float = 420) -> None:
-        """Waits for the end, which has to be a good one."""
+        """Waits for the end. Raises AssertionError unless the status is 0."""
         assert self.wait(timeout) == 0, self.tail()
 
     def wait_for_failure(self, reason: str = "", timeout: float = 420) -> None:
-        """Waits for the end, which has to be a failure with ``reason`` in what it printed."""
+        """Waits for the end. Raises AssertionError unless the driver fails, with ``reason`` in its output."""
         assert self.wait(timeout) != 0, self.tail()
         assert reason in self.output(), self.tail()
 
     def wait_for_kill(self) -> None:
-        """Waits for the end, to which the fault point has to have brought it."""
+        """Waits for the end. Raises AssertionError unless the fault points have killed the driver."""
         status = self.wait()
         assert self.was_hit(), f"the run never came to {self._faults.points}:\n{self.tail()}"
         assert status == -signal.SIGKILL, f"status {status}:\n{self.tail()}"
 
     def kill(self) -> None:
-        """SIGKILL to driver and JVM, and first to what a fault point has stopped: the end of its parent would wake it
-        up.
+        """Sends SIGKILL to driver and JVM.
+
+        It first kills what a fault point has stopped: otherwise the end of its parent would wake that process up.
         """
         if self._faults.stops:
             self.kill_stopped()
         super().kill()
 
     def close(self) -> None:
-        """Kills it, if it runs, and lets go of the pipe."""
+        """Kills the driver if it runs, and closes the pipe."""
         if self.is_running:
             self.kill()
         self._faults.close()
 
     def last_words(self) -> str:
-        """The last line on the screen (jobs with ``log=OFF``), but for the bar of a stage that goes on in the
-        background; all of it before Python 3.11, which knows no notes.
+        """Returns the last line that a user sees (of a job with ``log=OFF``), without the progress bars of stages.
+
+        Before Python 3.11, which has no notes, it returns the whole output.
         """
         lines = [line for line in self.output().splitlines() if line.strip() and not line.startswith("[Stage ")]
         return "\n".join(lines[-1:] if sys.version_info >= (3, 11) else lines)
@@ -85,11 +87,11 @@ class Driver(StartedProcess):
     # --- its fault points ---------------------------------------------------------------------------------------------
 
     def was_hit(self) -> bool:
-        """Whether all fault points were reached."""
+        """Returns whether the driver has reached all its fault points."""
         return self._faults.all_hit()
 
     def wait_for_hits(self, number: int = 1, timeout: float = 240) -> None:
-        """Returns when so many processes have reached fault points."""
+        """Waits until that many processes have reached fault points."""
         deadline = time.monotonic() + timeout
         end = os.pidfd_open(self.pid)
         try:
@@ -103,27 +105,27 @@ class Driver(StartedProcess):
             os.close(end)
 
     def stop(self) -> None:
-        """SIGSTOP to driver and JVM."""
+        """Sends SIGSTOP to driver and JVM."""
         os.killpg(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets a stopped driver go on, and what fault points have stopped."""
+        """Sends SIGCONT to driver and JVM, and to the processes that fault points have stopped."""
         os.killpg(self.pid, signal.SIGCONT)
         for _, pid in self._faults.look():
-            # A process reports its hit just before it stops itself: a SIGCONT in between would be lost.
+            # A process reports its hit just before it stops itself. A SIGCONT in between would be lost.
             wait_until(lambda pid=pid: _is_stopped(pid), lambda pid=pid: f"process {pid} was hit and does not stop")
             os.kill(pid, signal.SIGCONT)
 
     def kill_stopped(self) -> None:
-        """SIGKILL to the processes that fault points have stopped."""
+        """Sends SIGKILL to the processes that fault points have stopped."""
         for _, pid in self._faults.look():
             kill(pid)
 
 
 def _jvm_options() -> str:
-    """For ``SPARK_SUBMIT_OPTS``: how to start quickly, for executors too.
+    """Returns the value of ``SPARK_SUBMIT_OPTS``: options for a quick start of driver and executors.
 
-    Batches here have few rows, for which compiling code takes longer than interpreting the plan.
+    Batches here have few rows: Spark takes longer to compile code than to interpret the plan.
     """
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     without_compiling = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
@@ -131,7 +133,7 @@ def _jvm_options() -> str:
 
 
 def _is_stopped(pid: int) -> bool:
-    """By a signal; or gone."""
+    """Returns whether a signal has stopped the process, or it has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TZ"
     except (FileNotFoundError, ProcessLookupError):

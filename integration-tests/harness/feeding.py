@@ -1,4 +1,4 @@
-"""What streams are to read."""
+"""Writes the input of a stream."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ __all__ = ["CsvFiles", "Feed", "put"]
 
 
 def put(path: Path, text: str) -> None:
-    """A file that nobody sees before it is whole."""
+    """Writes a file that readers see only when it is complete."""
     hidden = path.with_name(f".{path.name}")
     hidden.write_text(text)
     hidden.rename(path)
 
 
 class CsvFiles:
-    """Files ``NNNN.csv`` in ``folder`` with a header and rows ``id,at,note``."""
+    """CSV files in ``folder`` with a header and rows ``id,at,note``. A file is named after its first id."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def put(self, rows: Sequence[tuple[int, str, str]]) -> None:
-        """One file more."""
+        """Writes one file."""
         self.folder.mkdir(exist_ok=True)
         lines = "".join(f"{number},{at},{note}\n" for number, at, note in rows)
         put(self.folder / f"{rows[0][0]:08d}.csv", f"id,at,note\n{lines}")
 
     def __call__(self, files: int, rows: int, first: int = 0) -> range:
-        """So many files with consecutive ids from ``first`` on; returns the whole range so far."""
+        """Writes files with consecutive ids, starting at ``first``. Returns the range of all ids so far."""
         for start in range(first, first + files * rows, rows):
             self.put([(i, f"2024-01-01T00:00:{i % 60:02d}", f"note {i}") for i in range(start, start + rows)])
         return range(first + files * rows)
 
 
 class Feed:
-    """Numbered records of a few keys, ``<key>:<number>``: ``expected`` is all of them so far.
+    """Writes values ``<key>:<number>`` of a few keys. ``expected`` holds all values so far.
 
     ``write`` takes pairs of key and value.
     """
@@ -48,6 +48,7 @@ class Feed:
         self.expected: set[str] = set()
 
     def add(self, records: int) -> None:
+        """Writes that many more."""
         numbers = range(len(self.expected), len(self.expected) + records)
         pairs = [(f"k{number % self._keys}", f"k{number % self._keys}:{number}") for number in numbers]
         self._write(pairs)
@@ -55,8 +56,10 @@ class Feed:
 
     @classmethod
     def of_topic(cls, kafka: KafkaToolbox, topic: str, keys: int = 8) -> Feed:
+        """Returns one that writes to a Kafka topic."""
         return cls(lambda pairs: kafka.produce(topic, [{"key": key, "value": value} for key, value in pairs]), keys)
 
     @classmethod
     def of_stream(cls, pravega: PravegaToolbox, stream: str, keys: int = 9) -> Feed:
+        """Returns one that writes to a Pravega stream; the key is the routing key."""
         return cls(lambda pairs: pravega.write(stream, [(key, value.encode()) for key, value in pairs]), keys)

@@ -1,4 +1,4 @@
-"""For ``jobs/``: what they do that a user's job would not, or would do in its own way."""
+"""What the scripts in ``jobs/`` share. It runs in the driver."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["arguments", "session", "straggling"]
 
 
 def arguments() -> dict[str, str]:
-    """Those of the command line, ``key=value``."""
+    """Returns the ``key=value`` arguments of the command line."""
     return dict(argument.split("=", 1) for argument in sys.argv[1:])
 
 
 def session(given: dict[str, str], master: str = "local[2]", log: str = "ERROR", **settings: str) -> SparkSession:
-    """A session with all connectors. Takes ``master``, ``log`` (a level) and ``spark.…`` settings out of ``given``."""
+    """Returns a session with all connectors. Removes ``master``, ``log`` and ``spark.…`` settings from ``given``."""
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", **settings}
     settings |= {name: given.pop(name) for name in list(given) if name.startswith("spark.")}
     spark = SparkSession.builder.master(given.pop("master", master)).config(map=settings).getOrCreate()
@@ -30,9 +30,9 @@ def session(given: dict[str, str], master: str = "local[2]", log: str = "ERROR",
 
 
 def straggling(rows: DataFrame, column: str, attempts: str, *keys: str) -> DataFrame:
-    """In four partitions. The first attempt of a task in the first batch sleeps, so that Spark starts another.
+    """Repartitions into four tasks. In the first batch one of them sleeps in its first attempt: Spark starts another.
 
-    Each attempt in this batch is a line of the file ``attempts``: stage, partition, number.
+    Each attempt of this batch appends a line to the file ``attempts``: stage, partition, number of the attempt.
     """
     attempts = os.path.abspath(attempts)
 

@@ -1,4 +1,4 @@
-"""What is killed from outside, at any moment. Each function gives the victim's name, or nothing if there was none."""
+"""Kills parts of a running system. Each function returns what it killed, or "" if there was nothing to kill."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from penstock.dev import LocalServer
 
 __all__ = ["Victim", "kill_driver", "kill_executor", "kill_server", "kill_worker", "restart"]
 
-#: Kills something once, of or beside a driver.
+#: Kills one thing: a part of the driver, or a server beside it.
 Victim = Callable[[Driver, random.Random], str]
 _MOST_SECONDS_DOWN = 3.0
 
 
 def kill_driver(driver: Driver, dice: random.Random) -> str:
-    """The driver with its JVM."""
+    """Kills the driver with its JVM."""
     driver.kill()
     return "driver"
 
 
 def kill_worker(driver: Driver, dice: random.Random) -> str:
-    """One of the Python processes that work for the driver: a task's, a source's or a sink's."""
+    """Kills a Python process of the driver: that of a task, of a source or of a sink."""
     return _kill_one(python_below(driver.pid), dice, "worker")
 
 
 def kill_executor(cluster: Cluster, driver: Driver, dice: random.Random) -> str:
-    """One of a standalone cluster's executors, with its Python workers."""
+    """Kills an executor of the cluster with its Python workers."""
     return _kill_one(cluster.executors(), dice, "executor")
 
 
 def kill_server(server: LocalServer, name: str, driver: Driver, dice: random.Random) -> str:
-    """A server, which comes back."""
+    """Kills a server, and starts it again within seconds."""
     restart(server, dice.uniform(0, _MOST_SECONDS_DOWN))
     return name
 
 
 def restart(server: LocalServer, down_seconds: float = 0) -> None:
-    """SIGKILL, and the same server again on the same data."""
+    """Kills a server with SIGKILL, and starts it again on the same data."""
     server.kill()
     time.sleep(down_seconds)
     server.start()

@@ -1,4 +1,4 @@
-"""What must have come out: every row once, and the records of a key in order."""
+"""Compares the output with what must be there: every row once, the values of a key in order."""
 
 from __future__ import annotations
 
@@ -27,47 +27,54 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is there, beside what should be."""
+    """The difference between what a reader finds and what must be there."""
 
     lost: Counter[Any]
     repeated: Counter[Any]
-    """How often each came more than it should."""
+    """Rows that were found too often, with the number of copies too many."""
     strange: Counter[Any]
 
     @classmethod
     def of(cls, found: Iterable[Any], expected: Iterable[Any]) -> Outcome:
+        """Counts both; a Counter counts as often as it says."""
         there, due = Counter(found), Counter(expected)
         more = there - due
         repeated = Counter({row: count for row, count in more.items() if row in due})
         return cls(due - there, repeated, more - repeated)
 
     def problems(self, *, may_repeat: bool = False) -> str:
-        """What is wrong, in words; empty if nothing is."""
-        wrong = {"lost": self.lost, "doubled": Counter[Any]() if may_repeat else self.repeated, "strange": self.strange}
+        """Returns what is wrong as text, or "" if nothing is."""
+        wrong = {
+            "lost": self.lost,
+            "duplicated": Counter[Any]() if may_repeat else self.repeated,
+            "strange": self.strange,
+        }
         return ", ".join(f"{name} {rows.total()} {list(rows)[:5]}" for name, rows in wrong.items() if rows)
 
 
 def check_once(found: Iterable[Any], expected: Iterable[Any]) -> None:
-    """Raises AssertionError with what was lost, doubled or is strange. A Counter counts as often as it says."""
+    """Raises AssertionError if rows were lost or duplicated, or are not expected at all."""
     problems = Outcome.of(found, expected).problems()
     assert not problems, problems
 
 
 class KeyOrder:
-    """Watches over values ``<key>:<number>``, where the numbers of a key grow."""
+    """Checks values ``<key>:<number>``: the numbers of a key must grow."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
         self.broken: list[str] = []
-        """Values that came behind a larger one of their key, or behind the same."""
+        """The values whose number was not larger than the last one of their key."""
 
     def note(self, value: str) -> None:
+        """Takes the next value."""
         key, _, text = value.partition(":")
         if self._last.get(key, -1) >= int(text):
             self.broken.append(value)
         self._last[key] = int(text)
 
     def check(self) -> None:
+        """Raises AssertionError if a value was out of order."""
         assert not self.broken, f"out of order: {self.broken[:5]}"
 
 
@@ -75,7 +82,7 @@ class KeyOrder:
 
 
 def visible_files(directory: Path, suffix: str) -> list[Path]:
-    """Finished files, as any reader sees them."""
+    """Returns the files that a reader of the directory sees."""
     return [
         path
         for path in directory.rglob(f"*.{suffix}")
@@ -84,33 +91,33 @@ def visible_files(directory: Path, suffix: str) -> list[Path]:
 
 
 def hidden_files(directory: Path) -> list[Path]:
-    """What the file sink has there and does not show."""
+    """Returns the files of the file sink that readers don't see."""
     return [path for path in (directory / ".penstock").rglob("*") if path.is_file()]
 
 
 def table_of(directory: Path, columns: list[str]) -> pa.Table | None:
-    """What stands in the finished Parquet files; None if there are none."""
+    """Returns the rows of the visible Parquet files, or None if there is no file."""
     files = [str(path) for path in visible_files(directory, "parquet")]
     return ds.dataset(files, format="parquet").to_table(columns) if files else None
 
 
 def rows_of(directory: Path, column: str = "id") -> Counter[Any]:
-    """How often each value of ``column`` stands in the finished Parquet files."""
+    """Counts the values of ``column`` in the visible Parquet files."""
     table = table_of(directory, [column])
     return Counter(table.column(0).to_pylist() if table is not None else ())
 
 
 def lines_of(directory: Path) -> list[str]:
-    """Lines of the finished text files, sorted."""
+    """Returns the lines of the visible text files, sorted."""
     return sorted(line for path in visible_files(directory, "txt") for line in path.read_text().split())
 
 
 def check_files(directory: Path, expected: Iterable[int]) -> None:
-    """Raises AssertionError unless each id stands in the finished Parquet files once."""
+    """Raises AssertionError unless the visible Parquet files hold each id once."""
     check_once(rows_of(directory), expected)
 
 
 def check_speculated(attempts: Path) -> None:
-    """Raises AssertionError unless a job with a straggler noted second attempts there."""
+    """Raises AssertionError unless the file ``attempts`` of a job with a straggler has second attempts."""
     lines = attempts.read_text().splitlines()
     assert any(line.split()[2] != "0" for line in lines), f"Spark did not speculate: {lines}"

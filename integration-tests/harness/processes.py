@@ -1,4 +1,4 @@
-"""Processes in groups of their own, what they find in their environment, and the processes below them."""
+"""Starts processes, each in a process group of its own, and finds the processes below them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from harness.faults import sitecustomize
 __all__ = ["SPARK_HOME", "Process", "StartedProcess", "below", "environment", "kill", "python_below", "running"]
 
 SPARK_HOME = Path(pyspark.__file__).parent
-#: The packages of this directory, and what applies fault points when a Python process starts.
+#: The packages of this directory, and the module that Python imports at start to apply fault points.
 _PYTHON_PATH = (Path(__file__).resolve().parents[1], Path(sitecustomize.__file__).parent)
 
 
 def environment(*python_path: Path, **variables: str) -> dict[str, str]:
-    """For Spark and all Python that it starts: our Python, on 127.0.0.1, with this directory's packages."""
+    """Returns the variables for Spark and the Python processes it starts: this Python, 127.0.0.1, our packages."""
     ours = {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(map(str, (*python_path, *_PYTHON_PATH))),
     }
-    # Measuring coverage in each of these processes takes as long as they run.
+    # Measuring coverage would double the time that each of these processes takes.
     inherited = {name: value for name, value in os.environ.items() if name != "SUITE_COVER"}
     return {**inherited, **ours, **variables}
 
 
 class StartedProcess:
-    """A process in a group of its own. ``log`` gets what the group prints."""
+    """A process that leads a process group. The group prints to the file ``log``."""
 
     def __init__(self, command: Sequence[object], log: Path, variables: dict[str, str], folder: Path) -> None:
         self.log = log
@@ -52,7 +52,7 @@ class StartedProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process, and of its group."""
+        """The id of the process and of its group."""
         return self.process.pid
 
     @property
@@ -60,23 +60,23 @@ class StartedProcess:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL to the group."""
+        """Sends SIGKILL to the group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait(30)
 
     def output(self) -> str:
-        """Everything it printed."""
+        """Returns everything that the group has printed."""
         return self.log.read_text(errors="replace")
 
     def tail(self, lines: int = 40) -> str:
-        """The end of it."""
+        """Returns the last lines of the output."""
         return "\n".join(self.output().splitlines()[-lines:])
 
 
 @dataclass(frozen=True)
 class Process:
-    """One that runs. ``command`` is its words with spaces between."""
+    """A running process. ``command`` is its command line, joined by spaces."""
 
     pid: int
     parent: int
@@ -85,7 +85,7 @@ class Process:
 
 
 def running() -> Iterator[Process]:
-    """All processes of this machine that can be looked at."""
+    """Yields the processes of this machine that we may inspect."""
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
             pid = int(folder.name)
@@ -95,7 +95,7 @@ def running() -> Iterator[Process]:
 
 
 def below(pid: int) -> list[Process]:
-    """What ``pid`` started, by whatever way, without itself; in the order of ids."""
+    """Returns the descendants of ``pid``, ordered by id."""
     found = {one.pid: one for one in running()}
 
     def is_below(number: int) -> bool:
@@ -107,11 +107,11 @@ def below(pid: int) -> list[Process]:
 
 
 def python_below(pid: int) -> list[int]:
-    """Ids of the Python processes among them."""
+    """Returns the ids of the Python processes among the descendants of ``pid``."""
     return [one.pid for one in below(pid) if "python" in one.command.split(" ")[0]]
 
 
 def kill(pid: int) -> None:
-    """SIGKILL, unless it is gone."""
+    """Sends SIGKILL, unless the process has ended."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What every test of the directory shares: a bucket, and servers with a place of the tests' own."""
+"""Provides S3 buckets and Pravega scopes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Bucket", "pravega_server"]
 
 
 class Bucket:
-    """One of its own on an S3 server. Credentials are those of the environment."""
+    """A new bucket on an S3 server. The credentials come from the environment."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -34,14 +34,14 @@ class Bucket:
         return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
 
     def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        """What is in the visible Parquet objects."""
+        """Yields the rows of the visible Parquet objects."""
         for key in self.keys():
             if key.endswith(".parquet") and "/." not in f"/{key}":
                 body = self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
                 yield pq.read_table(io.BytesIO(body), columns=columns)
 
     def rows(self, column: str = "id") -> Counter[Any]:
-        """How often each value stands in them."""
+        """Counts the values of ``column`` in the visible Parquet objects."""
         return Counter(value for table in self.tables([column]) for value in table.column(0).to_pylist())
 
     def open_uploads(self) -> list[str]:
@@ -50,7 +50,7 @@ class Bucket:
 
 @contextmanager
 def pravega_server(folder: Path) -> Iterator[PravegaToolbox]:
-    """The server of ``PENSTOCK_PRAVEGA_ADDRESS``, or one of our own, with a scope."""
+    """Opens a new scope on the server of ``PENSTOCK_PRAVEGA_ADDRESS``, or on one that it starts."""
     with open_server(PravegaDevServer(quick_start=True), folder) as address:
         toolbox = PravegaToolbox(address, f"killed-{uuid.uuid4().hex[:8]}")
         yield toolbox

@@ -1,4 +1,4 @@
-"""Waiting for what a process elsewhere does."""
+"""Waits for what another process does."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ __all__ = ["wait_until"]
 
 def wait_until(
     is_so: Callable[[], object],
-    problem: Callable[[], object] = lambda: "it never came to it",
+    problem: Callable[[], object] = lambda: "the condition never came true",
     *,
     timeout: float = 120,
     pause: float = 0.05,
     may_come: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Returns when ``is_so``. Raises AssertionError with ``problem`` at the time-out, or if it may not come any more.
+    """Returns when ``is_so()`` is true.
 
-    ``may_come`` says whether whoever has to bring it about still runs.
+    Raises AssertionError with ``problem()`` after ``timeout`` seconds, or when ``may_come()`` turns false: the process
+    that the condition depends on has ended.
     """
     deadline = time.monotonic() + timeout
     while not is_so():

@@ -1,4 +1,4 @@
-"""Readers of committed records that watch a topic all the time, as any consumer would."""
+"""Reads a Kafka topic while jobs write it, as a consumer of committed records would."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CommittedReader", "WatchedCopy", "Watcher"]
 
 
 class CommittedReader(threading.Thread):
-    """Hands values on as they become visible. Subclasses say what becomes of them; both methods are called in here."""
+    """A thread that passes values to its subclass as they become visible."""
 
     def __init__(self, brokers: str, topic: str, partitions: int) -> None:
         super().__init__(name=f"reader of {topic}", daemon=True)
@@ -34,11 +34,11 @@ class CommittedReader(threading.Thread):
         self._ended = threading.Event()
 
     def on_values(self, values: Sequence[str]) -> None:
-        """Some more, in the order of each partition."""
+        """Takes the next values, in the order of each partition. Called in this thread."""
         raise NotImplementedError
 
     def on_gone(self, error: str) -> None:
-        """Records that were visible are not there any more."""
+        """Learns that records which were visible have disappeared. Called in this thread."""
         raise NotImplementedError
 
     def run(self) -> None:
@@ -58,7 +58,7 @@ class CommittedReader(threading.Thread):
 
 
 class Watcher(CommittedReader):
-    """Notes how often each value ``<key>:<number>`` was seen, and whether the numbers of a key grow."""
+    """Counts the values ``<key>:<number>`` of a topic, and checks that the numbers of a key grow. Starts at once."""
 
     def __init__(self, kafka: KafkaToolbox, topic: str, partitions: int) -> None:
         super().__init__(kafka.address, topic, partitions)
@@ -80,17 +80,20 @@ class Watcher(CommittedReader):
         self._gone.append(error)
 
     def wait_for(self, records: int, timeout: float = 180) -> None:
-        """Returns when so many records were seen, or at the time-out."""
+        """Waits until that many records were seen, at most ``timeout`` seconds."""
         with self._more:
             self._more.wait_for(lambda: self.seen.total() >= records, timeout)
 
     def repeated(self) -> list[str]:
-        """What was seen more than once so far."""
+        """Returns the values that were seen more than once so far."""
         with self._more:
             return [value for value, count in self.seen.items() if count > 1]
 
     def check(self, expected: set[str], *, order: bool = True) -> None:
-        """Raises with what was lost, doubled, strange or out of order, once all that is there was seen."""
+        """Reads to the end of the topic.
+
+        Raises AssertionError if values were lost, duplicated, unexpected or out of order.
+        """
         self.wait_for(len(expected))
         self.wait_for(len(self._kafka.read(self._topic)))
         assert not self._gone, self._gone
@@ -100,7 +103,7 @@ class Watcher(CommittedReader):
 
 
 class WatchedCopy:
-    """A topic that is fed, and one that is watched while jobs copy the first into it. ``job`` is for ``copy_kafka``."""
+    """Two topics: one to feed, and a watched one that jobs copy it into. ``job`` holds arguments for ``copy_kafka``."""
 
     def __init__(self, kafka: KafkaToolbox, partitions: int = 2, into: int = 2) -> None:
         self.source, self.target = kafka.create_topic(partitions=partitions), kafka.create_topic(partitions=into)
@@ -109,5 +112,5 @@ class WatchedCopy:
         self.reader = Watcher(kafka, self.target, into)
 
     def check(self, *, order: bool = True) -> None:
-        """Raises unless everything that was fed is there once and, by default, in order."""
+        """Raises AssertionError unless the target has each record once and, by default, in order."""
         self.reader.check(self.records.expected, order=order)

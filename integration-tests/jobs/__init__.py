@@ -1,1 +1,1 @@
-"""What drivers run: streams as a user would write them; ``key=value`` arguments. See ``harness.driver``."""
+"""Jobs that ``harness.driver`` runs: streams as a user would write them, with ``key=value`` arguments."""

@@ -1,1 +1,1 @@
-"""Every source to every sink: the systems, streams between them, and what was seen of each pair."""
+"""Every source with every sink: the systems, the streams between them, and the results of each pair."""

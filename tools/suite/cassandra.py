@@ -37,7 +37,7 @@ class QuickServer(CassandraDevServer):
 
 
 class CassandraToolbox:
-    """A keyspace of its own on a server. ``options`` say where it is, to a stream. Values are the driver's."""
+    """A new keyspace on a server. ``options`` tell a stream where it is. Values are the Cassandra driver's."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -50,29 +50,29 @@ class CassandraToolbox:
         )
 
     def cql(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Runs a statement; its rows."""
+        """Runs a statement, and returns its rows."""
         return self.client.rows(text, values)
 
     def table(self, columns: str, options: str = "") -> str:
-        """A new table; its name."""
+        """Creates a table, and returns its name."""
         table = "t" + uuid.uuid4().hex[:12]
         self.cql(f"create table {self.keyspace}.{table} ({columns}) {options}")
         return table
 
     def insert(self, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Many rows, a hundred on their way at a time. ``columns`` are their names, with commas."""
+        """Writes rows, a hundred in flight at a time. ``columns`` are names separated by commas."""
         places = ", ".join("?" for _ in columns.split(","))
         statement = self.client.prepare(f"insert into {self.keyspace}.{table} ({columns}) values ({places})")
         execute_concurrent_with_args(self.client.session, statement.prepared, rows, concurrency=100)
 
     def rows(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:
-        """Everything in the table."""
+        """Returns all rows of the table."""
         return self.cql(f"select {columns} from {self.keyspace}.{table}")
 
 
 @contextmanager
 def cassandra_toolbox(folder: Path) -> Iterator[CassandraToolbox]:
-    """On the server of ``PENSTOCK_CASSANDRA_ADDRESS``, or on one of our own in ``folder``."""
+    """Opens a keyspace on the server of ``PENSTOCK_CASSANDRA_ADDRESS``, or on one that it starts in ``folder``."""
     with open_server(QuickServer(), folder) as address:
         toolbox = CassandraToolbox(address)
         yield toolbox

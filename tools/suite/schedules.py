@@ -1,4 +1,4 @@
-"""The commit protocol under schedules by chance, with the sink of a connector on a model of its system."""
+"""Runs the commit protocol under random schedules, with a connector's sink on a model of its system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["check_schedules"]
 
 
 def check_schedules(target: MakeTarget, schedules: int, *ends: str) -> None:
-    """Raises AssertionError with the first schedule that fails, or unless processes came to each of these ends."""
+    """Raises AssertionError with the first schedule that fails, or if no process came to one of these ``ends``."""
     first = random.randrange(1 << 40)
     logging.disable(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""A source without Spark: what its enumerator finds, and what a task reads of that."""
+"""Runs a source without Spark: what its enumerator finds, and what a task reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["SourceHarness", "read_splits"]
 def read_splits(
     source: Any, splits: Sequence[Any], schema: pa.Schema | None = None, metrics: Metrics | None = None
 ) -> list[pa.RecordBatch]:
-    """What a task reads, in a process elsewhere, so to speak: the source is pickled."""
+    """Returns what a task would read in another process: it reads with a pickled copy of the source."""
     schema = schema or source.fixed_schema()
     source.validate_schema(schema)
     copy = pickle.loads(pickle.dumps(source))
@@ -30,7 +30,7 @@ def read_splits(
 class SourceHarness:
     """A connector's source with its enumerator and readers.
 
-    ``options`` are as a user writes them, with ``_`` for ``.`` in their names; ``where`` are those every test gives.
+    ``where`` holds the options that every test gives, ``options`` those of this test, with ``_`` for ``.`` in names.
     """
 
     def __init__(self, connector: Connector, where: Mapping[str, str], **options: object) -> None:
@@ -41,29 +41,29 @@ class SourceHarness:
         self.coordinator = Coordinator(self.metrics)
 
     def schema(self) -> pa.Schema:
-        """All columns."""
+        """Returns all columns."""
         schema: pa.Schema = self.source.fixed_schema()
         return schema
 
     def list_splits(self) -> list[Any]:
-        """Of a batch read."""
+        """Returns the splits of a batch read."""
         return list(self.source.list_splits(self.coordinator))
 
     def read(self, splits: Sequence[Any], schema: pa.Schema | None = None) -> list[dict[str, Any]]:
-        """Rows of ``splits``, read in one task."""
+        """Returns the rows of ``splits``, read in one task."""
         return [row for batch in read_splits(self.source, splits, schema, self.metrics) for row in batch.to_pylist()]
 
     def rows(self, schema: pa.Schema | None = None) -> list[dict[str, Any]]:
-        """A batch read."""
+        """Returns the rows of a batch read."""
         return self.read(self.list_splits(), schema)
 
     def values(self) -> list[Any]:
-        """Its column ``value``."""
+        """Returns the column ``value`` of a batch read."""
         return [row["value"] for row in self.rows()]
 
     @contextmanager
     def enumerator(self, state: Any = None) -> Iterator[Any]:
-        """A started one, from the beginning or from ``state``."""
+        """Starts an enumerator, at the beginning or from ``state``."""
         enumerator = self.source.create_enumerator(self.coordinator, state)
         enumerator.start()
         try:

@@ -1,6 +1,7 @@
-"""Fault points: a driver, or a task, is killed or stopped at a chosen call; ``sitecustomize.py`` says how to name one.
+"""Kills or stops a driver, or one of its tasks, at a chosen call.
 
-This is the side of who chooses: the variables for the driver's environment, and what its processes report.
+``sitecustomize.py`` runs in the driver's Python processes, and describes how to write a fault point. This file is the
+test's side: it sets the driver's environment, and reads which points the driver has reached.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ __all__ = ["FaultPoints"]
 
 
 class FaultPoints:
-    """Those of one driver: ``points`` is one, or several with ``;``, or nothing.
+    """The fault points of one driver. ``points`` is one, several separated by ``;``, or empty.
 
-    With ``scope="worker"`` only the process that makes the call is hit, not the whole driver; with ``action="stop"`` it
-    is stopped instead of killed.
+    ``scope="worker"`` hits only the process that makes the call, not the whole driver. ``action="stop"`` stops instead
+    of killing.
     """
 
     def __init__(self, folder: Path, points: str, scope: str, action: str) -> None:
         self.points = points
         self.stops = action == "stop"
         self.hits: list[tuple[int, int]] = []
-        """Number of the fault point and process id, of each hit that :meth:`look` has seen."""
+        """The number of the fault point and the process id of each hit that :meth:`look` has seen."""
         counter = folder / "fault"
         self.variables = {
             "FAULT_POINT": points,
@@ -34,22 +35,22 @@ class FaultPoints:
         self._pipe = -1
         if points:
             os.mkfifo(f"{counter}.hit")
-            # Open for writing as well: nobody who writes a line into it waits for us.
+            # Open for writing as well: otherwise a process that reports a hit would wait for a reader.
             self._pipe = os.open(f"{counter}.hit", os.O_RDWR | os.O_NONBLOCK)
 
     def fileno(self) -> int:
-        """Of the pipe, which can be read after a hit."""
+        """Returns the descriptor of the pipe. It is readable after a hit."""
         return self._pipe
 
     def look(self) -> list[tuple[int, int]]:
-        """All hits so far."""
+        """Returns all hits so far."""
         with contextlib.suppress(BlockingIOError):
             while self.points and (lines := os.read(self._pipe, 1 << 16).decode()):
                 self.hits += [(int(number), int(pid)) for number, pid in map(str.split, lines.splitlines())]
         return self.hits
 
     def all_hit(self) -> bool:
-        """Whether each of them was."""
+        """Returns whether each point was hit."""
         return {number for number, _ in self.look()} == set(range(len(self.points.split(";"))))
 
     def close(self) -> None:
