@@ -7,24 +7,19 @@ before. ``large`` is a table of ten million rows: what a task's memory and the s
 
 from __future__ import annotations
 
-import sys
-
-# This file has the name of a package that is needed (cassandra-driver): packages first.
-sys.path.append(sys.path.pop(0))
-
 import argparse
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import cassandra_large
-from cassandra_connector_jars import connector_jars, old_spark
-from measuring import OURS, THEIRS, Measurement, Results, as_table, interleave
-
+from benchmarks import cassandra_large
+from benchmarks.cassandra_connector_jars import connector_jars, old_spark
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table, interleave
 from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev import cassandra_server
 from penstock_cassandra.dev._server import CassandraServer

@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 import pyarrow as pa
-from measuring import OURS, Measurement
 
+from benchmarks.measuring import OURS, Measurement
 from penstock.metrics import Metrics
 from penstock.options import OptionSet
 from penstock.sink import SinkContext, WriterContext

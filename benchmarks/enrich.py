@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measuring import OURS, THEIRS, Measurement, Results, as_table
 from pyspark.sql import SparkSession
 
 import penstock
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table
 from penstock.enrichment import AsyncFunction
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,23 +7,19 @@ missing was dropped as late. A broker is started for the run and deleted with it
 
 from __future__ import annotations
 
-import sys
-
-# A file beside this one has the name of a package that is needed (kafka-python): packages first.
-sys.path.append(sys.path.pop(0))
-
 import argparse
 import shutil
+import sys
 import tempfile
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from kafka_setup import BROKER_PROPERTIES, FORMATS, Bench, Scale, seconds_of, start_spark, stop_spark
-from measuring import OURS, THEIRS, Measurement, Results, as_table
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import window
 
+from benchmarks.kafka_setup import BROKER_PROPERTIES, FORMATS, Bench, Scale, seconds_of, start_spark, stop_spark
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table
 from penstock_kafka.dev import KafkaToolbox, kafka_server
 
 ROOT = Path(__file__).resolve().parents[1]

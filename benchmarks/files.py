@@ -14,13 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import files_commit
-import files_listing
-import files_throughput
-from measuring import Measurement, Results, as_table
 from pyspark.sql import SparkSession
 
 import penstock
+from benchmarks import files_commit, files_listing, files_throughput
+from benchmarks.measuring import Measurement, Results, as_table
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from files_throughput import options_of
-from measuring import OURS, THEIRS, Measurement
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from benchmarks.files_throughput import options_of
+from benchmarks.measuring import OURS, THEIRS, Measurement
 from penstock.spark._coordinator import Coordinator
 from penstock.spark._offsets import StreamOffset
 from penstock.storage import LocalStorage
@@ -24,7 +24,7 @@ from penstock_filesystem.source._split import STATE_SERIALIZER, FileSystemEnumer
 from penstock_filesystem.source.tracking import FileTracker
 
 if TYPE_CHECKING:
-    from files import Scale
+    from benchmarks.files import Scale
 
 _PATIENCE_SECONDS = 900
 _UNMEASURED = "Spark's was not measured at this number: it grows with every file, in proportion (see the row above)"

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from measuring import OURS, THEIRS, Measurement, interleave
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.measuring import OURS, THEIRS, Measurement, interleave
+
 if TYPE_CHECKING:
-    from files import Scale
+    from benchmarks.files import Scale
 
 SCHEMA = "id long, at timestamp, place string, amount double, amount_before double, note string"
 FILES = 8

@@ -6,23 +6,16 @@ clients. ``--quick`` takes less data; its results go to ``.cache/bench-kafka-qui
 
 from __future__ import annotations
 
-import sys
-
-# This file has the name of a package that is needed (kafka-python): packages first.
-sys.path.append(sys.path.pop(0))
-
 import argparse
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import kafka_latency
-import kafka_streams
-import kafka_throughput
-from kafka_setup import BROKER_PROPERTIES, Bench, Scale, start_spark, stop_spark
-from measuring import Measurement, Results, as_table
-
+from benchmarks import kafka_latency, kafka_streams, kafka_throughput
+from benchmarks.kafka_setup import BROKER_PROPERTIES, Bench, Scale, start_spark, stop_spark
+from benchmarks.measuring import Measurement, Results, as_table
 from penstock_kafka.dev import KafkaToolbox, kafka_server
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,9 +9,10 @@ import time
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kafka_setup import Bench
-from kafka_streams import EXACTLY_ONCE, SINKS, batches_of, stream
-from measuring import OURS, THEIRS, Measurement
+
+from benchmarks.kafka_setup import Bench
+from benchmarks.kafka_streams import EXACTLY_ONCE, SINKS, batches_of, stream
+from benchmarks.measuring import OURS, THEIRS, Measurement
 
 _PARTITIONS = 4
 _PER_SECOND = 100

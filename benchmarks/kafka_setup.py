@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
-from kafka_bound import register_bound
-from measuring import OURS, THEIRS, number
 from pyspark.sql import DataFrame, SparkSession
-from spark_kafka_jars import spark_kafka_jars
 
 import penstock
+from benchmarks.kafka_bound import register_bound
+from benchmarks.measuring import OURS, THEIRS, number
 from penstock_kafka.dev import KafkaToolbox
+from spark_kafka_jars import spark_kafka_jars
 
 FILES = 8
 FORMATS = {OURS: "penstock.kafka", THEIRS: "kafka"}

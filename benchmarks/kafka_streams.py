@@ -9,11 +9,12 @@ import time
 from functools import partial
 from typing import Any
 
-from kafka_setup import FORMATS, Bench, Shape
-from kafka_throughput import BOUND, bound_of_reading, bound_rate, share_of_bound
-from measuring import OURS, THEIRS, Measurement
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from benchmarks.kafka_setup import FORMATS, Bench, Shape
+from benchmarks.kafka_throughput import BOUND, bound_of_reading, bound_rate, share_of_bound
+from benchmarks.measuring import OURS, THEIRS, Measurement
 
 EXACTLY_ONCE = "penstock exactly-once"
 #: Side → format and options of the sink. Spark's own has no choice: at least once.

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 
-from kafka_bound import BOUND_FORMAT, bound_frame
-from kafka_setup import Bench, Shape, seconds_of
-from measuring import OURS, THEIRS, Measurement
 from pyspark.sql import DataFrame
 
+from benchmarks.kafka_bound import BOUND_FORMAT, bound_frame
+from benchmarks.kafka_setup import Bench, Shape, seconds_of
+from benchmarks.measuring import OURS, THEIRS, Measurement
 from penstock_kafka.client import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 
 LIBRDKAFKA, BOUND = "penstock, client=librdkafka", "bound"

@@ -16,7 +16,7 @@ import time
 import venv
 from pathlib import Path
 
-from measuring import Measurement, Results, as_table, interleave
+from benchmarks.measuring import Measurement, Results, as_table, interleave
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("pyarrow", "penstock", "penstock-pravega", "grpcio", "numpy")

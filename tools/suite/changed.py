@@ -30,6 +30,8 @@ _SOURCES = (
     "tools",
     "integration-tests",
 )
+#: Packages of the root, by their own name.
+_PACKAGES = ("benchmarks",)
 _JOBS = ("integration-tests/jobs",)
 #: A change of these concerns every test.
 _EVERYTHING = re.compile(
@@ -70,11 +72,12 @@ class Graph:
     def modules(self) -> dict[str, Path]:
         """Files by the name they are imported by."""
         found = {}
-        for pattern in _SOURCES:
-            for source in self._root.glob(pattern):
-                for path in source.rglob("*.py"):
-                    parts = path.relative_to(source).with_suffix("").parts
-                    found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        folders = [(source, source) for pattern in _SOURCES for source in self._root.glob(pattern)]
+        folders += [(self._root, self._root / package) for package in _PACKAGES]
+        for base, folder in folders:
+            for path in folder.rglob("*.py"):
+                parts = path.relative_to(base).with_suffix("").parts
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
         return found
 
     @cached_property

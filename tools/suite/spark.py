@@ -6,19 +6,17 @@ other settings of the context, start a driver as a process.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from spark_kafka_jars import spark_kafka_jars
+
 __all__ = ["penstock_spark", "spark"]
 
-_JARS = Path(__file__).resolve().parents[2] / "benchmarks" / "spark_kafka_jars.py"
 #: The directory whose tests compare with Spark's own Kafka connector. A JVM takes jars when it starts, or never.
 _NEEDS_JARS = "connectors/kafka/"
 
@@ -40,7 +38,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
         "spark.sql.streaming.noDataProgressEventInterval": "1000",
     }
     if any(item.nodeid.startswith(_NEEDS_JARS) for item in request.session.items):
-        settings["spark.jars"] = ",".join(_load(_JARS).spark_kafka_jars())
+        settings["spark.jars"] = ",".join(spark_kafka_jars())
     builder = SparkSession.builder.master("local[2,4]").appName("penstock tests").config(map=settings)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
@@ -53,11 +51,3 @@ def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
 def penstock_spark(spark: Any) -> Any:
     """The kit's session, which authors get from the kit's own plugin."""
     return spark
-
-
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from benchmarks import cassandra_large
 from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev import cassandra_server
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.mark.exhaustive(
     "a million rows in a process of their own; test_the_random_partitioner and the kit's bounded memory stay"
 )
 @pytest.mark.timeout(900)
-def test_memory_and_splits_are_what_was_asked_for(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import cassandra_large
-
+def test_memory_and_splits_are_what_was_asked_for(tmp_path):
     with cassandra_server(tmp_path, quick_start=True) as server:
         host, _, port = server.address.rpartition(":")
         with Client(ConnectionSettings((host,), int(port), request_timeout_s=120)) as client:

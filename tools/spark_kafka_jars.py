@@ -25,7 +25,3 @@ JARS = JarSet(
 def spark_kafka_jars() -> list[str]:
     """The paths of the jars. Raises BadConfigurationError without Maven, FatalError if it can't fetch them."""
     return sorted(str(path) for path in fetch_jars(JARS).iterdir())
-
-
-if __name__ == "__main__":
-    print(",".join(spark_kafka_jars()))
