@@ -20,4 +20,4 @@ def decided(checkpoint: Path) -> list[str]:
 
 def query_id(checkpoint: Path) -> str:
     """Returns the id that Spark gave the query."""
-    return json.loads((checkpoint / "metadata").read_text())["id"]
+    return str(json.loads((checkpoint / "metadata").read_text())["id"])

@@ -74,8 +74,8 @@ class Cluster:
 
         ``directory`` is the run's checkpoint.
         """
-        for number in range(times):
-            self.kill_executor(run, lambda before=2 * number: checkpoint.committed(directory) > before)
+        for batches in range(0, 2 * times, 2):
+            self.kill_executor(run, lambda more=batches: checkpoint.committed(directory) > more)  # type: ignore[misc]
 
     def kill_executor(self, run: Driver, is_time: Callable[[], bool]) -> None:
         """Kills an executor while ``run`` works, as soon as ``is_time()`` and there is one."""

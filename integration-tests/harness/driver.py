@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from harness.faults import FaultPoints
@@ -24,7 +26,13 @@ class Driver(StartedProcess):
     """
 
     def __init__(
-        self, folder: Path, job: str, arguments: dict[str, object], fault: str = "", scope: str = "", action: str = ""
+        self,
+        folder: Path,
+        job: str,
+        arguments: Mapping[str, object],
+        fault: str = "",
+        scope: str = "",
+        action: str = "",
     ) -> None:
         own = folder / f"driver-{time.time_ns()}"
         own.mkdir()
@@ -113,7 +121,7 @@ class Driver(StartedProcess):
         os.killpg(self.pid, signal.SIGCONT)
         for _, pid in self._faults.look():
             # A process reports its hit just before it stops itself. A SIGCONT in between would be lost.
-            wait_until(lambda pid=pid: _is_stopped(pid), lambda pid=pid: f"process {pid} was hit and does not stop")
+            wait_until(partial(_is_stopped, pid), lambda: f"a process was hit and does not stop: {self._faults.hits}")
             os.kill(pid, signal.SIGCONT)
 
     def kill_stopped(self) -> None:

@@ -71,10 +71,10 @@ def main() -> int:
             delivery, on_cluster = KINDS[number // len(systems) % len(KINDS)]
             streams = streams_of(systems, number % len(systems), delivery)
             with ExitStack() as round_stack:
-                victims, job = [kill_driver, kill_worker, *servers], {}
-                if on_cluster:
-                    cluster = round_stack.enter_context(Cluster(place))
-                    victims[1], job = partial(kill_executor, cluster), {"master": cluster.url}
+                cluster = round_stack.enter_context(Cluster(place)) if on_cluster else None
+                job = {"master": cluster.url} if cluster else {}
+                kill_task: Victim = partial(kill_executor, cluster) if cluster else kill_worker
+                victims: list[Victim] = [kill_driver, kill_task, *servers]
                 found = one_round(Round(streams, place, partial(_start, place), **job), dice, victims, seen)
             number += 1
             left = max(0.0, end - time.monotonic()) / 60

@@ -53,7 +53,7 @@ class Soak:
         self.transactions = TransactionWatch(self._broker.address, self.findings)
         job = {"brokers": self._broker.address, "in": source, "out": target, "trigger": "0 seconds"}
         # A lost task is tried again, as on a cluster: with local[2] it would end the query.
-        job |= {"master": "local[2,4]", "per_trigger": 60 * rate}
+        job |= {"master": "local[2,4]", "per_trigger": str(60 * rate)}
         self.supervisor = Supervisor(folder, job, self.findings)
         self.kills: Counter[str] = Counter()
         self._started = self._disturbed = self._looked = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.driver import Driver
@@ -16,7 +17,7 @@ _MOST_FAILURES = 5
 class Supervisor:
     """Keeps one driver running: what ends is started again, as any service manager would."""
 
-    def __init__(self, folder: Path, arguments: dict[str, object], findings: Findings) -> None:
+    def __init__(self, folder: Path, arguments: Mapping[str, object], findings: Findings) -> None:
         self._folder = folder
         self._arguments = arguments
         self._findings = findings
