@@ -144,7 +144,7 @@ class Bench:
             words = f"{what}, {tasks} task{'s' if tasks > 1 else ''}"
             found.append(Measurement(words, "rows/s", "more", values))
             if plain is not None:
-                beside = Measurement(f"{words}, beside the plain driver in one process", "rows/s", "more")
+                beside = Measurement(f"{words}, compared with the plain driver in one process", "rows/s", "more")
                 beside.values = {OURS: values[OURS], THEIRS: plain}
                 found.append(beside)
         return found

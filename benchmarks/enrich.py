@@ -128,19 +128,19 @@ def main() -> int:
             bare = [bare_rate(port, int(bound * seconds), capacity) for _ in range(repetitions)]
             words = f"capacity {capacity}"
             beside = {OURS: rates[True], THEIRS: bare}
-            found.append(Measurement(f"{words}, beside a program that only calls", "rows/s", "more", beside))
+            found.append(Measurement(f"{words}, compared with a program that only calls", "rows/s", "more", beside))
             beside = {OURS: rates[True], THEIRS: [bound]}
-            found.append(Measurement(f"{words}, beside capacity / latency", "rows/s", "more", beside))
+            found.append(Measurement(f"{words}, compared with capacity / latency", "rows/s", "more", beside))
             beside = {OURS: rates[True], THEIRS: rates[False]}
-            found.append(Measurement(f"{words}, ordered beside unordered", "rows/s", "more", beside))
-        print(as_table(found).replace("Spark's own", "beside"), flush=True)
+            found.append(Measurement(f"{words}, ordered compared with unordered", "rows/s", "more", beside))
+        print(as_table(found).replace("Spark's own", "compared with"), flush=True)
         results.put("enrich", found)
     finally:
         spark.stop()
         service.terminate()
         service.wait(10)
     if not arguments.quick:
-        results.write_page(ROOT / "docs" / "performance.md", "enrich", theirs="beside")
+        results.write_page(ROOT / "docs" / "performance.md", "enrich", theirs="compared with")
     return 0
 
 

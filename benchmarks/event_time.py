@@ -67,10 +67,10 @@ def count(bench: Bench, side: str, topic: str, batch: int, lost: dict[str, list[
 def measurements(rates: dict[str, list[float]], lost: dict[str, list[float]], words: str) -> list[Measurement]:
     """Beside Spark's own, and beside ours without alignment."""
     free = {OURS: rates[OURS], THEIRS: rates.pop(FREE)}
-    note = f"ours without alignment loses {max(lost.pop(FREE)):,.0f}"
+    note = f"Penstock without alignment loses {max(lost.pop(FREE)):,.0f}"
     return [
         Measurement(f"a windowed count over a day, {words}", "rows/s", "more", rates),
-        Measurement("the same, beside ours without alignment", "rows/s", "more", free),
+        Measurement("the same, compared with Penstock without alignment", "rows/s", "more", free),
         Measurement(f"rows lost of {words}", "rows", "less", lost, note),
     ]
 

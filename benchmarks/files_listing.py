@@ -48,21 +48,21 @@ def planning_with_many_files(spark: SparkSession, directory: Path, scale: Scale)
     offset = _newest_offset(directory / f"checkpoint-{OURS}")
     return [
         Measurement(
-            f"planning {name}", "ms", "less", latest, "`latestOffset`, on the trigger's path; ours lists elsewhere"
+            f"planning {name}", "ms", "less", latest, "`latestOffset`, on the trigger's path; Penstock lists elsewhere"
         ),
         Measurement(
             f"a file arrives until its batch is committed, {name}",
             "ms",
             "less",
             seen,
-            "ours with discoveryInterval=100ms; the pause between two looks and the listing are in it",
+            "Penstock with discoveryInterval=100ms; includes the pause between two listings, and the listing",
         ),
         Measurement(
             f"state {name}",
             "kB",
             "less",
             {OURS: [offset / 1000], THEIRS: [log / 1000]},
-            "ours: the newest offset; Spark's: the largest file of its source log, which lists every file ever read",
+            "Penstock: newest offset; Spark's: largest file of its source log, which lists every file ever read",
         ),
     ]
 

@@ -92,7 +92,7 @@ def latency(bench: Bench) -> list[Measurement]:
         bench.say(f"  {name}: p50 {p50:.0f} ms, p99 {p99:.0f} ms; a batch {took:.0f} ms ({len(batches[name])} batches)")
     found = []
     for name, words in ((OURS, "at least once"), (EXACTLY_ONCE, "exactly once")):
-        note = "Spark's own at least once: it has nothing else" if name == EXACTLY_ONCE else ""
+        note = "Spark's own has only at least once" if name == EXACTLY_ONCE else ""
         for percent in (50, 99):
             values = {OURS: [_percentile(waits[name], percent)], THEIRS: [_percentile(waits[THEIRS], percent)]}
             found.append(

@@ -81,7 +81,7 @@ def copy(bench: Bench) -> list[Measurement]:
 
 
 def _beside_spark(what: str, unit: str, better: str, values: dict[str, list[float]], ours: str) -> Measurement:
-    note = "Spark's own at least once: it has nothing else" if ours == EXACTLY_ONCE else ""
+    note = "Spark's own has only at least once" if ours == EXACTLY_ONCE else ""
     return Measurement(what, unit, better, {OURS: values[ours], THEIRS: values[THEIRS]}, note)
 
 
@@ -102,5 +102,5 @@ def micro_batches(bench: Bench) -> list[Measurement]:
     at_least_once = _beside_spark(f"{what}, at least once", "ms", "less", times, OURS)
     exactly_once = _beside_spark(f"{what}, exactly once", "ms", "less", times, EXACTLY_ONCE)
     more = 100 * (statistics.median(times[EXACTLY_ONCE]) / statistics.median(times[OURS]) - 1)
-    exactly_once.note += f"; {more:+.0f} % over ours at least once"
+    exactly_once.note += f"; {more:+.0f} % compared with Penstock at least once"
     return [at_least_once, exactly_once]

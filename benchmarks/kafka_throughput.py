@@ -109,7 +109,7 @@ def write(bench: Bench) -> list[Measurement]:
             runs[LIBRDKAFKA] = partial(_write_rate, bench, shape, frame, rows, OURS, client="librdkafka")
         values = bench.alternate(runs, bench.scale.repetitions)
         share = share_of_bound(values[OURS], values[BOUND])
-        note = f"{share}; the rows themselves, from Parquet, come at {alone:,.0f} rows/s"
+        note = f"{share}; reading the rows from Parquet alone runs at {alone:,.0f} rows/s"
         both = {side: values[side] for side in (OURS, THEIRS)}
         found.append(Measurement(f"write {shape}", "rows/s", "more", both, note))
         if LIBRDKAFKA in values:

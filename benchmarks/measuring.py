@@ -33,7 +33,7 @@ class Measurement:
 
     @property
     def ratio(self) -> float | None:
-        """How many times better ours is: above 1 it is better, below 1 it falls short."""
+        """How Penstock compares with the other side: above 1 it is better, below 1 it falls short."""
         ours, theirs = self.median(OURS), self.median(THEIRS)
         if not ours or not theirs:
             return None
@@ -78,11 +78,11 @@ def _cell(measurement: Measurement, side: str) -> str:
 
 
 def as_table(measurements: list[Measurement]) -> str:
-    """Markdown. What falls short is said in the last column."""
-    lines = ["| | unit | Penstock | Spark's own | Penstock is |", "| --- | --- | --: | --: | --- |"]
+    """Returns Markdown; the last column is the ratio, in bold where it is below 1."""
+    lines = ["| | unit | Penstock | Spark's own | ratio |", "| --- | --- | --: | --: | --: |"]
     for one in measurements:
         ratio = one.ratio
-        words = "" if ratio is None else f"{ratio:.2f} × as good" if ratio >= 1 else f"**{ratio:.2f} ×: falls short**"
+        words = "" if ratio is None else f"{ratio:.2f} ×" if ratio >= 1 else f"**{ratio:.2f} ×**"
         lines.append(f"| {one.name} | {one.unit} | {_cell(one, OURS)} | {_cell(one, THEIRS)} | {words} |")
     notes = [f"- {one.name}: {one.note}" for one in measurements if one.note]
     return "\n".join([*lines, "", *notes])
@@ -119,8 +119,8 @@ class Results:
         self._path.write_text(json.dumps(self._cases, indent=1) + "\n", encoding="utf-8")
 
     def write_page(self, page: Path, name: str, theirs: str = "Spark's own") -> None:
-        """Puts all of them as a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->`` of ``page``; the other
-        side is called ``theirs`` there.
+        """Writes all of them as a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->`` of ``page``, where the
+        other side is called ``theirs``.
         """
         found = [Measurement.from_json(one) for case in self._cases.values() for one in case["measurements"]]
         lines = {_circumstances_line(case): None for case in self._cases.values()}
