@@ -225,7 +225,7 @@ def request_error(problem: Problem, what: str, servers: str, patience_s: float) 
         return BadConfigurationError(f"the Kafka brokers refuse to {what}: {text} ({code})")
     if problem.retriable:
         return RetriableError(
-            f"could not {what} within {patience_s:.0f} s: no answer from the brokers at {servers}: {text} ({code}). "
+            f"could not {what} within {patience_s:g} s: no answer from the brokers at {servers}: {text} ({code}). "
             "Nothing is lost: try again (a query does so when it is restarted)"
         )
     if code == "UNKNOWN_MEMBER_ID":

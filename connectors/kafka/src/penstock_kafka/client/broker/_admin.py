@@ -112,7 +112,9 @@ class KafkaAdmin:
 
         async def question(brokers: Connections) -> dict[LogPartition, int | None]:
             answers = await ask_leaders(brokers, wanted, request_for)
-            return {LogPartition(*one): None if a.offset == _NO_OFFSET else a.offset for one, a in answers.items()}
+            # In the order of the question.
+            offsets = {one: answers[one].offset for one in wanted if one in answers}
+            return {LogPartition(*one): None if at == _NO_OFFSET else at for one, at in offsets.items()}
 
         if not wanted:
             return {}

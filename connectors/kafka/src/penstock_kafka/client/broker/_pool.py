@@ -70,9 +70,17 @@ class Connections:
 
     def open(self, deadline: float) -> None:
         """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
-        with self._connecting:
+        if self._client is None:
+            _until(deadline, self._connect)
+
+    def _connect(self, left_ms: float) -> None:
+        if not self._connecting.acquire(timeout=left_ms / 1000):
+            raise KafkaTimeoutError("another thread is still trying to connect")
+        try:
             if self._client is None:
-                self._client = _until(deadline, lambda left_ms: connect({**_QUICK, **self.arguments()}, left_ms))
+                self._client = connect({**_QUICK, **self.arguments()}, left_ms)
+        finally:
+            self._connecting.release()
 
     def arguments(self) -> dict[str, Any]:
         """Returns kafka-python's arguments, made anew: they hold what belongs to a process."""

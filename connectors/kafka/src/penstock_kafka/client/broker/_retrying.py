@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kafka.errors import KafkaError
 
-from penstock_kafka.client._errors import request_error
+from penstock_kafka.client._errors import NOT_AUTHENTICATED, request_error
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client.broker._errors import ProblemError, problem_of, words_of
 from penstock_kafka.client.broker._pool import Connections, acquire, release
@@ -22,6 +22,7 @@ AnswerT = TypeVar("AnswerT")
 
 _TRIES_FOR_S = 60.0
 _PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
+_CONNECTION_LOST = NOT_AUTHENTICATED | {"REQUEST_TIMED_OUT"}
 
 
 class RetryingBrokers:
@@ -71,8 +72,8 @@ class RetryingBrokers:
                     problem = error.problem
                 else:
                     problem = replace(problem_of(error), text=words_of(error))
-                # After an answer of a broker that passes: it is busy, or somebody else is to be asked.
-                are_useful = problem.retriable and problem.code[0] != "_" and problem.code != "REQUEST_TIMED_OUT"
+                # After a broker's answer, even a refusal: what is wrong is not the connection.
+                are_useful = problem.code[0] != "_" and problem.code not in _CONNECTION_LOST
                 if not problem.retriable or time.monotonic() + pause > deadline:
                     raise request_error(problem, what, self._servers, self._patience_s) from error
             finally:

@@ -1,0 +1,101 @@
+"""Asking brokers with patience: over connections that are shared, lost, and given up by others."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+from kafka.errors import KafkaConnectionError, NotCoordinatorError
+
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock_kafka.client.broker import KafkaAdmin, ProblemError, RetryingBrokers, _pool, acquire, release
+
+
+@pytest.fixture
+def asked(kafka, request):
+    """Asks a real broker, over connections that no other test uses."""
+    brokers = RetryingBrokers({"bootstrap.servers": kafka.address, "client.id": request.node.name}, patience_s=10)
+    yield brokers
+    brokers.close()
+
+
+@pytest.fixture
+def silent():
+    """The address of one that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def questions(*errors):
+    """A question that fails with each error in turn, then returns the connections over which it was asked."""
+    left, tried = list(errors), []
+
+    async def question(brokers):
+        tried.append(brokers)
+        if left:
+            raise left.pop(0)
+        return brokers
+
+    return question, tried
+
+
+def test_an_answer_that_passes_keeps_the_connections_and_a_lost_connection_does_not(asked):
+    question, tried = questions(NotCoordinatorError(), KafkaConnectionError("gone"))
+    assert asked.ask(question, "ask") is tried[2]
+    assert tried[0] is tried[1] is not tried[2]
+    assert asked.ask(questions()[0], "ask") is tried[2], "kept for the next question"
+
+
+def test_a_thread_that_gives_the_connections_up_does_not_close_them_under_another(asked):
+    asking, go_on = threading.Event(), threading.Event()
+
+    async def slow(brokers):
+        asking.set()
+        while not go_on.is_set():
+            await brokers.client.sleep(0.01)
+        return brokers.client.nodes()
+
+    found = []
+    thread = threading.Thread(target=lambda: found.append(asked.ask(slow, "ask slowly")))
+    thread.start()
+    asking.wait(60)
+    asked.ask(questions(KafkaConnectionError("gone"))[0], "ask")
+    asked.close()
+    go_on.set()
+    thread.join(60)
+    assert len(found) == 1 and found[0]
+    assert asked._kept is None, "the question has outlived the closing, and keeps nothing open"
+
+
+def test_a_broker_that_is_silent_is_given_up_in_time(silent):
+    admin = KafkaAdmin({"bootstrap.servers": silent}, read_committed=True, patience_s=0.5)
+    with pytest.raises(RetriableError, match=rf"within 0\.5 s: no answer from the brokers at {silent}"):
+        admin.topic_names()
+    assert admin._brokers._kept is None
+
+
+def test_nobody_waits_longer_for_the_thread_that_connects_than_for_the_brokers(silent):
+    connections = acquire((("bootstrap.servers", silent),))
+
+    def connect():
+        with pytest.raises(ProblemError):
+            connections.open(time.monotonic() + 1.5)
+
+    thread = threading.Thread(target=connect)
+    thread.start()
+    while not connections._connecting.locked():
+        time.sleep(0.01)
+    with pytest.raises(ProblemError, match="another thread") as error:
+        connections.open(time.monotonic() + 0.2)
+    assert error.value.timed_out and thread.is_alive()
+    thread.join(60)
+    release(connections, useful=False)
+
+
+def test_settings_that_are_wrong_leave_no_connections(kafka):
+    admin = KafkaAdmin({"bootstrap.servers": kafka.address, "socket.timeout.ms": "soon"}, read_committed=True)
+    with pytest.raises(BadConfigurationError, match=r"socket\.timeout\.ms"):
+        admin.topic_names()
+    assert not [key for key in list(_pool._shared.keys()) if ("socket.timeout.ms", "soon") in key]
