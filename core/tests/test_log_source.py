@@ -218,6 +218,14 @@ def test_small_ranges_share_tasks_and_min_partitions_holds(log):
     assert source.assign_splits(splits[:3], parallelism=4) == [[split] for split in splits[:3]]
 
 
+def test_small_ranges_are_not_joined_beyond_what_a_task_may_read(log):
+    splits = [LogSplit("a", 0, start, start + 100) for start in range(0, 1000, 100)]
+    for most, tasks in ((None, 1), (200, 5), (100, 10)):
+        shares = log.source(max_records_per_partition=most).assign_splits(splits, parallelism=1)
+        assert len(shares) == tasks and [split for share in shares for split in share] == splits
+        assert most is None or max(sum(split.records for split in share) for share in shares) <= most
+
+
 def test_split_requested_alone_leaves_the_rest(log):
     log.make("a", 5, 5)
     enumerator = log.enumerate(start=Earliest())

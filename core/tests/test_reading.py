@@ -8,6 +8,7 @@ from itertools import chain
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock import FatalError
 from penstock.metrics import Metrics
@@ -239,6 +240,13 @@ def test_limits_and_offsets_converge():
     rows, end = drain(reader, reader.initialOffset())
     assert [len(batch) for batch in rows] == [20, 15]
     assert list(chain(*rows)) == list(range(35)) and reader.partitions(end, end) == []
+
+
+def test_a_minimum_alone_is_a_limit_too():
+    """Else Spark asks for everything that is there, without the minimum."""
+    source = CountingSource(available=10, limits=ReadLimits(min_records=1000))
+    limit = stream(source).getDefaultReadLimit()
+    assert not isinstance(limit, ReadAllAvailable)
 
 
 def test_byte_limit_takes_at_least_one_split():

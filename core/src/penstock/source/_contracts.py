@@ -29,10 +29,6 @@ __all__ = [
 ]
 
 
-#: What starting a split costs, in bytes; as Spark's spark.sql.files.openCostInBytes.
-OPEN_COST_BYTES = 4 << 20
-
-
 class SourceSplit(Protocol):
     """An immutable piece of the source's data that one reader reads from its start to its end.
 
@@ -303,6 +299,11 @@ class Source(ABC, Generic[SplitT, StateT]):
         """How much a micro-batch takes, from the options."""
         return ReadLimits()
 
+    @property
+    def open_cost_bytes(self) -> int:
+        """What starting a split costs, as bytes that could be read; Spark's spark.sql.files.openCostInBytes."""
+        return 4 << 20
+
     def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
         """How many bytes of small splits to pack into one task, given ``parallelism`` slots and a batch's bytes."""
         return max(4 << 20, min(128 << 20, total_bytes // max(1, parallelism)))
@@ -312,12 +313,12 @@ class Source(ABC, Generic[SplitT, StateT]):
 
         By default neighbours are packed together until a task is worth starting (:meth:`target_task_bytes`).
         """
-        target = self.target_task_bytes(parallelism, sum(split.size_bytes + OPEN_COST_BYTES for split in splits))
+        target = self.target_task_bytes(parallelism, sum(split.size_bytes + self.open_cost_bytes for split in splits))
         tasks: list[list[SplitT]] = []
         filled = 0
         for split in splits:
-            cost = split.size_bytes + OPEN_COST_BYTES
-            if tasks and filled + cost <= target:
+            cost = split.size_bytes + self.open_cost_bytes
+            if tasks and filled + split.size_bytes <= target:
                 tasks[-1].append(split)
                 filled += cost
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -101,6 +102,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(limits.max_bytes)
         if limits.max_records is not None:
             return ReadMaxRows(limits.max_records)
+        if limits.min_records is not None:
+            # Some limit: without one, Spark asks for everything, and a minimum would not be looked at.
+            return ReadMaxRows(sys.maxsize)
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:

@@ -1,7 +1,7 @@
 """Talking to Cassandra: the driver, with result pages and batches left as bytes for Arrow's sake."""
 
 from penstock_cassandra.client._client import Client, Page, Statement, shared_client
-from penstock_cassandra.client._errors import cassandra_errors, translate
+from penstock_cassandra.client._errors import cassandra_errors, translate, was_not_applied
 from penstock_cassandra.client._murmur3 import murmur3
 from penstock_cassandra.client._raw import RawRows, RowsBatch
 from penstock_cassandra.client._settings import ConnectionSettings
@@ -19,4 +19,5 @@ __all__ = [
     "murmur3",
     "shared_client",
     "translate",
+    "was_not_applied",
 ]

@@ -11,14 +11,24 @@ from cassandra import (
     InvalidRequest,
     OperationTimedOut,
     Unauthorized,
+    Unavailable,
 )
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionException
-from cassandra.protocol import ErrorMessage, SyntaxException
+from cassandra.pool import NoConnectionsAvailable
+from cassandra.protocol import (
+    ErrorMessage,
+    IsBootstrappingErrorMessage,
+    OverloadedErrorMessage,
+    SyntaxException,
+)
 
 from penstock.errors import BadConfigurationError, FatalError, PenstockError, RetriableError
 
-__all__ = ["cassandra_errors", "translate"]
+__all__ = ["cassandra_errors", "translate", "was_not_applied"]
+
+#: Answers by which a coordinator says that it did not begin, and a driver that did not send.
+_NOT_BEGUN = (Unavailable, OverloadedErrorMessage, IsBootstrappingErrorMessage, NoConnectionsAvailable)
 
 #: What TLS complains of, and what to look at. The driver leaves nothing of it but the words of OpenSSL.
 _TLS_COMPLAINTS = (
@@ -53,6 +63,14 @@ def translate(error: BaseException, what: str) -> PenstockError:
     if isinstance(error, (OperationTimedOut, DriverException, ConnectionException, ErrorMessage, OSError)):
         return RetriableError(f"{what}: {_words(error)}")
     return FatalError(f"{what}: {type(error).__name__}: {error}")
+
+
+def was_not_applied(error: BaseException) -> bool:
+    """Whether a write that failed so has certainly not been applied, nor ever will be. A time-out says neither."""
+    if isinstance(error, NoHostAvailable):
+        causes = list(_host_errors(error).values())
+        return all(isinstance(cause, _NOT_BEGUN) for cause in causes)
+    return isinstance(error, _NOT_BEGUN)
 
 
 def _host_errors(error: NoHostAvailable) -> dict[str, BaseException]:

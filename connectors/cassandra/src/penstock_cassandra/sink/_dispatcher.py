@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.metrics import Metrics
-from penstock_cassandra.client import Client, RawRows, RowsBatch, Throttle, translate
+from penstock_cassandra.client import Client, RawRows, RowsBatch, Throttle, translate, was_not_applied
 from penstock_cassandra.sink._rows import Request
 
 __all__ = ["RequestDispatcher"]
@@ -113,7 +113,13 @@ class RequestDispatcher:
             if error is None:
                 self._count_applied(rows)
             else:
-                self._handle(request, since, failures, translate(error, "writing rows"))
+                self._handle(
+                    request,
+                    since,
+                    failures,
+                    translate(error, "writing rows"),
+                    repeatable=self._repeatable or was_not_applied(error),
+                )
         while self._again and self._again[0].due <= time.monotonic() and self._in_flight < self._max_in_flight:
             one = heapq.heappop(self._again)
             self._start(one.request, one.since, one.failures)
@@ -123,10 +129,10 @@ class RequestDispatcher:
         if isinstance(rows, RawRows) and rows.count and len(rows.body) > 4 and rows.body[4] == 0:
             self._metrics.add("rows_not_applied")
 
-    def _handle(self, request: Request, since: float, failures: int, error: PenstockError) -> None:
+    def _handle(self, request: Request, since: float, failures: int, error: PenstockError, *, repeatable: bool) -> None:
         if isinstance(error, RetriableError):
             waited = time.monotonic() - since
-            if waited > self._retry_for_s or not self._repeatable:
+            if waited > self._retry_for_s or not repeatable:
                 raise error
             self._metrics.add("retries")
             longest = min(_LONGEST_PAUSE_S, _PAUSE_S * 2**failures)

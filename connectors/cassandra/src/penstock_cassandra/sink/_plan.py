@@ -199,6 +199,10 @@ def _of_statement(client: Client, options: SinkOptions, schema: pa.Schema) -> Wr
             f"{', '.join(schema.names)}"
         )
     lwt = _LWT.search(cql) is not None
+    if lwt and options.timestamp_us is not None:
+        raise BadConfigurationError(
+            "option 'timestamp' can't be used with a statement that has IF: the server stamps such writes itself"
+        )
     if options.delivery == "exactly-once":
         _check_repeatable(cql)
     unset = set(schema.names) if options.unset_nulls else set()

@@ -56,7 +56,9 @@ class RowWriter:
             retry_for_s=options.retry_for_s,
             rows_per_second=options.max_rows_per_second,
             counters=self.plan.counters,
-            repeatable=options.delivery == "exactly-once",
+            # Rows under a key stay the same when they come twice; at least once may double anything but a count.
+            repeatable=options.delivery == "exactly-once"
+            or (options.delivery == "at-least-once" and not self.plan.counters),
         )
 
     def drop_invalid(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -86,7 +88,7 @@ class RowWriter:
     def write(self, batch: pa.RecordBatch, timestamp_us: int | None) -> None:
         """Sends rows, each key once. On return some are still on their way. Raises BadDataError with row and column."""
         options = self._options
-        stamp = None if self.plan.lwt else (options.timestamp_us or timestamp_us)
+        stamp = None if self.plan.lwt else (timestamp_us if options.timestamp_us is None else options.timestamp_us)
         try:
             encoded = encode_rows(batch, self.plan, self._grouping, options)
         except ENCODING_ERRORS as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,7 +50,7 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._future: Any = None
         self._answered = threading.Event()
         self._failures = 0
-        self._failed_for_s = 0.0
+        self._failing_since = 0.0
 
     def handle_splits_changes(self, splits: Sequence[TokenSplit]) -> None:
         for split in splits:
@@ -75,7 +76,7 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         except RetriableError as error:
             self._pause(error)
             return nothing
-        self._failures, self._failed_for_s = 0, 0.0
+        self._failures = 0
         self._from = page.next
         self._adapt(page)
         finished = []
@@ -121,15 +122,16 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
             self._page_rows = max(1, min(most, self._options.page_bytes // row_bytes))
 
     def _pause(self, error: RetriableError) -> None:
-        if self._failed_for_s >= self._options.retry_for_s:
+        now = time.monotonic()
+        if not self._failures:
+            self._failing_since = now
+        if now - self._failing_since >= self._options.retry_for_s:
             raise error
         self._failures += 1
         self._context.metrics.add("retries")
         longest = min(_LONGEST_PAUSE_S, _PAUSE_S * 2**self._failures)
         pause = random.uniform(longest / 2, longest)
         self._woken.wait(pause)
-        # The time that the request itself took is known to the driver alone; its limit is the request's time-out.
-        self._failed_for_s += pause
 
     def wake_up(self) -> None:
         self._woken.set()

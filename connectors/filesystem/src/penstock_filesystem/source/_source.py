@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from itertools import islice
 
 import pyarrow as pa
 
@@ -28,7 +30,11 @@ from penstock_filesystem.source.tracking import FileTracker
 
 __all__ = ["FileSystemSource"]
 
+_log = logging.getLogger("penstock.filesystem")
+
 _INFER_FILES = 100
+#: What a reader raises for a file from which no schema can be taken.
+_NOT_INFERRED = (pa.ArrowInvalid, OSError, ValueError)
 
 
 class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
@@ -69,11 +75,23 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
                 f"no file with anything in it was found in {paths}: give a schema with .schema(...)"
             )
         most = len(found) if self._options.format.merge_schema else _INFER_FILES
-        files = [InputFile(self._storage, file.path, file.size) for file in found[:most]]
+        every = (InputFile(self._storage, file.path, file.size) for file in found)
+        usable = filter(self._can_be_inferred, every) if self._options.ignore_corrupt_files else every
+        files = list(islice(usable, most))
+        if not files:
+            raise BadConfigurationError(f"no schema could be inferred: all {len(found)} files are corrupt")
         try:
             return self._with_metadata(self._format_reader.infer(files))
-        except (pa.ArrowInvalid, OSError, ValueError) as error:
+        except _NOT_INFERRED as error:
             raise BadConfigurationError(f"the schema of {files[0].url} could not be inferred: {error}") from error
+
+    def _can_be_inferred(self, file: InputFile) -> bool:
+        try:
+            self._format_reader.infer([file])
+        except (*_NOT_INFERRED, BadConfigurationError) as error:
+            _log.warning("%s is left out of the schema, as it can't be read: %s", file.url, error)
+            return False
+        return True
 
     def _with_metadata(self, schema: pa.Schema) -> pa.Schema:
         return pa.schema([*schema, *METADATA_SCHEMA]) if self._options.include_metadata else schema
@@ -92,6 +110,11 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
     def read_limits(self) -> ReadLimits:
         """Returns ``maxFilesPerTrigger``, which bounds what Spark stores, and ``maxBytesPerTrigger``."""
         return ReadLimits(max_groups=self._options.max_files, max_bytes=self._options.max_bytes)
+
+    @property
+    def open_cost_bytes(self) -> int:
+        """Returns ``openCostInBytes``."""
+        return self._options.open_cost_bytes
 
     def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
         """Follows Spark's rule: at most ``maxSplitBytes`` and at least ``openCostInBytes``."""

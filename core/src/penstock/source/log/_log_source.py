@@ -93,6 +93,7 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
         """One task for each range; small neighbours share one, as long as there are as many tasks as slots or asked."""
         tasks = max(parallelism, self.log_options.min_partitions or 0)
         may_join = len(splits) - tasks
+        largest = min(SMALL_RANGE_RECORDS, self.log_options.max_records_per_partition or SMALL_RANGE_RECORDS)
         if may_join <= 0:
             return [[split] for split in splits]
         total = max(1, sum(split.records for split in splits))
@@ -103,7 +104,7 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
             # Which of the tasks its middle falls to, if they share the records out evenly.
             share = (2 * before + split.records) * tasks // (2 * total)
             before += split.records
-            if may_join and share == last_share and filled + split.records <= SMALL_RANGE_RECORDS:
+            if may_join and share == last_share and filled + split.records <= largest:
                 assigned[-1].append(split)
                 filled += split.records
                 may_join -= 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
@@ -16,6 +15,7 @@ from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder
 from penstock_filesystem.formats.csv._cells import CsvLines, row_cells
 from penstock_filesystem.formats.csv._decoder import CsvDecoder
+from penstock_filesystem.formats.csv._inference import infer_types
 
 __all__ = ["CsvReader"]
 
@@ -46,7 +46,7 @@ class CsvReader(LineReader):
         return CsvDecoder(self.lines, self.options, schema, metrics, offsets)
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
-        """Takes names from the header of the first file that is not empty, or ``_c0`` …; types from its first block."""
+        """Takes names from the header of the first file that is not empty, or ``_c0`` …; types from its first rows."""
         sample = self.sample(files)
         rows = [line.text for line in self.lines.rows(sample) if self.lines.is_row(line.text)]
         if not rows:
@@ -58,28 +58,9 @@ class CsvReader(LineReader):
         names = [n if dialect.header and n else f"_c{i}" for i, n in enumerate(first)]
         if len({name.lower() for name in names}) != len(names):
             names = [f"{n}{i}" if [m.lower() for m in names].count(n.lower()) > 1 else n for i, n in enumerate(names)]
-        types = self._infer_types(rows[1:] if dialect.header else rows, names) if dialect.infer_types else {}
+        cells = [[cell.text for cell in row_cells(row, dialect)] for row in (rows[1:] if dialect.header else rows)]
+        fitting = [row for row in cells if len(row) == len(names)]
+        types = {}
+        if dialect.infer_types and fitting:
+            types = infer_types(fitting, names, dialect.null_value, self.options.times)
         return pa.schema([pa.field(name, types.get(name, pa.string())) for name in names])
-
-    def _infer_types(self, rows: list[str], names: list[str]) -> dict[str, pa.DataType]:
-        dialect = self.options.csv
-        if not rows:
-            return {}
-        fitting = [row for row in rows if len(row_cells(row, dialect)) == len(names)]
-        table = pacsv.read_csv(
-            pa.BufferReader("\n".join(fitting).encode()),
-            read_options=pacsv.ReadOptions(column_names=names, use_threads=False),
-            parse_options=pacsv.ParseOptions(
-                delimiter=dialect.sep, quote_char=dialect.quote or False, newlines_in_values=self.options.multi_line
-            ),
-            convert_options=pacsv.ConvertOptions(
-                null_values=["", dialect.null_value], true_values=["true", "TRUE"], false_values=["false", "FALSE"]
-            ),
-        )
-        return {field.name: _inferred(field.type) for field in table.schema}
-
-
-def _inferred(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_null(type_) or pa.types.is_time(type_):
-        return pa.string()
-    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(type_) else type_

@@ -67,13 +67,26 @@ class CsvWriter(LineWriter):
     def _field(self, values: pa.Array) -> pa.Array:
         text = self._text(values)
         if self._dialect.quote_all:
-            text = self._quoted(text)
+            return self._all_quoted(values, text)
         else:
             if holds_any(text, self._special_bytes):
                 text = pc.if_else(pc.match_substring_regex(text, self._special), self._quoted(text), text)
             if is_text(values.type):
                 text = pc.if_else(pc.equal(text, ""), self._empty, text)
         return pc.fill_null(text, self._null) if text.null_count else text
+
+    def _all_quoted(self, values: pa.Array, text: pa.Array) -> pa.Array:
+        """Quotes every cell, what stands for null or for an empty string included, as Spark does.
+
+        Without a ``nullValue``, null stays without quotes: in quotes it would be an empty string for every reader.
+        """
+        dialect = self._dialect
+        if is_text(values.type):
+            # The default is written as two quotes already.
+            empty = "" if dialect.empty_value == self._quote * 2 else dialect.empty_value
+            text = pc.if_else(pc.equal(text, ""), empty, text)
+        quoted = self._quoted(pc.fill_null(text, dialect.null_value) if dialect.null_value else text)
+        return pc.fill_null(quoted, self._null) if quoted.null_count else quoted
 
     def _quoted(self, text: pa.Array) -> pa.Array:
         if self._escape != self._quote:

@@ -41,9 +41,11 @@ class JsonLinesWriter(LineWriter):
             raise unsupported(self.name, field, "cast it to string")
 
     def settings(self) -> tuple[object, ...]:
-        """Returns what ends a line, and the patterns."""
+        """Returns what ends a line, the patterns, and whether nulls are written."""
+        # Defaults are left out: chunks of earlier releases, which knew less of this, stay fit.
         patterns = (self.options.timestamp_pattern, self.options.date_pattern)
-        return (self.options.line_sep, *(pattern for pattern in patterns if pattern))
+        nulls = () if self.options.ignore_null_fields else ("nulls",)
+        return (self.options.line_sep, *(pattern for pattern in patterns if pattern), *nulls)
 
     def lines(self, batch: pa.RecordBatch) -> pa.Array:
         """Renders each row as an object."""
