@@ -12,6 +12,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qs
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from kafka import KafkaAdminClient
 
 from penstock import BadConfigurationError, RetriableError
@@ -134,6 +138,12 @@ def tokens():
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
 
+        def do_GET(self):
+            self.asked.append((self.headers["Metadata"], parse_qs(self.path.partition("?")[2])))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(type(self).answer[1]).encode())
+
         def log_message(self, *arguments):
             pass
 
@@ -161,6 +171,75 @@ def test_tokens_are_fetched_and_kept(tokens):
     basic = "Basic " + base64.b64encode(b"me:hunter2").decode()
     assert tokens.asked == [(basic, {"grant_type": ["client_credentials"], "scope": ["a b"]})]
     assert "hunter2" not in repr(made) and "t1" not in repr(made)
+
+
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
+def test_tokens_by_an_assertion_that_is_signed(tokens, tmp_path, algorithm):
+    key = rsa.generate_private_key(65537, 2048) if algorithm == "RS256" else ec.generate_private_key(ec.SECP256R1())
+    secret = BestAvailableEncryption(b"hunter2")
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
+    (tmp_path / "template.json").write_text('{"header": {"kid": "k1"}, "payload": {"groups": ["a"]}}')
+    made = provider(
+        tokens.url, sasl_oauthbearer_grant_type=JWT_BEARER, sasl_oauthbearer_scope="a",
+        sasl_oauthbearer_assertion_algorithm=algorithm, sasl_oauthbearer_assertion_claim_aud="them",
+        sasl_oauthbearer_assertion_claim_sub="me", sasl_oauthbearer_assertion_claim_jti_include="true",
+        sasl_oauthbearer_assertion_private_key_file=str(tmp_path / "key.pem"),
+        sasl_oauthbearer_assertion_private_key_passphrase="hunter2",
+        sasl_oauthbearer_assertion_template_file=str(tmp_path / "template.json"),
+    )  # fmt: skip
+    assert made.token() == "t1"
+    ((authorization, form),) = tokens.asked
+    assert authorization is None and (form["grant_type"], form["scope"]) == ([JWT_BEARER], ["a"])
+    text, _, signature = form["assertion"][0].rpartition(".")
+    header, claims = (json.loads(decoded(part)) for part in text.split("."))
+    assert header == {"alg": algorithm, "typ": "JWT", "kid": "k1"}
+    assert (claims["aud"], claims["sub"], claims["groups"]) == ("them", "me", ["a"]) and claims["jti"]
+    assert claims["exp"] - claims["iat"] == 300 and claims["iat"] - claims["nbf"] == 60
+    if algorithm == "RS256":
+        key.public_key().verify(decoded(signature), text.encode(), padding.PKCS1v15(), SHA256())
+    else:
+        numbers = (int.from_bytes(half, "big") for half in (decoded(signature)[:32], decoded(signature)[32:]))
+        key.public_key().verify(encode_dss_signature(*numbers), text.encode(), ec.ECDSA(SHA256()))
+
+
+def decoded(part):
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def test_tokens_by_an_assertion_that_somebody_else_renews(tokens, tmp_path):
+    tokens.answer = (200, {"access_token": "t1", "expires_in": 0})
+    file = tmp_path / "assertion"
+    settings = {"sasl_oauthbearer_grant_type": JWT_BEARER, "sasl_oauthbearer_assertion_file": str(file)}
+    made = provider(tokens.url, **settings)
+    with pytest.raises(BadConfigurationError, match=r"'kafka\.sasl\.oauthbearer\.assertion\.file' can't be read"):
+        made.token()
+    for text in ("first", "second"):
+        file.write_text(f"{text}\n")
+        made.token()
+    assert [form["assertion"] for _, form in tokens.asked] == [["first"], ["second"]]
+
+
+def test_tokens_of_the_machine(tokens):
+    made = provider(
+        tokens.url, sasl_oauthbearer_metadata_authentication_type="azure_imds",
+        sasl_oauthbearer_config="query=api-version=1&resource=them",
+    )  # fmt: skip
+    assert made.token() == "t1"
+    assert tokens.asked == [("true", {"api-version": ["1"], "resource": ["them"]})]
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "HS256"])
+def test_a_key_that_does_not_fit_is_said_so(tokens, tmp_path, algorithm):
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    with pytest.raises(BadConfigurationError, match=r"assertion\.algorithm"):
+        provider(
+            tokens.url, sasl_oauthbearer_grant_type=JWT_BEARER, sasl_oauthbearer_assertion_algorithm=algorithm,
+            sasl_oauthbearer_assertion_private_key_pem=pem,
+        )  # fmt: skip
 
 
 def test_old_tokens_are_renewed(tokens):

@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from penstock_kafka.client.broker._oidc import OidcTokenProvider
+from penstock_kafka.client.broker._assertion import assertion
+from penstock_kafka.client.broker._oidc import (
+    JWT_BEARER,
+    OidcTokenProvider,
+    by_assertion,
+    by_azure_metadata,
+    by_client_secret,
+)
 from penstock_kafka.client.broker._tls import https_context, ssl_context
 from penstock_kafka.config import wrong
 
@@ -22,6 +29,8 @@ _DIRECT: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "socket.timeout.ms": ("request_timeout_ms", int),
     "topic.metadata.refresh.interval.ms": ("metadata_max_age_ms", int),
 }
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_AZURE_METADATA = "http://169.254.169.254/metadata/identity/oauth2/token"
 #: 0 is librdkafka's word for the system's default, or for never; kafka-python has an own one where it is left out.
 _UNLESS_ZERO: Mapping[str, str] = {
     "connections.max.idle.ms": "connections_max_idle_ms",
@@ -95,24 +104,25 @@ def _token_provider(settings: Mapping[str, str]) -> OidcTokenProvider:
             raise wrong(f"sasl.oauthbearer.{name}", "is missing: OAUTHBEARER with oidc needs it")
         return value
 
-    supported = {
-        "method": "oidc",
-        "grant.type": "client_credentials",
-        "metadata.authentication.type": "none",
-    }
-    for name, value in supported.items():
-        if settings.get(f"sasl.oauthbearer.{name}", "default" if name == "method" else value).lower() != value:
-            raise wrong(
-                f"sasl.oauthbearer.{name}", f"must be {value}: the driver's client can get tokens in that way only"
-            )
-    if not part("token.endpoint.url").lower().startswith(("https://", "http://")):
-        raise wrong("sasl.oauthbearer.token.endpoint.url", "must begin with https:// or http://")
+    if settings.get("sasl.oauthbearer.method", "default").lower() != "oidc":
+        raise wrong("sasl.oauthbearer.method", "must be oidc: the driver's client can get tokens in that way only")
+    metadata = settings.get("sasl.oauthbearer.metadata.authentication.type", "none").lower()
+    url = part("token.endpoint.url") if metadata == "none" else settings.get(_ENDPOINT, _AZURE_METADATA)
+    if not url.lower().startswith(("https://", "http://")):
+        raise wrong(_ENDPOINT, "must begin with https:// or http://")
+    scope = settings.get("sasl.oauthbearer.scope")
+    if metadata == "azure_imds":
+        request = by_azure_metadata(url, settings.get("sasl.oauthbearer.config", "").removeprefix("query="))
+    elif metadata != "none":
+        raise wrong("sasl.oauthbearer.metadata.authentication.type", "must be none or azure_imds")
+    elif settings.get("sasl.oauthbearer.grant.type", "client_credentials").lower() == JWT_BEARER:
+        request = by_assertion(url, assertion(settings), scope)
+    else:
+        request = by_client_secret(url, part("client.id"), part("client.secret"), scope)
     extensions = settings.get("sasl.oauthbearer.extensions", "")
     return OidcTokenProvider(
-        url=part("token.endpoint.url"),
-        client_id=part("client.id"),
-        client_secret=part("client.secret"),
-        scope=settings.get("sasl.oauthbearer.scope"),
+        url,
+        request,
         extensions=dict(pair.split("=", 1) for pair in extensions.split(",") if "=" in pair),
         context=https_context(settings),
     )

@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
@@ -16,7 +16,10 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from penstock.errors import BadConfigurationError, RetriableError
 
-__all__ = ["OidcTokenProvider"]
+__all__ = ["JWT_BEARER", "OidcTokenProvider", "by_assertion", "by_azure_metadata", "by_client_secret"]
+
+#: The name of the grant.
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 _TIMEOUT_S = 10
 #: A token is renewed after this part of its life.
@@ -24,25 +27,17 @@ _USED_PART = 0.8
 
 
 class OidcTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # untyped
-    """Client-credentials grant (RFC 6749, 4.4), as librdkafka's ``sasl.oauthbearer.method=oidc``. Thread-safe.
+    """Tokens as by librdkafka's ``sasl.oauthbearer.method=oidc``. Thread-safe. Its repr shows no secret and no token.
 
-    Its repr shows neither the secret nor the token.
+    ``request`` makes what is sent to ``url`` for each.
     """
 
     def __init__(
-        self,
-        *,
-        url: str,
-        client_id: str,
-        client_secret: str,
-        scope: str | None,
-        extensions: Mapping[str, str],
-        context: ssl.SSLContext,
+        self, url: str, request: Callable[[], Request], *, extensions: Mapping[str, str], context: ssl.SSLContext
     ) -> None:
         super().__init__()
         self._url = url
-        self._credentials = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
-        self._form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
+        self._make_request = request
         self._extensions = dict(extensions)
         self._context = context
         self._lock = threading.Lock()
@@ -65,9 +60,8 @@ class OidcTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # untyped
         return dict(self._extensions)
 
     def _request(self) -> tuple[str, float]:
-        request = Request(self._url, urlencode(self._form).encode(), {"Authorization": f"Basic {self._credentials}"})
         try:
-            with urlopen(request, timeout=_TIMEOUT_S, context=self._context) as response:
+            with urlopen(self._make_request(), timeout=_TIMEOUT_S, context=self._context) as response:
                 answer = json.load(response)
             return str(answer["access_token"]), float(answer.get("expires_in", 60))
         except HTTPError as error:
@@ -84,3 +78,21 @@ class OidcTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # untyped
                 f"the token address {self._url} answers without a JSON access_token: look at "
                 "kafka.sasl.oauthbearer.token.endpoint.url"
             ) from None
+
+
+def by_client_secret(url: str, client_id: str, client_secret: str, scope: str | None) -> Callable[[], Request]:
+    """Asks with a secret: the grant of client credentials (RFC 6749, 4.4)."""
+    credentials = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
+    form = urlencode({"grant_type": "client_credentials", **({"scope": scope} if scope else {})}).encode()
+    return lambda: Request(url, form, {"Authorization": f"Basic {credentials}"})
+
+
+def by_assertion(url: str, assertion: Callable[[], str], scope: str | None) -> Callable[[], Request]:
+    """Asks with a JWT, a new one each time (RFC 7523)."""
+    form = {"grant_type": JWT_BEARER, **({"scope": scope} if scope else {})}
+    return lambda: Request(url, urlencode({**form, "assertion": assertion()}).encode())
+
+
+def by_azure_metadata(url: str, query: str) -> Callable[[], Request]:
+    """Asks the metadata service of the machine, which knows who that is."""
+    return lambda: Request(f"{url}?{query}" if query else url, headers={"Metadata": "true"})
