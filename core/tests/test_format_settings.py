@@ -41,8 +41,10 @@ def test_a_schema_in_ddl_says_what_is_read():
     decoder = made(value__format="JSON", value__schema="id long, at timestamp").create_decoder(None)
     assert decoder.type == pa.struct([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
     assert decoder.decode(pa.array([b'{"id": 3}'])).column.to_pylist() == [{"id": 3, "at": None}]
-    other = pa.struct([("id", pa.string())])
-    assert made(value__format="json", value__schema="id long").create_decoder(other).type == other
+    same = pa.struct([pa.field("id", pa.int64(), nullable=False)])
+    assert made(value__format="json", value__schema="id long").create_decoder(same).type == same
+    with pytest.raises(BadConfigurationError, match=r"'value\.schema' is struct<id: int64>, and \.schema\(…\) says"):
+        made(value__format="json", value__schema="id long").create_decoder(pa.struct([("id", pa.string())]))
 
 
 def test_a_column_is_found_in_any_case():

@@ -92,6 +92,19 @@ def test_batch_reads_from_start_to_stop(log):
     assert log.batch(batch_start=Latest()) == []
 
 
+def test_an_end_that_was_changed_at_a_restart_is_ignored_and_said(log, caplog):
+    log.make("a", 20)
+    first = log.enumerate(start=Earliest(), stop=SpecificOffsets({A0: 5}))
+    assert ranges(first.take_batch(ALL)) == [("a-0", 0, 5)]
+    state = first.snapshot_state()
+    assert log.enumerate(state, start=Earliest(), stop=SpecificOffsets({A0: 5})).take_batch(ALL) == []
+    assert "is ignored" not in caplog.text
+    again = log.enumerate(state, start=Earliest(), stop=SpecificOffsets({A0: 10}))
+    assert again.take_batch(ALL) == [] and again.has_ended()
+    assert "a-0 is read to offset 5, as the checkpoint says; the end at 10 is ignored" in caplog.text
+    assert ranges(log.enumerate(state, start=Earliest()).take_batch(ALL)) == [("a-0", 5, 20)]
+
+
 def test_batch_beyond_the_end_is_an_error_unless_loss_is_taken(log):
     log.make("a", 10)
     with pytest.raises(BadConfigurationError, match="a-0 can be read up to offset 10 now, not to 12"):

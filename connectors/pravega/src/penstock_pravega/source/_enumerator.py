@@ -65,6 +65,14 @@ class PravegaSplitEnumerator(BatchEnumerator[SegmentRange, PravegaState]):
         self._follow(state.cuts)
         if self._options.stop is not None:
             self._stops = state.stops
+            for stream, position in self._options.stop.streams.items():
+                kept = (state.stops or {}).get(stream)
+                if kept is not None and isinstance(position, Mapping) and dict(position) != dict(kept):
+                    _log.warning(
+                        "%s is read to the end in the checkpoint; another endingStreamCut is ignored: to read on, leave "
+                        "it out, or start with a new checkpoint",
+                        stream,
+                    )
         # An end that the user has removed must not stay in the stored offset.
         self._changed = state.stops is not None and self._stops is None
         # Streams and an end that the options name only now are still to be resolved.

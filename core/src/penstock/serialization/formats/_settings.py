@@ -93,6 +93,10 @@ class FormatSettings:
         """
         if self.is_raw:
             return None
+        if wanted is not None and self.type is not None and _plain(wanted) != _plain(self.type):
+            raise BadConfigurationError(
+                f"option '{self.part}.schema' is {self.type}, and .schema(…) says {wanted}: leave one of them out"
+            )
         return create_decoder(self.name, self._with_subject(topic), wanted or self.type)
 
     def create_encoder(self, schema: pa.Schema, *, topic: str | None = None) -> RecordEncoder | None:
@@ -119,6 +123,11 @@ class FormatSettings:
     def __repr__(self) -> str:
         shown = {key: "***" if _is_secret(key) else text for key, text in self.options}
         return f"FormatSettings({self.part!r}, {self.name!r}, {shown}, {self.type})"
+
+
+def _plain(type_: pa.DataType) -> str:
+    """The type without what it says of nulls: Spark's columns may say more of them than a schema in DDL."""
+    return str(type_).replace(" not null", "")
 
 
 def _avro(part: str, name: str, options: dict[str, str]) -> dict[str, str]:

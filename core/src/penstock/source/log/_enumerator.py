@@ -16,7 +16,7 @@ from penstock.source.log._first_answer import FirstAnswer
 from penstock.source.log._group_commits import GroupCommits
 from penstock.source.log._limits import cut, take_share
 from penstock.source.log._losses import LossPolicy
-from penstock.source.log._positions import Earliest, Latest, LogPartition, StopPosition
+from penstock.source.log._positions import Earliest, Latest, LogPartition, SpecificOffsets, StopPosition
 from penstock.source.log._start_stop import resolve
 from penstock.source.log._tracking import TrackedPartitions, shown
 
@@ -56,6 +56,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         self._losses = LossPolicy(fail=options.fail_on_data_loss, metrics=context.metrics)
         self._tracked = TrackedPartitions(state, self._losses)
         self._stops = state.stops if options.stop is not None else None
+        self._report_other_stops()
         self._ends: Mapping[LogPartition, int] = {}
         self._fixed_ends: Mapping[LogPartition, int] | None = None
         self._first = FirstAnswer(context, "partitions")
@@ -152,6 +153,20 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         if stop is not None and self._stops is None:
             self._stops = self._ask(lambda: resolve(self._client, stop, list(self._positions), "stop"))
             self._changed = True
+
+    def _report_other_stops(self) -> None:
+        """The checkpoint takes precedence over an end that was changed since."""
+        named = self._options.stop.offsets if isinstance(self._options.stop, SpecificOffsets) else {}
+        for partition, offset in sorted(named.items()):
+            kept = (self._stops or {}).get(partition, offset)
+            if 0 <= offset != kept:
+                _log.warning(
+                    "%s is read to offset %d, as the checkpoint says; the end at %d is ignored: to read on, leave the "
+                    "end out, or start with a new checkpoint",
+                    partition,
+                    kept,
+                    offset,
+                )
 
     def _add_unknown(self, found: Discovery) -> None:
         if self._stops is not None:
