@@ -32,9 +32,8 @@ def assertion(settings: Mapping[str, str]) -> Callable[[], str]:
     if algorithm not in _ALGORITHMS:
         raise wrong(f"{_PREFIX}algorithm", f"must be {' or '.join(_ALGORITHMS)}")
     sign = _signer(given, algorithm)
-    template = json.loads(
-        _read("jwt.template.file", given["jwt.template.file"]) if "jwt.template.file" in given else "{}"
-    )
+    template_path = given.get("jwt.template.file")
+    template = json.loads(_read("jwt.template.file", template_path)) if template_path else {}
 
     def signed() -> str:
         header = {"alg": algorithm, "typ": "JWT", **template.get("header", {})}
@@ -47,9 +46,10 @@ def assertion(settings: Mapping[str, str]) -> Callable[[], str]:
 
 def _claims(given: Mapping[str, str]) -> dict[str, Any]:
     now = int(time.time())
-    claims: dict[str, Any] = {
-        name: given[f"claim.{name}"] for name in ("aud", "iss", "sub") if f"claim.{name}" in given
-    }
+    claims: dict[str, Any] = {}
+    for name in ("aud", "iss", "sub"):
+        if text := given.get(f"claim.{name}"):
+            claims[name] = text
     claims["iat"] = now
     claims["exp"] = now + int(given.get("claim.exp.seconds", "300"))
     claims["nbf"] = now - int(given.get("claim.nbf.seconds", "60"))

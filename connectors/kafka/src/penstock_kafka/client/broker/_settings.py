@@ -28,19 +28,19 @@ _log = logging.getLogger("penstock.kafka")
 CONNECTION_SETTINGS = """
     bootstrap.servers client.dns.lookup client.id connections.max.idle.ms enable.ssl.certificate.verification
     https.ca.location https.ca.pem receive.message.max.bytes reconnect.backoff.max.ms reconnect.backoff.ms
-    retry.backoff.ms sasl.kerberos.service.name sasl.mechanism
-    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
-    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
-    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
-    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
-    sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.file
-    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.private.key.pem
-    sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    retry.backoff.ms sasl.kerberos.service.name sasl.mechanism sasl.oauthbearer.assertion.algorithm
+    sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
+    sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
+    sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
+    sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.jwt.template.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.private.key.pem sasl.oauthbearer.client.id sasl.oauthbearer.client.secret
+    sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
     sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method sasl.oauthbearer.scope
     sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol socket.receive.buffer.bytes
-    socket.send.buffer.bytes socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem
-    ssl.cipher.suites ssl.crl.location ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password
-    ssl.key.pem ssl.keystore.location ssl.keystore.password topic.metadata.refresh.interval.ms
+    socket.send.buffer.bytes socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location
+    ssl.certificate.pem ssl.cipher.suites ssl.crl.location ssl.endpoint.identification.algorithm ssl.key.location
+    ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password topic.metadata.refresh.interval.ms
     """
 #: How librdkafka fills its queue, finds out what brokers can do, and what it writes to its log: there is no such queue
 #: here. A batch is sent when it is full or when nothing else is on its way.
