@@ -252,9 +252,9 @@ def test_written_exactly_once_and_read(secured, over_tls, tmp_path):
 def test_an_authority_that_is_not_known_is_refused(secured, over_tls, tmp_path):
     other = str(Authority("another authority").write(tmp_path / "other.pem"))
     for settings in (secured.settings(ca_file=other), secured.settings(ca_file=None)):
-        with pytest.raises(BadConfigurationError, match=r"certificate.*tls\.ca\.location"):
+        with pytest.raises(BadConfigurationError, match=r"certificate.*tls\.caFile"):
             PravegaToolbox(secured.address, over_tls.scope, settings)
-        with pytest.raises(BadConfigurationError, match=r"segment store.*tls\.ca\.location"):
+        with pytest.raises(BadConfigurationError, match=r"segment store.*tls\.caFile"):
             Connection("127.0.0.1", secured.store.port, 20, settings.tls_context())
 
 
@@ -262,7 +262,7 @@ def test_a_certificate_for_another_name(secured, tmp_path, monkeypatch):
     context, ca = certified(tmp_path, x509.DNSName("pravega.example"))
     monkeypatch.setattr(secured.controller, "context", context)
     monkeypatch.setattr(secured.store, "context", context)
-    with pytest.raises(BadConfigurationError, match=r"certificate.*tls\.validateHost"):
+    with pytest.raises(BadConfigurationError, match=r"certificate.*tls\.checkHostname"):
         PravegaToolbox(secured.address, settings=secured.settings(ca_file=ca))
     before = secured.store.secure
     toolbox = PravegaToolbox(secured.address, settings=secured.settings(ca_file=ca, validate_host=False))
