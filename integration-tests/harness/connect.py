@@ -54,7 +54,7 @@ class ConnectServer:
     def client(self, job: str, **arguments: object) -> subprocess.Popen[str]:
         """Starts ``jobs/<job>.py`` as a client, with stderr in its ``stdout``."""
         assert (_CLIENT / "pandas").is_dir(), f"nothing in {_CLIENT}: scripts/setup makes it"
-        command = [sys.executable, "-m", f"jobs.{job}", f"server={self.address}"]
+        command = [sys.executable, "-m", f"harness.jobs.{job}", f"server={self.address}"]
         command += [f"{name}={value}" for name, value in arguments.items()]
         return subprocess.Popen(
             command,

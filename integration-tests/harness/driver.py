@@ -38,7 +38,7 @@ class Driver(StartedProcess):
         own.mkdir()
         self._faults = FaultPoints(own, fault, scope, action)
         super().__init__(
-            [sys.executable, "-m", f"jobs.{job}", *(f"{name}={value}" for name, value in arguments.items())],
+            [sys.executable, "-m", f"harness.jobs.{job}", *(f"{name}={value}" for name, value in arguments.items())],
             own / "log",
             environment(SPARK_SUBMIT_OPTS=_jvm_options(), **self._faults.variables),
             folder,

@@ -32,7 +32,7 @@ _SOURCES = (
 )
 #: Packages of the root, by their own name.
 _PACKAGES = ("benchmarks",)
-_JOBS = ("integration-tests/jobs",)
+_JOBS = ("integration-tests/harness/jobs",)
 #: A change of these concerns every test.
 _EVERYTHING = re.compile(
     r"(conftest\.py|pyproject\.toml|poetry\.lock|requirements-dev\.txt|scripts/(setup|test)|\.ci/.*|tools/suite/(?!changed).*)"

@@ -182,7 +182,7 @@ CHANGES = [
     ),
     ("core/src/penstock/_commit/_two_phase.py", "connectors/filesystem/tests/test_sink_exactly_once.py", ""),
     (
-        "integration-tests/jobs/copy_kafka.py",
+        "integration-tests/harness/jobs/copy_kafka.py",
         "integration-tests/test_kafka_killed.py",
         "integration-tests/test_driver_killed.py",
     ),

@@ -15,12 +15,13 @@ import os
 import sys
 import time
 
+from pyspark.sql import DataFrame
 from pyspark.sql.functions import window
 
 from harness.job import arguments, session, straggling
 
 
-def counted(rows):
+def counted(rows: DataFrame) -> DataFrame:
     counts = rows.withWatermark("at", "5 minutes").groupBy(window("at", "1 minute")).count()
     return counts.selectExpr("unix_seconds(window.start) as id", "window.start as at", "string(count) as note")
 

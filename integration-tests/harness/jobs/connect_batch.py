@@ -3,6 +3,7 @@ out (a directory), and where a Cassandra node is: host, port, keyspace, table.
 """
 
 import json
+from typing import Any
 
 from pyspark.sql import SparkSession, functions
 
@@ -15,11 +16,11 @@ spark = SparkSession.builder.remote(given["server"]).getOrCreate()
 done = penstock.register(spark)
 
 
-async def square(row):
+async def square(row: dict[str, Any]) -> dict[str, Any]:
     return {"square": row["id"] ** 2}
 
 
-def refused(*options):
+def refused(*options: tuple[str, str]) -> str:
     reader = spark.read.format("penstock.filesystem").option("path", given["in"])
     for name, value in options:
         reader = reader.option(name, value)
