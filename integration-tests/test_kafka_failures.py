@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 
 import pytest
+from kafka import KafkaAdminClient
 from pyspark.errors import StreamingQueryException
 
 from harness import checkpoint
@@ -145,14 +147,8 @@ def test_ids_stay_few(spark, kafka, watched_copy, tmp_path):
         numbers = [int(value.partition(":")[2]) for value in found]
         batches = [number // 100 for number in numbers]
         assert batches == sorted(batches)
-    asked = Coordinators({"bootstrap.servers": kafka.address})
-    try:
-        asked.open_ids(lambda _: False)
-        known = [
-            one.transactional_id for some in asked._brokers.client.admin.list_transactions().values() for one in some
-        ]
-    finally:
-        asked.close()
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.address)) as admin:
+        known = [one.transactional_id for some in admin.list_transactions().values() for one in some]
     ids = of_query(known, tmp_path)
     assert 3 <= len(ids) <= 16, f"{len(ids)} transactional ids after 10 batches of 3 transactions"
 

@@ -1,8 +1,9 @@
 """Kafka clients that move Arrow batches, and what they say to brokers. Two contracts, held by two implementations.
 
 The rooms: ``codec`` (record batches and Arrow) and ``broker`` (requests and connections) are the ground; ``consumer``
-and ``producer`` stand on them and hold the contracts; ``librdkafka`` holds them once more, by itself. This package
-imports none of those that bring a client library along before a client is opened.
+and ``producer`` stand on them and hold the contracts; ``librdkafka`` holds them once more, by itself. What is not about
+records (topics, offsets, transactions) is asked through ``broker`` whichever client moves records. This package imports
+none of those that bring a client library along before a client is opened.
 """
 
 from penstock_kafka.client._interfaces import (

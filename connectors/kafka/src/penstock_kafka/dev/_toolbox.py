@@ -39,6 +39,9 @@ class ReadRecord:
 class KafkaToolbox:
     """Not for volume: every call makes its own client and waits until the broker has done it (at most 30 s).
 
+    The clients are confluent-kafka's, on purpose: tests see by another library what Penstock's has written, and give it
+    to read what another has written.
+
     Calls raise confluent_kafka's KafkaException. Any thread, any process.
     """
 

@@ -17,8 +17,9 @@ from penstock_kafka.client.broker._errors import (
     problem_of_code,
     raise_for,
 )
-from penstock_kafka.client.broker._kafka_python import KafkaPython, find_coordinators
+from penstock_kafka.client.broker._kafka_python import find_coordinators
 from penstock_kafka.client.broker._markers import Unmarked
+from penstock_kafka.client.broker._partitions import by_topic
 from penstock_kafka.client.broker._pool import Connections, Settings, acquire, release
 from penstock_kafka.client.broker._retrying import RetryingBrokers
 from penstock_kafka.client.broker._settings import (
@@ -41,13 +42,13 @@ __all__ = [
     "Connections",
     "Coordinators",
     "KafkaAdmin",
-    "KafkaPython",
     "ProblemError",
     "RetryingBrokers",
     "Settings",
     "SettingsReader",
     "Unmarked",
     "acquire",
+    "by_topic",
     "coordinators",
     "find_coordinators",
     "is_refusal",

@@ -7,7 +7,6 @@ before they are written to.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
@@ -26,6 +25,7 @@ from penstock_kafka.client._interfaces import ProducerIdentity
 from penstock_kafka.client.broker import (
     Connections,
     ProblemError,
+    by_topic,
     find_coordinators,
     problem_of,
     problem_of_code,
@@ -105,11 +105,8 @@ class TransactionRequests:
 
     async def add_partitions(self, partitions: Collection[tuple[str, int]], deadline: float) -> None:
         """Makes the partitions a part of the transaction: what is written to them from now on belongs to it."""
-        numbers: dict[str, list[int]] = defaultdict(list)
-        for topic, number in sorted(partitions):
-            numbers[topic].append(number)
         wanted = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-        topics = [wanted(name=topic, partitions=of_topic) for topic, of_topic in numbers.items()]
+        topics = [wanted(name=topic, partitions=numbers) for topic, numbers in by_topic(sorted(partitions)).items()]
 
         async def attempt(timeout_ms: float) -> None:
             request = AddPartitionsToTxnRequest(
