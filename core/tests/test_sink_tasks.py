@@ -183,7 +183,7 @@ def test_a_roller_that_consumes_nothing_is_told_so(sink):
 
 def test_a_task_cannot_tell_whether_what_it_rolls_was_lost_or_replaced(sink):
     sink.rolled, sink.on["roll"] = [], fail(DataLostError("one is gone"))
-    with pytest.raises(RetriableError, match=r"one is gone. Or another run has gone on"):
+    with pytest.raises(RetriableError, match=r"one is gone. Or another run took over"):
         run_task(sink, plan(sink), context(), [])
 
 

@@ -38,12 +38,12 @@ class StateItem:
     payload: Versioned
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object."""
+        """Returns a JSON object."""
         return {"id": self.id, **self.payload.to_json()}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> StateItem:
-        """The inverse of :meth:`to_json`."""
+        """Returns the inverse of :meth:`to_json`."""
         return cls(value["id"], Versioned.from_json(value))
 
 
@@ -62,7 +62,7 @@ class TaskOutput:
     sequences_used: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object."""
+        """Returns a JSON object."""
         return {
             "writer": self.writer,
             "attempt": self.attempt,
@@ -74,7 +74,7 @@ class TaskOutput:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> TaskOutput:
-        """The inverse of :meth:`to_json`."""
+        """Returns the inverse of :meth:`to_json`."""
         return cls(
             writer=value["writer"],
             attempt=value["attempt"],
@@ -104,8 +104,8 @@ class Link:
     ``generation`` is the number of the claim that the run began with (see ``docs/protocol.md``). ``batch`` is the last
     batch that was decided (-1: none), ``fingerprint`` tells it from another of the same number (empty for one that the
     first edition decided), and ``offsets`` is Spark's own file of it. ``sequence`` is used up to there. ``floor_us``
-    and ``ceiling_us`` bound write timestamps: those up to the floor may have been used, and nobody uses one above the
-    ceiling.
+    and ``ceiling_us`` bound write timestamps: those up to the floor may have been used, and no process uses one above
+    the ceiling.
     """
 
     number: int
@@ -133,7 +133,7 @@ class Link:
     metrics: dict[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The stored form, JSON."""
+        """Returns the stored form, JSON."""
         value = {
             **vars(self),
             "format": FORMAT,
@@ -146,7 +146,7 @@ class Link:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, done: bool, where: str) -> Link:
-        """From the stored form of any released version. ``done`` counts for links of the first edition only."""
+        """Reads the stored form of any released version. ``done`` counts for links of the first edition only."""
         value = json.loads(data)
         stored = value.pop("format")
         if stored > FORMAT:
@@ -231,19 +231,19 @@ class Chain:
         return links, frozenset(int(name[:-5]) for name in names if name.endswith(".done") and name[:-5].isdigit())
 
     def head(self) -> Head:
-        """One listing and, unless it is known, one read."""
+        """Returns the newest link, by one listing and, unless the link is known, one read."""
         numbers, done = self._numbers()
         if not numbers:
             return Head(BEFORE_ALL)
         return Head(self._get(numbers[-1], done), done)
 
     def links(self) -> list[Link]:
-        """Every link that is kept, oldest first."""
+        """Returns every link that is kept, oldest first."""
         numbers, done = self._numbers()
         return [self._get(number, done) for number in numbers]
 
     def read(self, number: int) -> Link:
-        """One that is known to be there; :data:`BEFORE_ALL` for -1."""
+        """Returns a link that is known to be there; :data:`BEFORE_ALL` for -1."""
         return BEFORE_ALL if number < 0 else self._get(number, frozenset())
 
     def _get(self, number: int, done: frozenset[int]) -> Link:
@@ -254,7 +254,9 @@ class Chain:
         return self._last
 
     def create(self, link: Link) -> bool:
-        """Whether ``link`` has its number: it is durable then. An error means that it may come to be there later."""
+        """Returns whether ``link`` has its number: it is durable then. An error means that it may come to be there
+        later.
+        """
         path = self._path(link.number)
         if not self.storage.create(path, link.to_bytes()):
             # An earlier try of this call may have met its own success.
@@ -266,11 +268,11 @@ class Chain:
         return True
 
     def is_in_order(self, number: int) -> bool:
-        """Whether link ``number``, which was just created, is a part of the chain.
+        """Returns whether link ``number``, which was just created, is a part of the chain.
 
-        A process that slept may create a link at a number that had been used and deleted. Links are deleted once more
-        than 32 stand above them, so many above a new one say that it is such a number: what was created is no part of
-        the chain then, and is deleted.
+        A process that slept may create a link at a number that had been used and deleted. Links are deleted once they
+        are more than 32 below the head. So if more than 32 links are above a new one, its number had been used: the new
+        link is not part of the chain, and is deleted.
         """
         numbers, _ = self._numbers()
         if numbers and numbers[-1] >= number + KEEP:
@@ -280,10 +282,11 @@ class Chain:
         return True
 
     def has_not_ended_before(self, number: int, base: int) -> bool:
-        """Whether link ``number``, which was just created, stands on ``base``, in the log of a batch write.
+        """Returns whether link ``number``, which was just created, stands on ``base``, in the log of a batch write.
 
-        Whoever ends a batch write deletes its log: the oldest links first, the marks last. So a link without its base
-        stood in it if it is gone as well, or marked as done; else it was created where a log had been, and is deleted.
+        The process that ends a batch write deletes its log: the oldest links first, the marks last. So a link without
+        its base was in the log if it is gone as well, or marked as done. Otherwise it was created where a log had been,
+        and is deleted.
         """
         numbers, done = self._numbers()
         if base in numbers or number not in numbers or number in done:
@@ -300,15 +303,15 @@ class Chain:
         self.storage.remove_empty(self.directory)
 
     def forget(self) -> None:
-        """What was read is read again."""
+        """Drops cached links, so that they are read again."""
         self._last = None
 
     def mark_done(self, number: int, *, durable: bool = False) -> None:
-        """Notes that a link was carried out. Whoever misses it looks at what is published, and notes it again."""
+        """Marks a link as carried out. A process that misses the mark looks at what is published and marks it again."""
         self.storage.put(self._path(number, "done"), b"", durable=durable)
 
     def shorten(self, head: Head) -> None:
-        """Deletes links that nobody asks for any more, and what killed processes left. Does so at every 16th link."""
+        """Deletes links that are no longer needed, and what killed processes left. Does so at every 16th link."""
         if head.link.number % _SHORTEN_EVERY:
             return
         self.storage.sweep(self.directory)
@@ -322,10 +325,10 @@ class Chain:
 
 
 def now_ms() -> int:
-    """For a link's time."""
+    """Returns the time for a link."""
     return system().now_us() // 1000
 
 
 def committables_of(outputs: Sequence[TaskOutput]) -> list[Versioned]:
-    """All of them, in order."""
+    """Returns all of them, in order."""
     return [committable for output in outputs for committable in output.committables]

@@ -22,7 +22,7 @@ class DisplacedError(FatalError):
 
 
 def displaced(chain: Chain, head: Link) -> DisplacedError:
-    """The error of a run that is not the owner any more."""
+    """Returns the error of a run that is not the owner any more."""
     return DisplacedError(
         f"another run has carried this checkpoint on ({chain.directory}: link {head.number} of run {head.run}); this "
         "one stops. Nothing is lost: run one query for each checkpoint"
@@ -30,7 +30,7 @@ def displaced(chain: Chain, head: Link) -> DisplacedError:
 
 
 def undone(chain: Chain) -> DisplacedError:
-    """The error of a batch write that somebody has undone while it ran."""
+    """Returns the error of a batch write that another process has undone while it ran."""
     return DisplacedError(
         f"this write was undone while it ran ({chain.directory}), by penstock finish --take-over: nothing of it is "
         "visible. Write it again"
@@ -38,7 +38,7 @@ def undone(chain: Chain) -> DisplacedError:
 
 
 class Publishing:
-    """Carries out links. Driver, single thread. Whoever calls it may do so, see ``two_phase.py``."""
+    """Carries out links. Driver, single thread. ``two_phase.py`` says which process may call it."""
 
     def __init__(self, sink: TwoPhaseCommitSink[Any, Any], context: SinkContext, chain: Chain) -> None:
         self._sink = sink
@@ -48,7 +48,7 @@ class Publishing:
     def carry_out(self, link: Link, *, owner: int | None) -> bool:
         """Publishes everything that ``link`` names and marks it done. Safe to repeat, and to do in two processes.
 
-        False if it is lost: nothing of it is published, and nobody can publish any of it any more; ``owner`` is the
+        False if it is lost: nothing of it is published, and no process can publish any of it any more; ``owner`` is the
         base of the run that asks, which alone may find that out. Raises DataLostError if a part is published and
         another part is lost.
         """
@@ -61,7 +61,7 @@ class Publishing:
         return True
 
     def seal(self, link: Link) -> None:
-        """Nothing of ``link`` that is not published can be published any more, by anybody."""
+        """Makes it impossible for any process to publish what is not published yet of ``link``."""
         with self._committer(link) as (committer, committables):
             committer.seal(committables)
 
@@ -71,7 +71,7 @@ class Publishing:
             for one in committables:
                 try:
                     committer.publish([one])
-                except FatalError as error:  # nobody can tell any more what became of it
+                except FatalError as error:  # its outcome is unknown from now on
                     _log.warning("left as it is: %s", error)
         self._chain.mark_done(link.number)
 
@@ -105,8 +105,9 @@ class Publishing:
         found: list[Found],
         owner: int | None,
     ) -> bool:
-        """Nothing is published: seal everything, also what is lost, since one that will not last is called so while it
-        could still be published; then look again. Nobody who has looked before can publish any of it from now on.
+        """Handles a loss with nothing published: seals everything, and looks again. Seals what is lost as well, since
+        one that will not last is called lost while it could still be published. A process that looked earlier can't
+        publish any of it from now on.
         """
         lost = [one for one, state in zip(committables, found, strict=True) if state is Found.LOST]
         if Found.COMMITTED not in found and owner is not None:
@@ -121,13 +122,13 @@ class Publishing:
     def _say_what_is_lost(self, link: Link, lost: list[Any], owner: int | None) -> None:
         head = self._chain.head()
         if owner is None:
-            return  # a roll that somebody else has given up, or will
+            return  # a roll that another process has given up, or will
         if link.number in head.done or head.pending != link.number or head.link.base != owner:
             raise displaced(self._chain, head.link)
         raise DataLostError(
             f"batch {link.batch}: {self._text(lost)} can't be published any more, while other parts of the batch are. "
             "Run: penstock resolve CHECKPOINT --drop-lost (their rows are missing) or --write-all-again (the others' "
-            "rows come twice), and start the query again"
+            "rows are duplicated), and start the query again"
         )
 
     def _text(self, lost: list[Any]) -> str:

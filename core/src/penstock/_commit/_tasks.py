@@ -64,8 +64,8 @@ class PlannedBatch:
 class BatchPlan:
     """What the driver tells the tasks of the next batch. Pickled to them; never stored.
 
-    ``states`` are packed by owner, so that a task unpacks none but its own. ``offsets`` is Spark's file, on its way to
-    the decision.
+    ``states`` are packed by owner, so that a task unpacks only its own. ``offsets`` is Spark's file, which
+    the decision will hold.
     """
 
     planned: PlannedBatch
@@ -89,13 +89,13 @@ class BatchPlan:
         )
 
     def states_of(self, writer: int) -> tuple[StateItem, ...]:
-        """The carried state that ``writer`` looks after in this batch."""
+        """Returns the carried state that ``writer`` looks after in this batch."""
         packed = self.states.get(writer)
         return () if packed is None else pickle.loads(zlib.decompress(packed))
 
 
 def grouped_by_owner(sink: AnySink, states: Iterable[StateItem], writers: int) -> dict[int, bytes]:
-    """For :attr:`BatchPlan.states`: pieces with the same key go to the same one of ``writers``."""
+    """Groups pieces for :attr:`BatchPlan.states`: those with the same key get the same one of ``writers``."""
     if not isinstance(sink, SupportsStateRolling):
         return {}
     groups: dict[int, list[StateItem]] = defaultdict(list)
@@ -123,7 +123,7 @@ def offsets_of(results: Iterable[TaskResult]) -> bytes:
 
 
 def run_task(sink: AnySink, plan: BatchPlan, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-    """One attempt: rolls the carried state it looks after, writes ``batches``, leaves everything durable and hidden.
+    """Runs one attempt: rolls its carried state, writes ``batches``, and leaves everything durable and hidden.
 
     For a batch that is decided already the input is read to its end and dropped: operators before the sink (state
     stores) finish their own work only when their output is consumed. Raises FatalError if the engine runs another batch
@@ -160,8 +160,8 @@ def _roll_owned(sink: AnySink, context: WriterContext, plan: BatchPlan) -> list[
     try:
         return roll_states(sink, context, plan.states_of(context.writer_index), finish=False)
     except DataLostError as error:
-        # A task can't know: what it was told of may have been replaced, and the plan with it.
-        raise RetriableError(f"{error}. Or another run has gone on: restart the query, which finds out") from error
+        # A task can't know: the state in its plan may have been replaced, and the plan with it.
+        raise RetriableError(f"{error}. Or another run took over: restart the query, which finds out") from error
 
 
 def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
@@ -232,7 +232,7 @@ def _is_something(output: TaskOutput) -> bool:
 
 
 def driver_context(context: SinkContext, *, base: int, generation: int, sequence: int) -> WriterContext:
-    """For a roller on the driver: what it makes is named by ``base``, as attempts of tasks are."""
+    """Returns the context of a roller on the driver, whose names carry ``base`` as those of attempts do."""
     return WriterContext(
         query_id=context.query_id,
         schema=context.schema,

@@ -19,7 +19,7 @@ who                     may append            may carry out                     
                                               base
 ``abort`` (driver)      claim                 nothing                                  attempts of the batch it voided
 tasks, also zombies     nothing               nothing                                  what they made, when they fail
-``roll`` (listener,     roll, on a head that  a pending roll, whoever appended it;     its merge, if its roll was
+``roll`` (listener,     roll, on a head that  a pending roll, also another's;          its merge, if its roll was
 ``penstock finish``)    is carried out        never gives one up                       refused
 ``take_over``           claim, lost, close    as ``plan``                              as ``plan``
 ======================  ====================  =======================================  ================================
@@ -28,7 +28,7 @@ Three ideas carry everything. **One chain**: a number that a process knew to be 
 base**: the number of the last link that is no roll. A batch is planned on a base and can be decided only while that
 base is the head's; so any link but a roll makes void every plan before it, and what void plans have made is garbage for
 ever.
-**Claim, then touch**: nothing that another process made is aborted, fenced or deleted before a link of one's own has
+**Claim, then touch**: nothing that another process made is aborted, fenced or deleted before a process's own link has
 made it void.
 
 The *owner* of the log is the run that appended the base. A run that finds another's base was displaced: it stops, and
@@ -76,7 +76,7 @@ __all__ = ["Batch", "BatchPendingError", "EngineLog", "GaveWayError", "RunMemory
 _log = logging.getLogger("penstock.sink")
 _CLEAR_EVERY = 10
 _TRIES = 20
-_STRAGGLERS_S = 3.0  # Spark kills a Python worker 2 s after its task was told to stop (spark.python.task.killTimeout)
+_STRAGGLERS_S = 3.0  # Spark kills a Python worker 2 s after it asked the task to stop (spark.python.task.killTimeout)
 #: How far ahead of its clock a run may stamp rows before it must reserve more.
 _STAMPS_AHEAD_US = 10_000_000
 #: Above the number of any link, and any generation.
@@ -88,7 +88,7 @@ class Batch:
     """A batch as Spark has planned it: its number and Spark's own file of its offsets.
 
     Spark writes that file once, before it makes the sink's writer, and reads it back when it replays the batch. It
-    holds the time as well, so a batch that is planned anew has another one even where its offsets are the same.
+    holds the time as well, so a batch that is planned again has another one even where its offsets are the same.
     """
 
     number: int
@@ -104,10 +104,10 @@ class EngineLog(Protocol):
     """Spark's own log of the batches it has planned."""
 
     def planned(self, expected: int | None) -> Batch:
-        """The batch that is planned now: the last of the log. ``expected`` is tried first, if it is given."""
+        """Returns the batch that is planned now: the last of the log. ``expected`` is tried first, if it is given."""
 
     def find(self, number: int) -> Batch | None:
-        """A batch of the log."""
+        """Returns a batch of the log."""
 
 
 @dataclass
@@ -120,8 +120,8 @@ class RunMemory:
     base: int | None = None  #: that it was planned on
 
     def goes_on_at(self, head: Link) -> bool:
-        """Whether the next batch may be planned on ``head`` without a claim: nobody but this run's committer, and
-        rolls, has appended anything since the last plan. Then Spark has noted that batch, and no commit is under way.
+        """Returns whether the next batch may be planned on ``head`` without a claim: since the last plan, only this
+        run's committer and rolls have appended links. Then Spark has noted that batch, and no commit is running.
         """
         if self.batch is None or head.run != self.run:
             return False
@@ -134,7 +134,7 @@ class GaveWayError(RetriableError):
 
 
 class BatchPendingError(GaveWayError):
-    """A batch is decided and not published yet: only the query's driver, or whoever takes over from it, does that."""
+    """A batch is decided and not published yet: only the query's driver, or its successor, does that."""
 
 
 class TwoPhaseCommit:
@@ -164,7 +164,7 @@ class TwoPhaseCommit:
     # 1. Before the tasks of a batch start: own the log, leave nothing pending, judge the batch.
 
     def plan(self, engine: EngineLog) -> BatchPlan:
-        """What the tasks of the next batch must know. None of them runs yet."""
+        """Returns what the tasks of the next batch must know. None of them runs yet."""
         memory = self._memory
         head = self._chain.head()
         goes_on = memory.goes_on_at(head.link)
@@ -182,7 +182,7 @@ class TwoPhaseCommit:
         return self._planned(head.link, batch, is_decided=is_decided)
 
     def _judge(self, batch: Batch, head: Link, engine: EngineLog) -> bool:
-        """Whether ``batch`` is decided. Raises FatalError if it is none that may follow."""
+        """Returns whether ``batch`` is decided. Raises FatalError if it is none that may follow."""
         if head.batch < 0 or batch.number == head.batch + 1:
             return False
         if batch.number == head.batch:
@@ -264,7 +264,7 @@ class TwoPhaseCommit:
         raise RetriableError(f"the decision log kept changing under {_TRIES} tries: {self._chain.directory}")
 
     def _carry_out_pending(self, head: Head) -> Head:
-        """Nothing is pending in the head that is returned. Only the owner asks for it."""
+        """Carries out what is pending, and returns a head without it. Only the owner calls this."""
         base = head.link.base
         while head.pending is not None:
             link = self._chain.read(head.pending)
@@ -277,7 +277,9 @@ class TwoPhaseCommit:
         return head
 
     def _give_up(self, link: Link, owner: int) -> int:
-        """Nothing of ``link`` is published and nothing can be: what held before it holds again. Returns the new base.
+        """Appends ``lost``: nothing of ``link`` is or can be published, so what held before it holds again.
+
+        Returns the new base.
 
         Only while ``link`` is still pending and ``owner`` the base: else another run has carried it out, and what it
         published was read and cleared away meanwhile.
@@ -298,7 +300,7 @@ class TwoPhaseCommit:
         return lost.number
 
     def _reserve_stamps(self, head: Head) -> Head:
-        """A head whose ceiling is above the stamps of the next batch."""
+        """Returns a head whose ceiling is above the stamps of the next batch."""
         if _next_stamp(head.link) + TIMESTAMPS_PER_RUN > head.link.ceiling_us:
             head = self._claim(head)
         return head
@@ -329,7 +331,7 @@ class TwoPhaseCommit:
         )
 
     def _following(self, head: Head, kind: LinkKind, outputs: Sequence[TaskOutput] = ()) -> Link:
-        """What comes behind ``head`` if nothing but ``outputs`` changes."""
+        """Returns the link that follows ``head`` if only ``outputs`` changes."""
         before = head.link
         number = before.number + 1
         by_writer: dict[int, int] = {}
@@ -465,14 +467,14 @@ class TwoPhaseCommit:
             )
 
     def _outlast_stragglers(self, clear: Callable[[], object]) -> None:
-        """Engines report a failed batch while its other tasks are only being told to stop: until those are dead they
+        """Engines report a failed batch while its other tasks are only being asked to stop: until those are dead they
         may leave something behind that no later batch would find."""
         deadline = system().monotonic() + _STRAGGLERS_S
         while system().monotonic() < deadline:
             system().sleep(0.25)
             clear()
 
-    # 4. Between batches: nothing but carried state.
+    # 4. Between batches: only carried state.
 
     def roll(self, *, finish: bool) -> Link | None:
         """Closes and publishes carried state that is due, or all of it. ``None`` if there was nothing to do.
@@ -600,7 +602,7 @@ class TwoPhaseCommit:
         return decision if is_published else None
 
     def has_decided(self) -> bool | None:
-        """Whether a batch write is decided; ``None`` if that can't be told now."""
+        """Returns whether a batch write is decided; ``None`` if that is unknown at the moment."""
         try:
             return self._chain.head().link.batch >= 0
         except (OSError, RetriableError):
@@ -614,7 +616,7 @@ class TwoPhaseCommit:
     def close(self, link: Link) -> Link:
         """Publishes all that is carried, by the owner, when no batch follows; nothing stays hidden.
 
-        ``link`` is that of the last batch. Gives way to rolls, and to nobody else.
+        ``link`` is that of the last batch. Gives way to rolls only.
         """
         base, self._memory.run = link.base, link.run
         for _ in range(_TRIES):
@@ -641,7 +643,7 @@ class TwoPhaseCommit:
         raise RetriableError(f"the decision log kept changing under {_TRIES} tries: {self._chain.directory}")
 
     def take_over(self) -> Link:
-        """Claims the log from whoever has it, carries out what is pending and closes."""
+        """Claims the log from its owner, carries out what is pending and closes."""
         head = self._own(self._chain.head())
         return self.close(head.link)
 
@@ -665,7 +667,7 @@ class TwoPhaseCommit:
     # 6. Garbage.
 
     def _clear(self, link: Link, *, ends: bool = False) -> int:
-        """What plans below ``link``'s base have made, and no link from the base on names.
+        """Returns what plans below ``link``'s base have made, and no link from the base on names.
 
         ``ends``: nor what ``link`` itself has published. Another run may have begun by then, with the same generation;
         else no task of the generation runs.
@@ -717,7 +719,7 @@ class TwoPhaseCommit:
 
     @staticmethod
     def _tidily(what: str, work: Callable[[], object]) -> bool:
-        """What fails here is made up for by a later clearing. Whether it was done."""
+        """Returns whether ``work`` was done; if it fails, a later clearing makes up for it."""
         try:
             work()
         except (OSError, RetriableError) as error:

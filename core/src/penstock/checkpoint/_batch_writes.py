@@ -36,12 +36,12 @@ def remember_write(log: CheckpointLocation, connector: str, options: OptionValue
 
 
 def is_remembered(log: CheckpointLocation) -> bool:
-    """Whether nobody has ended the batch write."""
+    """Returns whether the batch write has not been ended yet."""
     return log.storage.exists(f"{log.path}/sink.json")
 
 
 def forget_write(log: CheckpointLocation) -> None:
-    """A batch write has ended, and nobody asks for it again.
+    """Forgets a batch write that has ended.
 
     The sink goes first: a log without one is of a write that has ended, and one without links of a write that begins.
     """
@@ -64,7 +64,7 @@ class StoredWrite:
         return chain_of_write(self.log)
 
     def protocol(self) -> TwoPhaseCommit:
-        """The driver's side of its commit protocol."""
+        """Returns the driver's side of its commit protocol."""
         context = SinkContext(self.write_id, self.schema)
         return TwoPhaseCommit(self.sink.start(context), context, self.chain)
 
@@ -79,7 +79,7 @@ class StoredWrite:
 
 
 def chain_of_write(log: CheckpointLocation) -> Chain:
-    """The decision log of a batch write."""
+    """Returns the decision log of a batch write."""
     return Chain(log.storage, f"{log.path}/decisions")
 
 
@@ -102,7 +102,7 @@ def stored_writes(path: str, options: Mapping[str, str] | None = None) -> list[S
 
 
 def _logs(storage: Storage, directory: str) -> list[CheckpointLocation]:
-    """Of batch writes alone: streaming queries keep theirs in their checkpoints."""
+    """Yields the logs of batch writes; streaming queries keep theirs in their checkpoints."""
     names = (path.removeprefix(f"{directory}/").split("/") for path in storage.list_tree(directory))
     ids = {name[0] for name in names if name[1:2] in (["sink.json"], ["decisions"])}
     return [CheckpointLocation(storage, f"{directory}/{write_id}") for write_id in sorted(ids)]

@@ -45,10 +45,11 @@ def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Fi
 
 
 def take_over(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Finished]:
-    """As :func:`finish`, for a query that does not run: also publishes what it had decided, and leaves nothing behind.
-    A batch write that was not decided is undone.
+    """Does what :func:`finish` does, for a query that does not run.
 
-    A driver that runs all the same is displaced: it stops with an error, and nothing is lost or doubled.
+    Also publishes what the query had decided, and leaves nothing behind. A batch write that was not decided is undone.
+
+    A driver that runs all the same is displaced: it stops with an error, and nothing is lost or duplicated.
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _finish_writes(writes, checkpoint, take_over=True)
@@ -79,7 +80,7 @@ def _writes_below(path: str, options: Mapping[str, str] | None) -> list[StoredWr
 
 
 def open_pieces(checkpoint: str, options: Mapping[str, str] | None = None) -> int | None:
-    """How many pieces a query carries on, which nobody sees yet; ``None`` for what is no checkpoint."""
+    """Returns how many pieces a query carries that no reader sees yet; ``None`` if this is not a checkpoint."""
     if _writes_below(checkpoint, options) is not None:
         return None
     return len(open_stored_query(checkpoint, options).chain.head().link.states)
@@ -135,8 +136,8 @@ def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -
 def resolve(checkpoint: str, options: Mapping[str, str] | None = None, *, write_all_again: bool) -> Link:
     """Ends what only a person can decide: a batch of which a part is published and another part is lost.
 
-    ``write_all_again``: the batch is given up, and the next start writes all of it: rows that are published come twice.
-    Otherwise what is lost stays missing, and the rest is published.
+    ``write_all_again``: the batch is given up, and the next start writes all of it: rows that are published are
+    duplicated. Otherwise what is lost stays missing, and the rest is published.
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _resolve_writes(writes, checkpoint, write_all_again=write_all_again)

@@ -31,7 +31,7 @@ class CheckpointIdentity:
 
 
 def open_identity(storage: Storage, checkpoint: str, query_id: str) -> CheckpointIdentity:
-    """The place of a checkpoint; made, and its store tried out, if there is none yet.
+    """Returns the place of a checkpoint; made, and its store tried out, if there is none yet.
 
     Raises BadConfigurationError for a copy, for one that was moved, and for a store without an atomic create.
     """
@@ -51,7 +51,7 @@ def open_identity(storage: Storage, checkpoint: str, query_id: str) -> Checkpoin
     if place.url != here:
         raise BadConfigurationError(
             f"{here} was copied or moved from {place.url}. If the old one is gone, run: penstock adopt {here} --moved; "
-            f"if both are to go on, run: penstock adopt {here} --copy"
+            f"if both are to continue, run: penstock adopt {here} --copy"
         )
     return place
 

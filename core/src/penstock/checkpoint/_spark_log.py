@@ -10,7 +10,7 @@ __all__ = ["SparkLog"]
 
 
 class SparkLog:
-    """Read only, but for :meth:`restore`."""
+    """Read only, except for :meth:`restore`."""
 
     def __init__(self, storage: Storage, checkpoint: str) -> None:
         self._storage = storage
@@ -20,7 +20,7 @@ class SparkLog:
         return f"{self._checkpoint}/offsets/{number}"
 
     def planned(self, expected: int | None) -> Batch:
-        """The last batch that Spark has planned, durable on return. ``expected`` is tried first.
+        """Returns the last batch that Spark has planned, durable on return. ``expected`` is tried first.
 
         Raises BadConfigurationError if Spark plans without writing it down.
         """
@@ -38,19 +38,19 @@ class SparkLog:
         return found
 
     def find(self, number: int) -> Batch | None:
-        """A batch of the log; ``None`` if it is not there (any more)."""
+        """Returns a batch of the log; ``None`` if it is not there (any more)."""
         try:
             return Batch(number, self._storage.read(self._path(number)))
         except FileNotFoundError:
             return None
 
     def last(self, directory: str) -> int:
-        """The last batch in ``offsets`` or ``commits``, -1 for none."""
+        """Returns the last batch in ``offsets`` or ``commits``, -1 for none."""
         names = self._storage.list_names(f"{self._checkpoint}/{directory}")
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def restore(self, batch: Batch) -> None:
-        """Writes a batch's offsets as they were, in place of what stands there; Spark then plans no later batch."""
+        """Writes a batch's offsets as they were, in place of the present ones; Spark then plans no later batch."""
         names = self._storage.list_names(f"{self._checkpoint}/offsets")
         later = [name for name in names if name.isdigit() and int(name) > batch.number]
         # Spark's checksums are of what stood there before.

@@ -35,7 +35,7 @@ FORMAT = 1
 
 
 def chain_of(storage: Storage, checkpoint: str) -> Chain:
-    """The decision log of a checkpoint."""
+    """Returns the decision log of a checkpoint."""
     return Chain(storage, f"{checkpoint}/penstock/decisions")
 
 
@@ -73,7 +73,7 @@ class StoredQuery:
         return TwoPhaseCommit(self.sink.start(context), context, self.chain)
 
     def pending_committables(self) -> list[Any]:
-        """What was decided and is not noted as published."""
+        """Returns what was decided and is not noted as published."""
         head = self.chain.head()
         if head.pending is None:
             return []
@@ -81,7 +81,7 @@ class StoredQuery:
         return [self.sink.committable_serializer.unpack(one) for one in stored]
 
     def has_open_work(self) -> bool:
-        """Whether something is carried on, or a decision is pending."""
+        """Returns whether something is carried on, or a decision is pending."""
         head = self.chain.head()
         return bool(head.link.states) or head.pending is not None
 
@@ -91,7 +91,9 @@ def _sink_path(checkpoint: str) -> str:
 
 
 def query_id_of(storage: Storage, checkpoint: str) -> str:
-    """The id that Spark gave the query, from ``<checkpoint>/metadata``. Raises BadConfigurationError without one."""
+    """Returns the id that Spark gave the query, from ``<checkpoint>/metadata``. Raises BadConfigurationError without
+    one.
+    """
     try:
         return str(json.loads(storage.read(f"{checkpoint}/metadata"))["id"])
     except (FileNotFoundError, NotADirectoryError):
@@ -119,7 +121,8 @@ def store_sink(storage: Storage, path: str, connector: str, options: OptionValue
 
 
 def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None) -> StoredQuery:
-    """The query of ``checkpoint`` (a path or URL), read only. ``options`` adds what was secret, and replaces the rest.
+    """Returns the query of ``checkpoint`` (a path or URL), read only. ``options`` adds what was secret, and replaces
+    the rest.
 
     Raises BadConfigurationError if it is no checkpoint, or not of a Penstock sink.
     """
@@ -135,12 +138,12 @@ def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None)
 
 
 def s3_options(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Those that are for the store itself, without their prefix."""
+    """Returns those that are for the store itself, without their prefix."""
     return {name[3:]: text for name, text in (options or {}).items() if name.lower().startswith("s3.")}
 
 
 def load_sink(storage: Storage, path: str, options: Mapping[str, str] | None) -> tuple[str, AnySink, pa.Schema]:
-    """The inverse of :func:`store_sink`: the connector's name, the sink, the schema of its rows.
+    """Returns the inverse of :func:`store_sink`: the connector's name, the sink, the schema of its rows.
 
     Raises FileNotFoundError, and BadConfigurationError if there is no such sink any more.
     """

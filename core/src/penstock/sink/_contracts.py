@@ -107,7 +107,7 @@ class WriterContext(SinkContext):
     another one; ``plan_id`` is the same for all attempts of one run of a batch: a writer that sees another one than
     before knows that everything decided until then is carried out.
 
-    ``sequence`` never goes back over the life of a query (see :class:`PreparedCommit`): numbers made from it go on
+    ``sequence`` never decreases over the life of a query (see :class:`PreparedCommit`): numbers made from it continue
     after a restart. ``write_timestamp_us`` (microseconds since 1970, for a :class:`SupportsWriteTimestamps`) is
     greater than that of every earlier batch and of every earlier run of this one, by at least
     :data:`TIMESTAMPS_PER_RUN`. ``writer_index`` is -1 for a roller on the driver.
@@ -138,7 +138,7 @@ class PreparedCommit(Generic[CommittableT, StateT]):
 
 @dataclass
 class StateReplacement(Generic[CommittableT, StateT]):
-    """What became of some pieces of state: ``consumed`` (indexes into the given list) were replaced by the rest.
+    """Some pieces of state, ``consumed`` (indexes into the given list), and what replaces them.
 
     The replacement must stand for exactly the same rows. If the decision finds that one of the consumed pieces has
     meanwhile been consumed by someone else, the whole of it is aborted and nothing happened.
@@ -207,10 +207,10 @@ class StateRoller(ABC, Generic[CommittableT, StateT]):
 
 
 class Found(Enum):
-    """What became of one committable."""
+    """The outcome of one committable."""
 
     OPEN = "open"  #: it can be published
-    COMMITTED = "committed"  #: it is published, by whomever, even if somebody has read it and taken it away
+    COMMITTED = "committed"  #: it is published, even if a reader has read and removed it since
     LOST = "lost"  #: it was never published and never will be (timed out, fenced, sealed, deleted)
 
 
@@ -234,13 +234,13 @@ class Committer(ABC, Generic[CommittableT, StateT]):
     A failure that may pass is raised as :class:`penstock.errors.RetriableError` (or an ``OSError``). A call that failed
     may take effect later, when another process has gone on; and a process that slept may repeat any call of it. So:
 
-    - what is published stays so, whoever publishes, seals or discards it after that;
-    - what is sealed or discarded can't be published any more, not even by a call that was on its way.
+    - what is published stays so, whatever process publishes, seals or discards it after that;
+    - what is sealed or discarded can't be published any more, not even by a call that was in flight.
     """
 
     @abstractmethod
     def look(self, committables: Sequence[CommittableT]) -> list[Found]:
-        """What became of each. Touches nothing.
+        """Returns the outcome of each. Touches nothing.
 
         One that will not last until it is published may be called lost as long as none of the given ones is committed:
         giving up a batch costs a replay, publishing half of it costs a person.
@@ -256,21 +256,21 @@ class Committer(ABC, Generic[CommittableT, StateT]):
 
     @abstractmethod
     def seal(self, committables: Sequence[CommittableT]) -> None:
-        """Makes it impossible to publish them, for everybody. One that is published stays so."""
+        """Makes it impossible for any process to publish them. One that is published stays so."""
 
     @abstractmethod
     def discard(self, committables: Sequence[CommittableT], states: Sequence[StateT]) -> None:
         """Throws away what attempts have left that can't be decided any more. Unknown ones are fine."""
 
     def are_there(self, states: Sequence[StateT]) -> list[bool]:
-        """Whether what carried state stands for is still where it was left. Touches nothing."""
+        """Returns whether what carried state stands for is still where it was left. Touches nothing."""
         return [True for _ in states]
 
     def clear(self, kept: Kept[CommittableT, StateT]) -> int:
         """Removes the garbage of *this* query. Returns how many things were removed.
 
         Called by the owner of the decision log, when nothing is pending and none of the query's tasks runs. The
-        garbage of a moment is garbage for ever, so that a late call does no harm. An error says that one may come, and
+        garbage of a moment is garbage forever, so that a late call does no harm. An error says that one may come, and
         must be raised: no batch uses the generation after that.
         """
         return 0
@@ -321,7 +321,7 @@ class TwoPhaseCommitSink(Sink, Generic[CommittableT, StateT]):
         return ""
 
     def batch_log(self, query_id: str) -> CheckpointLocation | None:
-        """Where a batch write keeps its decision log, below what it writes and hidden from readers.
+        """Returns where a batch write keeps its decision log, below what it writes and hidden from readers.
 
         ``None``: in the driver's memory. A driver that dies in the middle of publishing then leaves a part visible.
         """
@@ -345,7 +345,7 @@ class TwoPhaseCommitSink(Sink, Generic[CommittableT, StateT]):
         """Makes a committer. Driver."""
 
     def describe_committable(self, committable: CommittableT) -> str:
-        """A committable in words, for ``penstock inspect``."""
+        """Returns a committable in words, for ``penstock inspect``."""
         return repr(committable)
 
 
@@ -366,7 +366,7 @@ class SupportsStateRolling(ABC, Generic[CommittableT, StateT]):
         return ""
 
     def describe_state(self, state: StateT) -> str:
-        """A piece of state in words, for ``penstock inspect``."""
+        """Returns a piece of state in words, for ``penstock inspect``."""
         return repr(state)
 
 
@@ -388,5 +388,5 @@ def state_serializer_of(sink: TwoPhaseCommitSink[Any, StateT]) -> SimpleVersione
 
 
 def describe_state(sink: TwoPhaseCommitSink[Any, StateT], state: StateT) -> str:
-    """A piece of ``sink``'s state in words."""
+    """Returns a piece of ``sink``'s state in words."""
     return sink.describe_state(state) if isinstance(sink, SupportsStateRolling) else repr(state)

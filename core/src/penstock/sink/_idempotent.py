@@ -4,11 +4,12 @@ For systems without transactions that keep one row for each key. A batch is deci
 :mod:`penstock._commit`), with nothing left to publish: once it is decided a replay writes nothing; before that a replay
 writes it again, over what is there.
 
-What that alone does not stop is a *zombie*: an attempt that was given up and goes on writing, over rows of later
+What that alone does not stop is a *zombie*: an attempt that was given up and still writes, over rows of later
 batches. So every run of a batch gets a write timestamp, greater than that of every run before, that is made durable in
 the decision log before the first row is written. A system that has write timestamps keeps the row with the greatest
-one. Why that is enough: a batch is planned only after the one before it was decided, and a run that was planned after
-its batch was decided writes nothing; so whatever writes a batch was planned, and stamped, before any later batch.
+one. That is enough, because a batch is planned only after the previous one was decided, and a run that was planned
+after its batch was decided writes nothing. So every run that writes a batch was planned, and stamped, before any later
+batch.
 
 After Flink's idempotent sinks (its Cassandra connector); the timestamps are Penstock's own.
 """
@@ -66,7 +67,7 @@ class Upserter(ABC):
         """Inserts or replaces the row of each key; no key is in ``batch`` twice, none is null.
 
         ``timestamp_us`` is what the rows must be stamped with if the system has write timestamps: it grows from call to
-        call and from batch to batch. What is left on its way on return is finished, or found to have failed, by
+        call and from batch to batch. What is in flight on return is finished, or found to have failed, by
         :meth:`flush`. Raises :class:`penstock.errors.RetriableError` for a failure that may pass: the call is then
         repeated, with the same rows and the same timestamp; :class:`penstock.errors.BadDataError` for a row that can't
         be written, with its key.
@@ -100,7 +101,7 @@ class IdempotentSink(SupportsCompleteMode, SupportsWriteTimestamps, TwoPhaseComm
 
     @abstractmethod
     def create_upserter(self, context: WriterContext) -> Upserter:
-        """An upserter for one attempt. Task."""
+        """Returns an upserter for one attempt. Task."""
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if a key column is missing or of a type that is no key (a list, a struct…).
@@ -139,14 +140,14 @@ class _NothingToCommit(Committer[None, None]):
         return [Found.COMMITTED for _ in committables]
 
     def seal(self, committables: Sequence[None]) -> None:
-        """Nothing is hidden."""
+        """Does nothing: nothing is hidden."""
 
     def discard(self, committables: Sequence[None], states: Sequence[None]) -> None:
         """Rows stay: the batch is written again, over them."""
 
 
 class _UpsertWriter(CommittingSinkWriter[None, None]):
-    """Memory: one Arrow batch, and what the upserter keeps on its way."""
+    """Memory: one Arrow batch, and what the upserter has in flight."""
 
     def __init__(self, upserter: Upserter, keys: tuple[str, ...], context: WriterContext, retry_for_s: float) -> None:
         self._upserter = upserter
@@ -161,7 +162,7 @@ class _UpsertWriter(CommittingSinkWriter[None, None]):
         if not batch.num_rows:
             return
         self._check_keys(batch)
-        # Beyond the last one calls share it: a system that compares timestamps would then order equal keys by chance.
+        # Beyond the last one calls share it: a system that compares timestamps would then order equal keys at random.
         timestamp_us = self._context.write_timestamp_us + min(self._calls, TIMESTAMPS_PER_RUN - 1)
         self._calls += 1
         rows = _last_of_each_key(batch, self._upserter.comparable_keys(batch, self._keys))
@@ -187,7 +188,7 @@ class _UpsertWriter(CommittingSinkWriter[None, None]):
         retrying(call, self._retry_for_s, also=(OSError,), on_retry=lambda: self._context.metrics.add("retries"))
 
     def abort(self) -> None:
-        """Nothing can be taken back; the batch is written again."""
+        """Does nothing: rows can't be withdrawn, and the batch is written again."""
 
     def close(self) -> None:
         self._upserter.close()

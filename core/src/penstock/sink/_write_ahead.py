@@ -3,11 +3,11 @@
 For systems without transactions whose writes can't be repeated either. Tasks stage their rows as Arrow files beside the
 decision log, in segments of bounded size. The driver decides the batch (see :mod:`penstock._commit`), then sends
 segment by segment, several writers' at a time and each writer's in order, and records each once it was sent. After a
-crash it goes on behind the last one recorded.
+crash it continues after the last one recorded.
 
 **The window for duplicates**: a crash after a segment was sent, or a part of it, and before it was recorded. It is then
 sent again: at most one segment for each writer that was sending. The same holds for a run that another one displaces:
-it finds out before the next segment. Nobody but the owner of the decision log sends anything, so there is no other
+it finds out before the next segment. Only the owner of the decision log sends anything, so there is no other
 window. There is none at all where sending and recording are one transaction of the target system, in which the sender
 asks who the owner is (see :meth:`Sender.send`), and it does no harm where the target replaces rows by key. A batch is
 never sent before it was decided, so rows that come out otherwise in a replay are not a problem.
@@ -75,7 +75,7 @@ _SEGMENTS: JsonSerializer[Segment] = JsonSerializer(
 
 
 def base_of(segment_id: str) -> int:
-    """The base in a segment's id; -1 if it is none, or of the first edition."""
+    """Returns the base in a segment's id; -1 if it is none, or of the first edition."""
     parts = segment_id.split("-")
     return int(parts[0]) if len(parts) == 5 and parts[0].isdigit() else -1
 
@@ -107,7 +107,7 @@ class CheckpointCommitter(ABC):
 
     @abstractmethod
     def is_recorded(self, segment: Segment) -> bool:
-        """Whether :meth:`record` was called for ``segment``, by whatever process."""
+        """Returns whether :meth:`record` was called for ``segment``, by whatever process."""
 
     @abstractmethod
     def record(self, segment: Segment) -> None:
@@ -115,9 +115,9 @@ class CheckpointCommitter(ABC):
 
     @abstractmethod
     def forget(self, before_base: int, kept: Collection[str]) -> None:
-        """Removes what is noted of segments whose base is below ``before_base``, but for the ids in ``kept``.
+        """Removes the records of segments whose base is below ``before_base``, except for the ids in ``kept``.
 
-        Nobody will ask for them again.
+        They are not needed any more.
         """
 
     def close(self) -> None:  # noqa: B027
@@ -153,19 +153,19 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
 
     @abstractmethod
     def create_sender(self, context: SinkContext) -> Sender:
-        """A sender, for one thread. Driver."""
+        """Returns a sender, for one thread. Driver."""
 
     def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
         """``batch`` without rows that can't be sent and were put aside, durable on return.
 
         Task, before rows are staged. By default all rows are kept. A row that the target will never take must be found
-        here: once its batch is decided it stands in the way of all that come after. Raises
+        here: once its batch is decided it blocks all later ones. Raises
         :class:`penstock.errors.BadDataError`.
         """
         return batch
 
     def create_checkpoint_committer(self, context: SinkContext) -> CheckpointCommitter:
-        """What remembers what was sent, for one thread. Driver. By default files beside the decision log."""
+        """Returns what remembers what was sent, for one thread. Driver. By default files beside the decision log."""
         return FileCheckpointCommitter(_checkpoint(context))
 
     def start(self, context: SinkContext) -> WriteAheadSink:
@@ -223,11 +223,11 @@ class Staged:
         return len(data)
 
     def names(self) -> set[str]:
-        """The ids of all that are there."""
+        """Returns the ids of all that are there."""
         return {name.removesuffix(".arrow") for name in self._storage.list_names(self._directory)}
 
     def read(self, segment: Segment) -> Iterator[pa.RecordBatch]:
-        """The rows of a segment. Raises DataLostError, at once."""
+        """Returns the rows of a segment. Raises DataLostError, at once."""
         try:
             stored = self._storage.read(self._path(segment.id))
         except FileNotFoundError:
@@ -239,7 +239,7 @@ class Staged:
         self._storage.delete(self._path(segment_id) for segment_id in segment_ids)
 
     def clear(self, before_base: int, kept: Collection[str]) -> int:
-        """Removes segments of earlier bases, but for the ids in ``kept``. Returns how many there were."""
+        """Removes segments of earlier bases, except for the ids in ``kept``. Returns how many there were."""
         self._storage.sweep(self._directory)
         old = [name for name in self.names() if _is_old(name, before_base, kept)]
         self.remove(old)
@@ -303,7 +303,7 @@ class _StagingWriter(CommittingSinkWriter[Segment, None]):
         try:
             self._staged.remove(segment.id for segment in self._segments)
         except (OSError, RetriableError):
-            return  # it is garbage as soon as the decision log goes on
+            return  # it is garbage as soon as the decision log moves on
 
 
 # 2. The driver sends what was decided.
@@ -327,9 +327,9 @@ class _SendingCommitter(Committer[Segment, None]):
             ]
 
     def publish(self, committables: Sequence[Segment]) -> list[Found]:
-        """Each writer's segments in order, several writers at a time.
+        """Sends each writer's segments in order, several writers at a time.
 
-        The first error stops the others behind the segment that they are sending, and is raised.
+        The first error stops the others after the segment that they are sending, and is raised.
         """
         by_writer: dict[str, list[Segment]] = defaultdict(list)
         for segment in committables:
@@ -348,7 +348,7 @@ class _SendingCommitter(Committer[Segment, None]):
                 for segment in segments:
                     if failed.is_set():
                         return
-                    # Sending can't be repeated: nobody but the owner does it, and asks each time whether he still is.
+                    # Sending can't be repeated: only the owner sends, and checks each time that it still is the owner.
                     self._context.check_owner()
                     sender = sender or self._sink.create_sender(self._context)
                     sender.send(self._read(segment), segment)
@@ -372,7 +372,7 @@ class _SendingCommitter(Committer[Segment, None]):
         return contextlib.closing(self._sink.create_checkpoint_committer(self._context))
 
     def seal(self, committables: Sequence[Segment]) -> None:
-        """What is being sent at this moment by a run that was displaced is the known window."""
+        """Removes segments; one that a displaced run is sending at this moment is the known window."""
         self._staged.remove(segment.id for segment in committables)
 
     def discard(self, committables: Sequence[Segment], states: Sequence[Any]) -> None:

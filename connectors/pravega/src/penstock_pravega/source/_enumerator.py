@@ -69,8 +69,8 @@ class PravegaSplitEnumerator(BatchEnumerator[SegmentRange, PravegaState]):
                 kept = (state.stops or {}).get(stream)
                 if kept is not None and isinstance(position, Mapping) and dict(position) != dict(kept):
                     _log.warning(
-                        "%s is read to the end in the checkpoint; another endingStreamCut is ignored: to read on, leave "
-                        "it out, or start with a new checkpoint",
+                        "%s is read to the end in the checkpoint; another endingStreamCut is ignored. To read on, "
+                        "leave it out, or start with a new checkpoint",
                         stream,
                     )
         # An end that the user has removed must not stay in the stored offset.
@@ -140,13 +140,13 @@ class PravegaSplitEnumerator(BatchEnumerator[SegmentRange, PravegaState]):
         return {**fixed, **stops, **both}
 
     def is_exhausted(self) -> bool:
-        """Whether every stream has been handed out up to its fixed end or its stop."""
+        """Returns whether every stream has been handed out up to its fixed end or its stop."""
         if self._fixed_ends is None and self._stops is None:
             return False
         return all(self._is_at_its_end(one, self._limits(stream)) for stream, one in self._streams.items())
 
     def has_ended(self) -> bool:
-        """Whether the end that the user asked for is reached."""
+        """Returns whether the end that the user asked for is reached."""
         if self._stops is None:
             return False
         return all(self._is_at_its_end(one, self._stops.get(stream, {})) for stream, one in self._streams.items())
