@@ -4,7 +4,7 @@
 ``run PIPELINE``      runs a pipeline file (its form: :mod:`penstock.cli._pipeline`) and shows how it goes
 ``list``              the installed connectors and whether they fit this core
 ``describe NAME``     everything that can be set on a connector
-``doctor``            what is wrong with this installation, and how to mend it
+``doctor``            what is wrong with this installation, and how to fix it
 ``inspect CHECKPOINT``  what a checkpoint holds, in words
 ``finish CHECKPOINT`` publishes what a stopped query has left open
 ``new KIND NAME``     writes a package to begin a connector from

@@ -20,7 +20,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="penstock",
     cls=PluginCommands,
-    help="Exactly-once sources and sinks for PySpark: run pipelines, look at connectors and checkpoints.",
+    help="Exactly-once sources and sinks for PySpark: run pipelines, inspect connectors and checkpoints.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -35,7 +35,7 @@ class _NewKind(str, Enum):
     connector = "connector"
 
 
-_AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 _Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option of the sink, such as a secret. Repeatable."),
@@ -64,7 +64,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _penstock(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version, and no more.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass
@@ -73,18 +73,20 @@ def _penstock(
 @app.command()
 def run(
     pipeline: Annotated[Path, typer.Argument(help="The pipeline file (YAML).", show_default=False)],
-    as_json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines on the standard output.")] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Progress as log lines, also on a terminal.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Look for mistakes in the file and start nothing.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print progress as JSON lines on the standard output.")
+    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print progress as log lines, also on a terminal.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Check the file for mistakes and start nothing.")] = False,
     finish: Annotated[
         bool,
         typer.Option(
-            help="After an availableNow run, publish what is open (after a penstock source the last batch did)."
+            help="After an availableNow run, publish what is open (with a penstock source, the last batch does)."
         ),
     ] = True,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Spark's log and whole traces of errors.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's log and whole stack traces.")] = False,
 ) -> None:
-    """Runs a pipeline file: a source, what is done with it, a sink."""
+    """Runs a pipeline file: a source, transformations, a sink."""
     from penstock.cli._run import RunChoices
     from penstock.cli._run import run as run_pipeline
 
@@ -99,7 +101,7 @@ def dashboard(
         Path, typer.Argument(help="Lines of 'penstock run --json', or Spark's progress as JSON.", show_default=False)
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("dashboard.html"),
-    watch: Annotated[bool, typer.Option(help="Draw it anew until the run has ended; the page loads itself.")] = False,
+    watch: Annotated[bool, typer.Option(help="Redraw it until the run has ended; the page reloads itself.")] = False,
 ) -> None:
     """Draws the progress of a query as a page of charts."""
     from penstock.cli._dashboard import write_dashboard
@@ -113,7 +115,7 @@ def dashboard(
 
 @app.command("list")
 def list_connectors(as_json: _AsJson = False) -> None:
-    """The installed connectors, and whether they fit this core."""
+    """Lists the installed connectors, and whether they fit this core."""
     from penstock.cli._list import show_list
 
     raise typer.Exit(show_list(as_json=as_json))
@@ -123,13 +125,13 @@ def list_connectors(as_json: _AsJson = False) -> None:
 def describe(
     name: Annotated[str, typer.Argument(help="A connector, such as filesystem.", show_default=False)],
     as_json: _AsJson = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="As Markdown, for a page of documentation.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a documentation page.")] = False,
     option: Annotated[
         list[str] | None,
         typer.Option(
             *("--option", "-o"),
             metavar="NAME=VALUE",
-            help="An option of the source: tells what reading with it would do. Repeatable.",
+            help="An option of the source: shows what a read would do with it. Repeatable.",
         ),
     ] = None,
     condition: Annotated[
@@ -139,7 +141,7 @@ def describe(
         ),
     ] = None,
 ) -> None:
-    """Everything that can be set on a connector; with options, what reading with them would do."""
+    """Describes every option of a connector; with options, shows what a read would do."""
     if option or condition:
         from penstock.cli._explain import show_read
 
@@ -156,7 +158,7 @@ def doctor(
         bool, typer.Option("--fix", help="Let Spark's Python processes start faster; not while Spark runs here.")
     ] = False,
 ) -> None:
-    """Looks at this installation: what is wrong, and how to mend it."""
+    """Checks this installation: what is wrong, and how to fix it."""
     from penstock.cli._doctor import show_health
 
     raise typer.Exit(show_health(as_json=as_json, fix=fix))
@@ -168,7 +170,7 @@ def inspect(
     option: _Options = None,
     as_json: _AsJson = False,
 ) -> None:
-    """What a checkpoint holds, in words: offsets, decisions, what is still open."""
+    """Explains what a checkpoint holds: offsets, decisions, open pieces."""
     from penstock.cli._inspect import show_checkpoint
 
     raise typer.Exit(show_checkpoint(checkpoint, option_pairs(option), as_json=as_json))
@@ -183,13 +185,13 @@ def finish(
     take_over: Annotated[
         bool,
         typer.Option(
-            "--take-over", help="Also publish what a stopped query has decided. One that runs all the same stops."
+            "--take-over", help="Also publish what a stopped query has decided. A query that still runs stops."
         ),
     ] = False,
     option: _Options = None,
     as_json: _AsJson = False,
 ) -> None:
-    """Closes and publishes what a query has committed and still holds open. Safe beside a running one.
+    """Closes and publishes what a query has committed and still holds open. Safe while it runs.
 
     Exit codes: 0 (nothing is open), 3 (gave way to a batch: call it again), 4 (a batch is decided and not published).
     """
@@ -201,9 +203,11 @@ def finish(
 @app.command()
 def resolve(
     checkpoint: _CheckpointArgument,
-    drop_lost: Annotated[bool, typer.Option("--drop-lost", help="What is lost stays missing.")] = False,
+    drop_lost: Annotated[
+        bool, typer.Option("--drop-lost", help="Leave out the lost rows, and publish the rest.")
+    ] = False,
     write_all_again: Annotated[
-        bool, typer.Option("--write-all-again", help="The whole batch is written again: what is published comes twice.")
+        bool, typer.Option("--write-all-again", help="Write the whole batch again; published rows are duplicated.")
     ] = False,
     option: _Options = None,
 ) -> None:
@@ -226,10 +230,10 @@ def restore_offsets(checkpoint: _CheckpointArgument, option: _Options = None) ->
 def adopt(
     checkpoint: _CheckpointArgument,
     moved: Annotated[bool, typer.Option("--moved", help="The checkpoint that it was made from is gone.")] = False,
-    copy: Annotated[bool, typer.Option("--copy", help="Both go on, as queries of their own.")] = False,
+    copy: Annotated[bool, typer.Option("--copy", help="Both continue, as separate queries.")] = False,
     option: _Options = None,
 ) -> None:
-    """Makes a checkpoint that was moved or copied at home where it is."""
+    """Accepts the new place of a checkpoint that was moved or copied."""
     from penstock.cli._finish import adopt_checkpoint
 
     raise typer.Exit(adopt_checkpoint(checkpoint, option_pairs(option), moved=moved, copy=copy))
@@ -237,18 +241,18 @@ def adopt(
 
 @app.command()
 def new(
-    kind: Annotated[_NewKind, typer.Argument(help="What to begin with.", show_default=False)],
+    kind: Annotated[_NewKind, typer.Argument(help="What to start with.", show_default=False)],
     name: Annotated[str, typer.Argument(help="The format is penstock.NAME.", show_default=False)],
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to make penstock-NAME.")] = Path(),
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to create penstock-NAME.")] = Path(),
 ) -> None:
-    """Writes a package to begin a connector from: installable, and it passes the conformance kit at once."""
+    """Writes a package to start a connector from: it installs, and passes the conformance kit at once."""
     from penstock.cli._new import new_connector
 
     raise typer.Exit(new_connector(kind.value, name, directory))
 
 
 _dev = typer.Typer(
-    help="Servers to try connectors with, for users without one (nor Docker). They listen on 127.0.0.1 only.",
+    help="Starts servers to try connectors with, in containers or without. They listen on 127.0.0.1 only.",
     no_args_is_help=True,
 )
 app.add_typer(_dev, name="dev")
@@ -263,12 +267,12 @@ def dev_up(
         typer.Option(
             "--with",
             metavar="address|container|process",
-            help="How, rather than the first way that is open: by the address in the environment variable, "
+            help="How to get one, instead of the first possible way: by the address in the environment variable, "
             "a container, or a process from the published jars.",
         ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="The port to listen on; a free one unless given.", min=1, max=65_535)
+        int | None, typer.Option(help="The port to listen on; by default a free one.", min=1, max=65_535)
     ] = None,
     as_json: _AsJson = False,
 ) -> None:
@@ -281,10 +285,10 @@ def dev_up(
 @_dev.command("down")
 def dev_down(
     name: _DevName,
-    keep_data: Annotated[bool, typer.Option("--keep-data", help="Leave the data for the next start.")] = False,
+    keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep the data for the next start.")] = False,
     as_json: _AsJson = False,
 ) -> None:
-    """Ends a server that was started, and deletes its data."""
+    """Stops a server that was started, and deletes its data."""
     from penstock.cli._dev import stop_server
 
     raise typer.Exit(stop_server(name, keep_data=keep_data, as_json=as_json))
@@ -292,7 +296,7 @@ def dev_down(
 
 @_dev.command("status")
 def dev_status(as_json: _AsJson = False) -> None:
-    """The servers that were started, and how they are."""
+    """Lists the servers that were started, and their state."""
     from penstock.cli._dev import show_status
 
     raise typer.Exit(show_status(as_json=as_json))

@@ -1,7 +1,7 @@
 """Bytecode for the zip from which Spark's Python processes import PySpark.
 
 Spark puts ``python/lib/pyspark.zip`` of its home before everything else. There is no bytecode in it, and none can be
-kept: each process compiles all that it imports anew, about a second of its start; a streaming query starts some ten.
+kept: each process compiles all that it imports, about a second of its start; a streaming query starts some ten.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["add_bytecode", "archives_without_bytecode"]
 
 
 def archives_without_bytecode(env: Mapping[str, str]) -> list[Path]:
-    """Those of ``SPARK_HOME``, or of the installed PySpark."""
+    """Returns those of ``SPARK_HOME``, or of the installed PySpark."""
     home = env.get("SPARK_HOME")
     if not home:
         found = find_spec("pyspark")
@@ -35,7 +35,7 @@ def _has_bytecode(archive: Path) -> bool:
 
 
 def add_bytecode(archive: Path) -> None:
-    """Puts it beside the sources, for this version of Python; others go on compiling. Takes seconds.
+    """Adds it to the sources, for this version of Python; others still compile. Takes seconds.
 
     Not while Spark runs from it: processes look again where things were. Raises OSError if it can't be replaced.
     """

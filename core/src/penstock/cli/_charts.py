@@ -9,7 +9,7 @@ from html import escape
 
 __all__ = ["COLOURS", "Chart", "as_svg", "short_number", "short_time"]
 
-#: Told apart also by those who see few colours (after Okabe and Ito).
+#: Colours that readers with colour blindness can distinguish (after Okabe and Ito).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f")
 #: Points of a line; of more, the highest of neighbours are drawn.
 MOST_POINTS = 400
@@ -46,7 +46,7 @@ def short_time(seconds: float) -> str:
 
 
 def as_svg(chart: Chart) -> str:
-    """The chart with its axes; each point tells its value when pointed at."""
+    """Returns the chart with its axes; each point tells its value when pointed at."""
     drawn = {name: _thinned(points) for name, points in chart.lines.items() if points}
     times = [at for points in drawn.values() for at, _ in points]
     values = [value for points in drawn.values() for _, value in points]

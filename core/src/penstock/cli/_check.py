@@ -24,8 +24,8 @@ _CHECKPOINT = "checkpointLocation"
 
 
 def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> tuple[Pipeline | None, list[Mistake]]:
-    """The pipeline in ``path`` and every mistake in it, in the order of the file. No mistakes but warnings: it is
-    whole.
+    """Returns the pipeline in ``path`` and every mistake in it, in the order of the file. No mistakes but warnings: it
+    is whole.
 
     Raises OSError if the file can't be read and UnicodeDecodeError if it is not UTF-8.
     """
@@ -123,7 +123,9 @@ def _check_python(entry: PythonEntry, directory: Path) -> None:
 
 
 def _module_file(entry: PythonEntry, directory: Path) -> Path | None:
-    """The source of a module, looked for beside the pipeline file as well; ``None`` if there is none to look at."""
+    """Returns the source of a module, looked for beside the pipeline file as well; ``None`` if there is none to look
+    at.
+    """
     sys.path.insert(0, str(directory))
     try:
         spec = importlib.util.find_spec(entry.module)

@@ -114,7 +114,7 @@ def _source_view(line: str) -> SourceView:
 
 
 def _positions(enumerator: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """What the log template stores as JSON; other sources store something else."""
+    """Returns what the log template stores as JSON; other sources store something else."""
     try:
         stored = _json_object(base64.b64decode(enumerator.get("data", "")).decode())
     except ValueError:
@@ -132,7 +132,7 @@ def _json_object(text: str) -> dict[str, Any]:
 
 
 def _stored_sink(view: CheckpointView, checkpoint: str, options: Mapping[str, str]) -> StoredQuery | None:
-    """The sink that describes what it left; without it (not installed any more, say) only numbers can be told."""
+    """Returns the sink that describes what it left; without it (not installed any more, say) only numbers are shown."""
     try:
         stored = open_stored_query(checkpoint, options)
     except PenstockError as error:
@@ -172,7 +172,7 @@ def _decision_view(link: Link, *, done: bool, stored: StoredQuery | None) -> Dec
 
 
 def _foretell(view: CheckpointView) -> None:
-    """What the next start does, in order, and what nobody would do without one."""
+    """Says what the next start does, in order, and what is left undone without one."""
     by_hand = f"restart the query, or run: penstock finish {view.checkpoint}"
     if view.pending is not None:
         view.next_start.append(f"publishes the pending decision {view.pending.number}")
@@ -192,7 +192,7 @@ def _next_batch(view: CheckpointView) -> str:
     if planned < 0:
         return "reads from the beginning: no batch was planned yet"
     if planned <= committed:
-        return f"goes on with batch {committed + 1}"
+        return f"continues with batch {committed + 1}"
     if view.decided_batch >= planned:
         return f"runs batch {planned} again, but writes nothing: it is decided, Spark just has not noted it"
     return f"runs batch {planned} again with the same input: it was planned and neither decided nor committed"

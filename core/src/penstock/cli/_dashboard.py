@@ -21,7 +21,7 @@ __all__ = ["Run", "page", "read_run", "write_dashboard"]
 
 #: What waits is of a split if its name ends in a number (``orders-0``).
 _OF_A_SPLIT = re.compile(r".+-\d+$")
-#: Counters that are not at zero for a reason that somebody should know.
+#: Counters that you should look at if they are not zero.
 _TELLING = (
     *("bad_rows", "retries", "data_losses", "records_lost", "rewritten_files", "changed_files", "missing_files"),
     *("corrupt_files", "failed_records", "failed_rows", "rows_not_applied"),
@@ -32,7 +32,7 @@ _MOST_SPLITS = len(COLOURS)
 
 @dataclass
 class Run:
-    """The batches of a file of progress lines, and how the run ended (``state`` is empty while it goes on)."""
+    """The batches of a file of progress lines, and how the run ended (``state`` is empty while it runs)."""
 
     batches: list[BatchProgress] = field(default_factory=list)
     state: str = ""
@@ -40,7 +40,7 @@ class Run:
 
 
 def read_run(lines: Iterable[str], name: str = "the file") -> Run:
-    """Of lines as ``penstock run --json`` writes them, or Spark's own progress as JSON, one object a line.
+    """Reads lines as ``penstock run --json`` writes them, or Spark's own progress as JSON, one object a line.
 
     Raises BadConfigurationError for a line that is neither, unless it is the last one: that may be half written.
     """
@@ -72,7 +72,7 @@ def _add(run: Run, value: Mapping[str, Any]) -> None:
 
 
 def write_dashboard(source: Path, target: Path, *, watch: bool, interval_s: float = 2.0) -> None:
-    """Writes the page; with ``watch`` again and again, until the run has ended, and the page loads itself anew.
+    """Writes the page; with ``watch`` again and again, until the run has ended, and the page reloads itself.
 
     Raises BadConfigurationError for a file that can't be read or is none of progress lines.
     """
@@ -90,7 +90,7 @@ def write_dashboard(source: Path, target: Path, *, watch: bool, interval_s: floa
 
 
 def page(run: Run, title: str, *, reload_s: float | None = None) -> str:
-    """The whole page, HTML with its style and its pictures inside."""
+    """Returns the whole page, HTML with its style and its pictures inside."""
     charts = [chart for chart in _charts(run) if not chart.is_empty]
     reload = f'<meta http-equiv="refresh" content="{reload_s:g}">' if reload_s else ""
     body = "".join(_figure(chart) for chart in charts) or "<p>No batch has ended yet.</p>"

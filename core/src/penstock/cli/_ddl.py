@@ -23,7 +23,9 @@ _SIZE = re.compile(r"\d+|any|srid")
 
 
 def check_ddl(text: str) -> list[str]:
-    """The names of the top-level columns. Raises ValueError that says what is wrong, with the nearest type name."""
+    """Returns the names of the top-level columns. Raises ValueError that says what is wrong, with the nearest type
+    name.
+    """
     tokens = [token for token in _TOKEN.findall(text) if not token.isspace()]
     if not tokens:
         raise ValueError("the schema is empty; write for example: id long, at timestamp")

@@ -70,7 +70,7 @@ def _type(option: dict[str, Any]) -> str:
 
 
 def _default(option: dict[str, Any]) -> str:
-    """The default as it would be typed; what can't be seen is quoted."""
+    """Returns the default as it would be typed; what can't be seen is quoted."""
     default = option["default"]
     if default is None:
         return ""
@@ -106,7 +106,7 @@ def _option_table(role: str, options: list[dict[str, Any]]) -> Table:
 
 
 def markdown_of(described: dict[str, Any]) -> str:
-    """The reference page of a connector."""
+    """Returns the reference page of a connector."""
     lines = [
         f"# {described['format']}",
         "",

@@ -49,7 +49,7 @@ def stop_server(name: str, *, keep_data: bool, as_json: bool) -> int:
     elif ended is None:
         print(f"{name}: nothing was running" + ("" if keep_data else ", no data is left"))
     else:
-        how = "ended" if ended.running else "had ended before, by itself or by somebody else"
+        how = "ended" if ended.running else "had ended before, by itself or by another process"
         print(f"{name}: {_what(ended.record)} {how}; its data is {'kept' if keep_data else 'deleted'}")
     return 0
 

@@ -36,7 +36,7 @@ class Reporter(ABC):
         """Gives the terminal back."""
 
     def state(self, text: str) -> None:
-        """What the query is doing now, in a few words."""
+        """Shows what the query is doing now, in a few words."""
         self.view.state = text
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Reporter(ABC):
         """The run is over: ``finished``, ``stopped`` or ``failed``."""
 
     def summary(self, outcome: str) -> str:
-        """The run in one line."""
+        """Returns the run in one line."""
         view = self.view
         return (
             f"{view.name}: {outcome} after {human_duration(time.monotonic() - view.started)}, "

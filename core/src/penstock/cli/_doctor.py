@@ -1,4 +1,4 @@
-"""``penstock doctor``: looks at everything a run needs, and says how to mend what is wrong. Starts no Spark."""
+"""``penstock doctor``: looks at everything a run needs, and says how to fix what is wrong. Starts no Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Finding:
 
 
 def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
-    """Every finding, in the order in which things are needed."""
+    """Returns every finding, in the order in which things are needed."""
     env = os.environ if environment is None else environment
     checks: list[Callable[[Mapping[str, str]], Iterator[Finding]]] = [
         _python,
@@ -61,7 +61,7 @@ def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
 
 
 def show_health(*, as_json: bool, fix: bool = False) -> int:
-    """The command. Exit code 1 if something is bad. With ``fix``, what it can mend is mended first."""
+    """The command. Exit code 1 if something is bad. With ``fix``, fixes what it can first."""
     if fix:
         _add_bytecode(os.environ)
     findings = examine()
@@ -139,7 +139,7 @@ def _packages(_: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _installed(name: str) -> str | None:
-    """The version of a package, also of a platform's copy that pip knows nothing of."""
+    """Returns the version of a package, also of a platform's copy that pip knows nothing of."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -163,7 +163,7 @@ def _pandas() -> Iterator[Finding]:
 
 def _bytecode(env: Mapping[str, str]) -> Iterator[Finding]:
     if archives_without_bytecode(env):
-        text = "PySpark's zip holds no bytecode: each of Spark's Python processes compiles it anew, for about a second"
+        text = "PySpark's zip holds no bytecode: each of Spark's Python processes compiles it again, for about a second"
         yield Finding("start of workers", OK, text, "penstock doctor --fix, while no Spark runs here")
 
 
@@ -233,7 +233,7 @@ def _network(env: Mapping[str, str]) -> Iterator[Finding]:
         with socket.socket() as listener:
             listener.bind((resolved, 0))
     except OSError as error:
-        # `penstock run` binds to the loopback address by itself; a job of one's own does not.
+        # `penstock run` binds to the loopback address by itself; your own job does not.
         verdict = BAD if address else ODD
         mend = "set SPARK_LOCAL_IP=127.0.0.1 for jobs on one machine, or add the name to /etc/hosts"
         yield Finding(

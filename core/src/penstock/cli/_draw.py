@@ -11,7 +11,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The last ``width`` values as columns from zero to their greatest; nothing read is a gap."""
+    """Returns the last ``width`` values as columns from zero to their greatest; nothing read is a gap."""
     shown = list(values)[-width:]
     top = max(shown, default=0)
     if top <= 0:
@@ -21,7 +21,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def bar(fraction: float, width: int) -> str:
-    """A bar that fills ``fraction`` (0 to 1) of ``width`` cells, to an eighth of a cell."""
+    """Returns a bar that fills ``fraction`` (0 to 1) of ``width`` cells, to an eighth of a cell."""
     eighths = round(min(1.0, max(0.0, fraction)) * width * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)

@@ -47,11 +47,11 @@ def resolve_batch(checkpoint: str, options: Mapping[str, str], *, drop_lost: boo
     if drop_lost == write_all_again:
         raise BadConfigurationError(
             "choose one: --drop-lost (rows that are lost stay missing) or --write-all-again (the next start writes the "
-            "whole batch, and rows that are published come twice)"
+            "whole batch, and rows that are published are duplicated)"
         )
     link = checkpoints.resolve(checkpoint, options, write_all_again=write_all_again)
     what = (
-        "is given up, and written again by the next start" if write_all_again else "is published but for what is lost"
+        "is given up, and written again by the next start" if write_all_again else "is published, except what is lost"
     )
     print(f"{checkpoint}: the pending batch {what} (last decided: batch {link.batch})")
     return DONE
@@ -68,8 +68,8 @@ def adopt_checkpoint(checkpoint: str, options: Mapping[str, str], *, moved: bool
     """The command. Raises BadConfigurationError unless one of the two ways is chosen."""
     if moved == copy:
         raise BadConfigurationError(
-            "choose one: --moved (the checkpoint it was made from is gone) or --copy (both go on, as queries of their "
-            "own)"
+            "choose one: --moved (the checkpoint it was made from is gone) or --copy (both continue, as separate "
+            "queries)"
         )
     checkpoints.adopt(checkpoint, options, is_copy=copy)
     print(f"{checkpoint}: at home here from now on")

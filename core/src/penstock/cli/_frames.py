@@ -17,7 +17,7 @@ __all__ = ["build_frame"]
 
 
 def build_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """What the sink is given. Each source becomes a temporary view on the way."""
+    """Returns what the sink is given. Each source becomes a temporary view on the way."""
     return _transformed(spark, pipeline, {source.view: _read(spark, source) for source in pipeline.sources})
 
 
@@ -46,7 +46,7 @@ def _transformed(spark: SparkSession, pipeline: Pipeline, sources: dict[str, Dat
 
 
 def _load(spark: SparkSession, entry: PythonEntry, directory: Path) -> Any:
-    """The entry point's function. Its module is importable in the workers too, so that it may define UDFs."""
+    """Returns the entry point's function. Its module is importable in the workers too, so that it may define UDFs."""
     if entry.file is not None:
         sys.path.insert(0, str(entry.file.parent))
         spark.sparkContext.addPyFile(str(entry.file))

@@ -35,7 +35,7 @@ class ListedConnector:
 
 
 def list_connectors() -> list[ListedConnector]:
-    """Every installed connector; those that fit are imported to ask them what they can do."""
+    """Returns every installed connector; those that fit are imported to ask them what they can do."""
     return [_listed(connector) for connector in installed_connectors()]
 
 

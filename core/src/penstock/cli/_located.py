@@ -14,7 +14,7 @@ from penstock.options import nearest_hint
 __all__ = ["Document", "Located", "Mistake"]
 
 _VARIABLE = re.compile(r"\$(?:\$\{|\{([^}:]*)(?::-([^}]*))?\})")
-#: Stand in for the braces of ``${NAME}`` while YAML is parsed: inside ``{...}`` it would take them for its own.
+#: Replace the braces of ``${NAME}`` while YAML is parsed: inside ``{...}`` it would treat them as its own.
 _MASK = str.maketrans("{}", "\ue000\ue001")
 _UNMASK = str.maketrans("\ue000\ue001", "{}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -66,7 +66,7 @@ class Document:
         self.mistakes.append(Mistake(line, column, text, is_warning))
 
     def expand(self, node: yaml.ScalarNode) -> str:
-        """The scalar's text with ``${NAME}`` and ``${NAME:-default}`` filled in; ``$${`` stands for ``${``."""
+        """Returns the scalar's text with ``${NAME}`` and ``${NAME:-default}`` filled in; ``$${`` stands for ``${``."""
 
         def value(match: re.Match[str]) -> str:
             name, default = match.group(1), match.group(2)
@@ -90,7 +90,7 @@ class Document:
         return _VARIABLE.sub(value, node.value.translate(_UNMASK))
 
     def _add_within(self, node: yaml.ScalarNode, piece: str, text: str) -> None:
-        """Records a mistake where ``piece`` stands in the source of ``node``."""
+        """Records a mistake at the place of ``piece`` in the source of ``node``."""
         start = node.start_mark
         for number in range(start.line, min(node.end_mark.line + 1, len(self.lines))):
             column = self.lines[number].find(piece, start.column if number == start.line else 0)
@@ -128,7 +128,7 @@ class Located:
         return self._node.tag == "tag:yaml.org,2002:null"
 
     def text(self) -> str | None:
-        """A scalar as it was written (``0123`` stays ``0123``), with variables filled in."""
+        """Returns a scalar as it was written (``0123`` stays ``0123``), with variables filled in."""
         if not isinstance(self._node, yaml.ScalarNode):
             self.complain(f"'{self.name}' must be a single value, not a {self._kind()}")
             return None
@@ -138,7 +138,7 @@ class Located:
         return self._document.expand(self._node)
 
     def items(self) -> list[Located]:
-        """The values of a list."""
+        """Returns the values of a list."""
         return [Located(self._document, node, self.name) for node in self._node.value]
 
     def mapping(self, what: str) -> dict[str, tuple[Located, Located]] | None:
@@ -163,7 +163,7 @@ class Located:
         return entries
 
     def section(self, what: str, known: Iterable[str], required: Iterable[str] = ()) -> dict[str, Located] | None:
-        """A mapping that has only ``known`` keys, and all of ``required``."""
+        """Returns a mapping that has only ``known`` keys, and all of ``required``."""
         entries = self.mapping(what)
         if entries is None:
             return None

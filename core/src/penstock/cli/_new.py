@@ -75,7 +75,7 @@ def _files(kind: Kind, name: str) -> dict[str, str]:
 
 
 def _renamed(kind: Kind, module: str, prefix: str) -> dict[str, str]:
-    """The sample's files, with the new name of the package and in its classes."""
+    """Returns the sample's files, with the new name of the package and in its classes."""
     sample = files("penstock.testing") / "_samples" / kind
     return {
         path: re.sub(rf"\b{_PREFIXES[kind]}(?=[A-Z])", prefix, text)

@@ -36,9 +36,11 @@ README = """\
 pip install -e '.[test]' && pytest
 ```
 
-The tests are Penstock's conformance kit: each case says in its docstring what it is for, and what to look for if it
-fails.
-The code works on local files as it is: put your system in their place, step by step, and run the tests after each.
+The tests are Penstock's conformance kit.
+The docstring of each case says what it is for, and what to look for if it fails.
+
+The code works on local files.
+Replace them with your system, step by step, and run the tests after each step.
 
 `penstock list` shows the connector, `penstock describe $name` its options.
 """

@@ -50,12 +50,12 @@ class RunView:
 
 
 def lag_size(lag: dict[str, float]) -> float:
-    """One number for how much waits: bytes where a source counts them, else the sum of what it counts."""
+    """Returns one number for how much waits: bytes where a source counts them, else the sum of what it counts."""
     return lag["bytes"] if "bytes" in lag else sum(lag.values())
 
 
 def panel(view: RunView) -> Panel:
-    """The live display."""
+    """Returns the live display."""
     style = _STATE_STYLES.get(view.state, "cyan")
     clock = human_duration(time.monotonic() - view.started)
     return Panel(

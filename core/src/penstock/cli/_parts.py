@@ -30,7 +30,7 @@ class Trigger:
 
 
 def read_schema(at: Located) -> tuple[str | None, list[str]]:
-    """The DDL as it stands and the names of its columns."""
+    """Returns the DDL as it stands and the names of its columns."""
     text = at.text()
     if text is None:
         return None, []
@@ -52,7 +52,7 @@ def read_watermark(at: Located, columns: list[str]) -> Watermark | None:
 
 
 def _interval(at: Located) -> str | None:
-    """A duration, in the words that Spark takes."""
+    """Returns a duration, in the words that Spark takes."""
     text = at.text()
     if text is None:
         return None
@@ -90,7 +90,7 @@ def read_options(at: Located) -> dict[str, tuple[tuple[Located, Located], str]]:
 
 
 def _list_text(at: Located) -> str | None:
-    """A list as the JSON text that options which take several values are written in."""
+    """Returns a list as the JSON text that options which take several values are written in."""
     texts = [item.text() for item in at.items()]
     return None if None in texts else json.dumps(texts)
 

@@ -245,5 +245,7 @@ class _Reader:
         return self._resolve(text) if text else None
 
     def _resolve(self, text: str) -> str:
-        """A path against the file's directory. One with a scheme or from the root stays; so does a trailing slash."""
+        """Returns a path against the file's directory. One with a scheme or from the root stays; so does a trailing
+        slash.
+        """
         return text if _SCHEME.match(text) or not text else f"{self._directory}/{text}" if text[0] != "/" else text

@@ -53,7 +53,7 @@ def _plugins() -> dict[str, EntryPoint]:
 
 
 def _problem(entry: EntryPoint) -> str:
-    """Why the command can't be used; empty if it can."""
+    """Returns why the command can't be used; empty if it can."""
     try:
         _load(entry)
     except BadConfigurationError as error:

@@ -41,12 +41,12 @@ class BatchProgress:
     event_time: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """One line of JSON."""
+        """Returns one line of JSON."""
         return json.dumps(asdict(self))
 
 
 def batch_progress(progress: Mapping[str, Any], commits: int, counters: Mapping[str, int]) -> BatchProgress:
-    """From Spark's progress (a ``StreamingQueryProgress``) and the counters of the tasks."""
+    """Combines Spark's progress (a ``StreamingQueryProgress``) and the counters of the tasks."""
     lag: dict[str, float] = {}
     metrics: dict[str, float] = dict(counters)
     event_time: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def batch_progress(progress: Mapping[str, Any], commits: int, counters: Mapping[
 
 
 def _reported(latest_offset: Any) -> dict[str, Any]:
-    """What a penstock source says of itself, which Spark shows as the source's latest offset."""
+    """Returns what a penstock source says of itself, which Spark shows as the source's latest offset."""
     if isinstance(latest_offset, str):
         try:
             latest_offset = json.loads(latest_offset)

@@ -77,7 +77,7 @@ def _flow(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def _place(name: str, options: Mapping[str, str]) -> str:
-    """A format and where it points to; the path's last piece, which never holds credentials."""
+    """Returns a format and where it points to; the path's last piece, which never holds credentials."""
     path = next((text for option, text in options.items() if option.lower() == "path"), "")
     last = path.rstrip("/").rpartition("/")[2]
     return f"{name} {last}".strip()

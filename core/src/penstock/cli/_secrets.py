@@ -16,12 +16,12 @@ _SHORTEST = 4
 
 
 def sounds_secret(name: str) -> bool:
-    """Whether a setting that nobody declared looks like a secret by its name."""
+    """Returns whether an undeclared setting looks like a secret by its name."""
     return any(word in name.lower() for word in _WORDS)
 
 
 def redactor_of(pipeline: Pipeline) -> Callable[[str], str]:
-    """A function that replaces the pipeline's secret values in a text by ``***``."""
+    """Returns a function that replaces the pipeline's secret values in a text by ``***``."""
     found = [text for key, text in pipeline.spark.items() if sounds_secret(key)]
     found += _secrets_of(pipeline.sink, "sink")
     for source in pipeline.sources:

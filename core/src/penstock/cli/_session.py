@@ -1,4 +1,4 @@
-"""A Spark session for ``penstock run``: quiet, local unless told otherwise, with this Python in its workers."""
+"""A Spark session for ``penstock run``: quiet, local by default, with this Python in its workers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def start_session(name: str, conf: Mapping[str, str], relay: Callable[[str], Non
 
 
 def _conf(settings: Mapping[str, str], *, secrets: bool) -> Any:
-    """A SparkConf. What the JVM is started with is on a command line that others can see: no secrets there."""
+    """Returns a SparkConf. What the JVM is started with is on a command line that others can see: no secrets there."""
     from pyspark import SparkConf
 
     chosen = [(key, text) for key, text in settings.items() if secrets or not sounds_secret(key)]

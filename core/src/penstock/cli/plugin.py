@@ -12,7 +12,7 @@ __all__ = ["human_bytes", "human_count", "human_duration", "option_pairs", "plur
 
 
 def option_pairs(texts: Iterable[str] | None) -> dict[str, str]:
-    """The values of ``--option NAME=VALUE``, which may be given several times. Raises typer.BadParameter."""
+    """Returns the values of ``--option NAME=VALUE``, which may be given several times. Raises typer.BadParameter."""
     pairs: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.partition("=")
