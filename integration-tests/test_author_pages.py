@@ -112,7 +112,7 @@ def test_a_page_can_be_followed(page, reader):
 
 
 def test_every_block_is_followed():
-    """No code on these pages that nobody runs."""
+    """The test runs all code on these pages."""
     assert len(list(PAGES.glob("*.md"))) == 6
     for page in PAGES.glob("*.md"):
         for block in blocks_of(page):

@@ -64,7 +64,7 @@ def test_driver_killed_while_it_writes_exactly_once(driver, cassandra, csv_files
 
 
 def test_a_driver_that_was_thought_dead_overwrites_nothing(driver, cassandra, csv_files):
-    """The first is stopped before a task writes, another one does its work and more, then the first goes on."""
+    """The first is stopped before a task writes, another one does its work and more, then the first resumes."""
     table, expected = cassandra.table(UPSERTS), csv_files(4, 50)
     job = {**cassandra.options, "table": table, "columns": COLUMNS}
     first = driver("copy_cassandra", fault=f"{ROWS}.write:before:1", action="stop", **job)

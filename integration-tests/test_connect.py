@@ -67,7 +67,7 @@ def test_server_and_client_are_killed(server, csv_files, kafka, tmp_path):
     server.start()
     client = server.client("connect_stream", **job)
     wait_for_commits(client, directory, 4)
-    client.kill()  # the query is the server's: it goes on
+    client.kill()  # the query is the server's: it continues
     client.communicate(timeout=30)
     wait_for_commits(None, directory, 8)
     check_once(values_of(kafka, topic), expected)

@@ -83,7 +83,7 @@ def says_what_is_full(run, disk):
     ],
 )
 def test_stream(small_disk, driver, csv_files, tmp_path, full, point):
-    """The query fails and says where there is no room; with room, it goes on."""
+    """The query fails and says where there is no room; with room, it continues."""
     disk = small_disk(tmp_path / full)
     expected = csv_files(4, 200)
     run = driver("copy_files", fault=point, action="stop", **OPTIONS)

@@ -37,7 +37,7 @@ POINTS = [
 ]
 
 
-#: How a driver learns that another one has gone on.
+#: What a driver says when another one has continued.
 OURS, SPARKS = "another run has carried this checkpoint on", "only one streaming job runs on a specific checkpoint"
 WITNESS = "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
 
@@ -52,13 +52,13 @@ def test_driver_killed_at_every_step(driver, csv_files, tmp_path):
         expected = csv_files(4, 50, first=len(expected))
         driver("copy_files", fault=point, mode="distinct", bucketAssigner="basePath", maxPartSize="4kb").wait_for_kill()
         rows = rows_of(tmp_path / "out")
-        assert not [i for i, count in rows.items() if count > 1], f"doubled after point {number}: {point}"
+        assert not [i for i, count in rows.items() if count > 1], f"duplicated after point {number}: {point}"
     driver("copy_files", mode="distinct", bucketAssigner="basePath", maxPartSize="4kb").wait_for_success()
     check_files(tmp_path / "out", expected)
     assert not hidden_files(tmp_path / "out"), "something lingers"
 
 
-@pytest.mark.exhaustive(f"a driver that sleeps, with nothing else going on; {WITNESS}")
+@pytest.mark.exhaustive(f"a driver that sleeps, and nothing else; {WITNESS}")
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("point", "said"),

@@ -1,5 +1,5 @@
 """Every source to every sink, in one driver, under kills: one of each kind at telling moments; and, in rounds of four
-streams, at random moments of a seed that is told.
+streams, at random moments. The tests print the seed.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ def systems(tmp_path_factory, broker, cassandra, pravega):
 def test_one_sleeps_one_dies_and_one_loses_tasks(driver, systems, cassandra, bucket, tmp_path):
     """Three drivers on the same checkpoints, with all sources and sinks.
 
-    The first falls asleep where it has not decided yet; the second goes on, and is killed where it has decided and not
-    published; in the third a task of each sink loses its process. At last the first wakes up, and must not do anything.
+    The first one falls asleep before its decision. The second one continues, and is killed between decision and
+    publishing. In the third one a task of each sink loses its process. At last the first one wakes up, and must not do
+    anything.
     """
     files, kafka, tables, pravega = systems
     streams = [
@@ -150,7 +151,7 @@ def test_a_cluster_has_stragglers_and_loses_executors(driver, systems, cluster, 
     matrix = Round(streams, tmp_path, driver, master=cluster.url, **SPECULATION)
     matrix.feed(2 * ROWS)  # five batches
     run = matrix.start()
-    for stream in streams[1::2]:  # it and the one before are at work
+    for stream in streams[1::2]:  # it and the previous one are at work
         cluster.kill_executor(run, lambda stream=stream: matrix.commits(stream) > 0)
     run.wait_for_success()
     for stream in streams[:2]:

@@ -41,7 +41,7 @@ def of_query(ids, folder):
 
 
 @pytest.mark.exhaustive(
-    "a time-out of 20 s; connectors/kafka/tests/test_sink_committer.py::"
+    "a timeout of 20 s; connectors/kafka/tests/test_sink_committer.py::"
     "test_transactions_that_time_out_between_decision_and_commit_are_lost_and_said_so is the witness"
 )
 def test_transactions_expire_between_decision_and_commit(driver, broker, watched_copy, tmp_path):
@@ -84,7 +84,7 @@ def test_a_broker_restarts_in_the_middle_of_writes_and_commits(spark, broker, wa
         copy.reader.wait_for(copy.reader.seen.total() + 1)
         time.sleep(pause)
         restart(broker)
-    # A request that was cut off may end the query. It goes on when it is started again.
+    # A request that was cut off may end the query. It continues when it is started again.
     while has_failed(query):
         query = copying(spark, tmp_path, copy, per_trigger=200)
     copy.check()
@@ -100,7 +100,7 @@ def has_failed(query):
 
 
 @pytest.mark.exhaustive(
-    "a driver that sleeps, with nothing else going on; "
+    "a driver that sleeps, and nothing else; "
     "test_every_with_every.py::test_one_sleeps_one_dies_and_one_loses_tasks is the witness"
 )
 def test_two_drivers_on_one_checkpoint(driver, kafka, watched_copy):
@@ -159,7 +159,7 @@ def test_ids_stay_few(spark, kafka, watched_copy, tmp_path):
 def test_python_workers_killed_in_the_middle(driver, kafka, watched_copy, tmp_path):
     """Killed as soon as a batch is committed, again and again.
 
-    Spark starts the tasks anew, their transactions never show.
+    Spark starts the tasks again, and readers never see the transactions of the killed ones.
     """
     copy = watched_copy(kafka)
     copy.records.add(4000)

@@ -46,7 +46,7 @@ def test_driver_killed_at_every_step(driver, kafka, watched_copy):
     for number, point in enumerate(POINTS):
         copy.records.add(150)
         driver("copy_kafka", fault=point, **job).wait_for_kill()
-        assert not copy.reader.repeated(), f"doubled after point {number}: {point}"
+        assert not copy.reader.repeated(), f"duplicated after point {number}: {point}"
     driver("copy_kafka", **job).wait_for_success()
     copy.check(order=False)  # a state store gives rows back in any order
     everything = kafka.read(copy.target, "read_uncommitted")

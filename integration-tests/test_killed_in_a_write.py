@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of a write, where a simulator has one step: half a file is there. Batches go on behind it."""
+"""SIGKILL in the middle of a write, where a simulator has one step: half a file is there. Later batches work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def temporaries(directory):
 
 
 def days_pass(files):
-    """For whoever removes temporary files that are old."""
+    """Makes the files old enough for the clean-up of temporary files."""
     for path in files:
         os.utime(path, times=(time.time() - 2 * 86_400,) * 2)
 

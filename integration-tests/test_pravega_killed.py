@@ -68,7 +68,7 @@ def test_driver_killed_at_every_step(driver, pravega):
         copy.events.add(150)
         driver("copy_pravega", fault=point, **job).wait_for_kill()
         repeated = Outcome.of(copy.values(), copy.events.expected).repeated
-        assert not repeated, f"doubled after point {number}: {point}"
+        assert not repeated, f"duplicated after point {number}: {point}"
     driver("copy_pravega", **job).wait_for_success()
     copy.check()
 

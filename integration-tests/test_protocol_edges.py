@@ -132,7 +132,7 @@ def test_finish_beside_a_batch_whose_tasks_start_long_after_its_plan(spark, tmp_
 
 @pytest.mark.exhaustive("two drivers; test_everything_is_visible_after_a_script is the witness")
 def test_a_query_that_is_stopped_in_the_middle_of_a_commit_comes_to_its_end(driver, tmp_path):
-    """The commit goes on while ``query.stop()`` waits for it, and nothing is hidden when that returns."""
+    """The commit continues while ``query.stop()`` waits for it, and nothing is hidden when that returns."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.txt").write_text("0\n1\n")
     decided = "penstock._commit._chain:Chain.create:after:2"

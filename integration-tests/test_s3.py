@@ -36,7 +36,7 @@ def test_driver_killed_around_uploads(driver, csv_files, bucket):
     for point in POINTS:
         expected = csv_files(4, 200, first=len(expected))
         driver("copy_files", fault=point, **options).wait_for_kill()
-        assert max(bucket.rows().values(), default=1) == 1, f"doubled after {point}"
+        assert max(bucket.rows().values(), default=1) == 1, f"duplicated after {point}"
     driver("copy_files", **options).wait_for_success()
     check_once(bucket.rows(), expected)
     # What the last killed attempts left goes with the clean-up of a later batch.

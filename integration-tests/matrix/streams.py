@@ -1,4 +1,4 @@
-"""Streams under kills: a round of four, each system read once and written once."""
+"""Streams under kills: a round has four, which read and write each system once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from matrix.systems import Row, System, row_of
 __all__ = ["Round", "Stream", "streams_of"]
 
 WINDOW_S, DELAY_S = 60, 300
-#: Of a driver that is not killed.
+#: How often a round starts a driver that it does not kill.
 MOST_STARTS = 3
 
 
 @dataclass
 class Stream:
-    """From one system to another, with an aggregation in between or without."""
+    """A stream from one system to another, with or without an aggregation."""
 
     source: System
     sink: System
@@ -45,24 +45,24 @@ class Stream:
     def between(
         cls, source: System, sink: System, delivery: str = "", *, windows: bool = False, **more: bool
     ) -> Stream:
-        """With places of its own. A sink that has no such delivery keeps its own."""
+        """Creates a stream with new places. A sink that lacks the delivery uses its first one."""
         if delivery not in sink.deliveries:
             delivery = sink.deliveries[0]
         return cls(source, sink, windows, delivery, source.new_place(), sink.new_place(), **more)
 
     @property
     def name(self) -> str:
-        """Both systems."""
+        """The names of both systems."""
         return f"{self.source.name}-{self.sink.name}"
 
     def feed(self, rows: int) -> None:
-        """So many more, unless the source is read just once and has been."""
+        """Writes that many rows more, unless the source reads only once and has rows."""
         if self.fed == 0 or self.source.grows:
             self.source.feed(self.origin, range(self.fed, self.fed + rows))
             self.fed += rows
 
     def expected(self) -> Counter[Row]:
-        """What a batch computation gives."""
+        """Returns the result of a batch computation."""
         rows = [row_of(number) for number in range(self.fed)]
         if not self.windows:
             return Counter(rows)
@@ -71,27 +71,27 @@ class Stream:
         return Counter((start, start, str(n)) for start, n in counts.items() if start + WINDOW_S <= closed)
 
     def outcome(self) -> Outcome:
-        """What anybody sees now, beside what a batch computation gives."""
+        """Compares what a reader sees now with the result of a batch computation."""
         return Outcome.of(self.sink.rows(self.target), self.expected())
 
     def problems(self) -> str:
-        """What breaks the promise, in words; empty if nothing does."""
+        """Returns what breaks the guarantee as text, or "" if nothing does."""
         problems = self.outcome().problems(may_repeat=self.delivery != "exactly-once")
         return f"{self.name}, {self.delivery}: {problems}" if problems else ""
 
     def spec(self) -> dict[str, Any]:
-        """For the job."""
+        """Returns the spec for ``jobs/every.py``."""
         source, sink = self.source.source(self.origin), self.sink.sink(self.target, self.delivery)
         between = {"windows": self.windows, "distinct": self.distinct, "straggler": self.straggler}
         return {"name": self.name, "source": source, "sink": sink, **between}
 
 
-#: Pairs with windows in between: rows come in the order of their times.
+#: Pairs whose streams count in windows: their rows come in the order of their times.
 WINDOWS = {("files", "kafka"), ("kafka", "pravega"), ("pravega", "cassandra"), ("kafka", "files")}
 
 
 def streams_of(systems: Sequence[System], shift: int, delivery: str = "exactly-once") -> list[Stream]:
-    """Four streams: each system is read by one and written by one, the sink ``shift`` places behind the source."""
+    """Returns four streams that read and write each system once. The sink is ``shift`` places behind the source."""
     pairs = [(source, systems[(number + shift) % len(systems)]) for number, source in enumerate(systems)]
     return [
         Stream.between(source, sink, delivery, windows=(source.name, sink.name) in WINDOWS) for source, sink in pairs
@@ -99,7 +99,7 @@ def streams_of(systems: Sequence[System], shift: int, delivery: str = "exactly-o
 
 
 class Round:
-    """Streams in one driver, which is started again as often as it is killed."""
+    """Streams in one driver, which it starts again after each kill."""
 
     def __init__(self, streams: Sequence[Stream], folder: Path, start: Callable[..., Driver], **job: object) -> None:
         self.streams = streams
@@ -110,27 +110,27 @@ class Round:
         self.killed: list[str] = []
 
     def feed(self, rows: int) -> None:
-        """So many more for each stream."""
+        """Writes that many rows more for each stream."""
         for stream in self.streams:
             stream.feed(rows)
 
     def start(self, **fault: str) -> Driver:
-        """A driver with all streams."""
+        """Starts a driver with all streams."""
         return self._job(**fault)
 
     def problems(self) -> str:
-        """What is wrong now; empty if nothing is."""
+        """Returns what is wrong now as text, or "" if nothing is."""
         return "\n".join(filter(None, (stream.problems() for stream in self.streams)))
 
     def commits(self, stream: Stream) -> int:
-        """How many batches of the stream are committed."""
+        """Returns how many batches of the stream are committed."""
         return checkpoint.committed(self._folder / f"ck-{stream.name}")
 
     def run(self, dice: random.Random, victims: Sequence[Victim], rows: int) -> None:
-        """More rows, and one kill at a random moment of a run; by the end of it, everything may be unfinished."""
+        """Writes more rows, and starts a run with one kill at a random moment. It may leave everything unfinished."""
         self.feed(rows)
         driver, committed = self.start(), self._commits()
-        with contextlib.suppress(AssertionError):  # then it is killed where it is
+        with contextlib.suppress(AssertionError):  # the kill then hits it wherever it is
             wait_until(lambda: self._commits() > committed, timeout=240, may_come=lambda: driver.is_running)
         time.sleep(dice.uniform(0, 8))
         self.killed.append(dice.choice(victims)(driver, dice) or "nothing")
@@ -139,9 +139,9 @@ class Round:
         driver.kill()
 
     def finish(self, rows: int) -> str:
-        """More rows, and a run to the end without kills; what is wrong then.
+        """Writes more rows, runs to the end without kills, and returns what is wrong then.
 
-        A driver that fails is started again, as one would: a machine that is busy may be too slow for Spark.
+        It starts a driver that fails again, as a user would: a busy machine may be too slow for Spark.
         """
         self.feed(rows)
         for _ in range(MOST_STARTS):

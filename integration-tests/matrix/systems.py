@@ -1,4 +1,4 @@
-"""The systems of the matrix: what is fed into them, how a stream reads and writes them, what came out."""
+"""The systems of the matrix: how to feed them, how a stream reads and writes them, what readers find."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["CassandraSystem", "FileSystem", "KafkaSystem", "PravegaSystem", "Row
 ROW = "id long, at timestamp, note string"
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 _FROM_JSON = [[f"from_json(string(value), '{ROW}') as row"], ["row.*"]]
-#: A row as it is compared: id, seconds since the epoch, note.
+#: A row to compare: id, seconds since the epoch, note.
 Row = tuple[int, int, str]
 
 
 def row_of(number: int) -> Row:
-    """The row with this id: one a second."""
+    """Returns the row with this id. Their times are a second apart."""
     return number, int(START.timestamp()) + number, f"note {number}"
 
 
@@ -35,7 +35,7 @@ def _time(seconds: int) -> datetime:
 
 
 def row_from_spark(row: dict[str, Any]) -> Row:
-    """Out of a file."""
+    """Converts a row of a Parquet file."""
     return row["id"], int(row["at"].timestamp()), row["note"]
 
 
@@ -50,17 +50,17 @@ def _from_json(text: bytes) -> Row:
 
 
 class System(ABC):
-    """One of each is used for all streams; ``place`` is a directory, topic, table or stream of its own."""
+    """A system that streams read and write. ``place`` is the directory, topic, table or stream of one of them."""
 
     name: str
-    #: Whether a stream goes on with what is added after its first run.
+    #: Whether a stream reads what is added after its first run.
     grows = True
-    #: What its sink can promise.
+    #: The guarantees that its sink can give.
     deliveries: tuple[str, ...] = ("exactly-once", "at-least-once")
 
     @abstractmethod
     def new_place(self) -> str:
-        """An empty place."""
+        """Creates an empty place."""
 
     @abstractmethod
     def feed(self, place: str, ids: range) -> None:
@@ -68,15 +68,15 @@ class System(ABC):
 
     @abstractmethod
     def source(self, place: str) -> dict[str, Any]:
-        """How a stream reads it, some hundred rows a batch."""
+        """Returns the job's spec of the source, for a few hundred rows a batch."""
 
     @abstractmethod
     def sink(self, place: str, delivery: str) -> dict[str, Any]:
-        """How a stream writes it, with one of the ``deliveries``."""
+        """Returns the job's spec of the sink, with one of the ``deliveries``."""
 
     @abstractmethod
     def rows(self, place: str) -> Counter[Row]:
-        """What anybody sees of it."""
+        """Counts the rows that a reader sees."""
 
 
 class FileSystem(System):
@@ -174,7 +174,7 @@ class PravegaSystem(System):
 
 
 class CassandraSystem(System):
-    """Tables with ``id`` as their key; rows of a batch are stamped, so that none is overwritten by an older one."""
+    """Tables with the key ``id``. The sink stamps the rows of a batch: no older row overwrites them."""
 
     name = "cassandra"
     grows = False

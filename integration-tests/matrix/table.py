@@ -1,4 +1,4 @@
-"""What was seen of every source with every sink, as numbers in a file and as a table in a page."""
+"""The results of every source with every sink: numbers in a file, and a table in a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matrix.streams import Stream
 
 __all__ = ["SYSTEMS", "Seen"]
 
-#: What a sink's template promises, by delivery, where every source of ours can be read again exactly.
+#: The guarantee of a sink by delivery. Each of our sources can replay exactly.
 PROMISES = {
     "files": {"exactly-once": "exactly once"},
     "kafka": {"exactly-once": "exactly once", "at-least-once": "at least once"},
@@ -32,14 +32,14 @@ _BLOCK = re.compile(r"<!-- every with every -->.*?<!-- /every with every -->", r
 
 
 class Seen:
-    """Rounds, kills and rows by pair of systems and delivery, added up over soaks."""
+    """Rounds, kills and rows by pair of systems and delivery, summed over all soaks."""
 
     def __init__(self, path: Path = _FILE) -> None:
         self._path = path
         self._pairs: dict[str, dict[str, int]] = json.loads(path.read_text("utf-8"))["pairs"] if path.exists() else {}
 
     def add(self, streams: Sequence[Stream], kills: int) -> None:
-        """One round with what came out of it; stored at once."""
+        """Adds the results of one round, and stores them."""
         for stream in streams:
             found = stream.outcome()
             pair = self._pairs.setdefault(f"{stream.name} {stream.delivery}", dict.fromkeys(_NUMBERS, 0))
@@ -51,7 +51,7 @@ class Seen:
         self._path.write_text(text + "\n", "utf-8")
 
     def table(self) -> str:
-        """Sources down, sinks across."""
+        """Returns the table: a line for each source, a column for each sink."""
         lines = ["| from, to | " + " | ".join(SYSTEMS) + " |", "| --- |" + " --- |" * len(SYSTEMS)]
         lines += [
             f"| {source} | " + " | ".join(self._cell(f"{source}-{sink}", sink) for sink in SYSTEMS) + " |"
@@ -77,6 +77,6 @@ class Seen:
         return f"**{promise}**: {seen['rows']:,} rows, {kills}{again}"
 
     def write_page(self, page: Path) -> None:
-        """Puts the table between ``<!-- every with every -->`` and its end."""
+        """Replaces the block ``<!-- every with every -->`` of the page."""
         block = f"<!-- every with every -->\n\n{_WORDS}\n\n{self.table()}\n<!-- /every with every -->"
         page.write_text(_BLOCK.sub(lambda _: block, page.read_text("utf-8"), count=1), "utf-8")

@@ -34,12 +34,12 @@ from suite.cassandra import CassandraToolbox
 PAGE = Path(__file__).resolve().parents[2] / "README.md"
 ROWS = 1000
 MOST_KILLS = 4
-#: Delivery, and whether on the cluster; the four shifts of each.
+#: The delivery, and whether the round runs on a cluster. Each kind has four rounds, one for each shift.
 KINDS = [("exactly-once", False), ("exactly-once", True), ("at-least-once", False)]
 
 
 def main() -> int:
-    """Returns 1 if anything was lost or doubled."""
+    """Runs the rounds. Returns 1 if rows were lost or duplicated."""
     parser = argparse.ArgumentParser(prog="scripts/soak every", description=__doc__)
     parser.add_argument("minutes", nargs="?", type=float, default=30)
     parser.add_argument("--seed", type=int, default=None, help="of what is killed, and when")
@@ -78,7 +78,7 @@ def main() -> int:
                 found = one_round(Round(streams, place, partial(_start, place), **job), dice, victims, seen)
             number += 1
             left = max(0.0, end - time.monotonic()) / 60
-            print(f"round {number}: {found or 'nothing lost, nothing doubled'} ({left:.0f} min left)", flush=True)
+            print(f"round {number}: {found or 'nothing lost, nothing duplicated'} ({left:.0f} min left)", flush=True)
             if found:
                 return 1
     seen.write_page(PAGE)
@@ -90,7 +90,7 @@ def _start(folder: Path, job: str, **arguments: object) -> Driver:
 
 
 def one_round(matrix: Round, dice: random.Random, victims: Sequence[Victim], seen: Seen) -> str:
-    """What is wrong after it."""
+    """Runs a round, and returns what is wrong after it."""
     for _ in range(dice.randint(1, MOST_KILLS)):
         matrix.run(dice, victims, ROWS)
     names = ", ".join(f"{stream.name} ({stream.delivery})" for stream in matrix.streams)

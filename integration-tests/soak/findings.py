@@ -1,4 +1,4 @@
-"""What went against the guarantees."""
+"""Collects violations of the guarantees."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SHOWN = 50
 
 
 class Findings:
-    """Violations, printed as they are found. Any thread."""
+    """Prints and counts violations. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -29,18 +29,18 @@ from soak.transactions import TransactionWatch
 
 PARTITIONS_IN, PARTITIONS_OUT = 4, 3
 VICTIMS = {"driver": 40, "worker": 35, "broker": 25}
-#: Without a record for so long, nothing will come any more.
+#: After that long without a record the job is stuck.
 PATIENCE_SECONDS = 180.0
 LOOK_EVERY_SECONDS = 1.0
 MOST_SECONDS_DOWN = 5.0
 
 
 class StuckError(Exception):
-    """The job does not go on."""
+    """The job makes no progress."""
 
 
 class Soak:
-    """One soak, from its first record to its verdict."""
+    """One soak, from its first record to its result."""
 
     def __init__(self, folder: Path, dice: random.Random, rate: int) -> None:
         self.findings = Findings()
@@ -61,7 +61,7 @@ class Soak:
         self._minute = 0
 
     def run(self, minutes: float) -> None:
-        """Kills until the time is over, then lets the job come to the end. Raises StuckError."""
+        """Kills until the time is over, then waits for the job's end. Raises StuckError."""
         self.feeder.start()
         self.checker.start()
         end = self._started + minutes * 60
@@ -93,7 +93,7 @@ class Soak:
     # --- watching -----------------------------------------------------------------------------------------------------
 
     def _attend(self, until: float, calm_seconds: float = math.inf) -> None:
-        """Watches over everything for a while, or until the job has worked undisturbed for so long."""
+        """Watches until the time ``until``, or until the job has worked for ``calm_seconds`` without a kill."""
         while (now := time.monotonic()) < until and self._calm_seconds() < calm_seconds:
             if self.supervisor.look():
                 self._disturb()
@@ -114,7 +114,7 @@ class Soak:
         return time.monotonic() - max(self.checker.last_seen, self._disturbed) > PATIENCE_SECONDS
 
     def _calm_seconds(self) -> float:
-        """How long records have come since something was killed; 0 until the first."""
+        """Returns for how long records have arrived since the last kill; 0 until the first one."""
         return 0.0 if self._recovered is None else time.monotonic() - self._recovered
 
     def _line(self) -> str:
@@ -128,24 +128,24 @@ class Soak:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """No more kills: what was fed must come out, and nothing be left open. Raises StuckError."""
+        """Waits without kills until all records have arrived and no transaction is open. Raises StuckError."""
         self.feeder.stop()
         while self.checker.next != self.feeder.next:
             self._attend(time.monotonic() + 0.5)
-        time.sleep(3)  # what is doubled would come now
+        time.sleep(3)  # duplicates would arrive now
         self.transactions.look(0.0)
         if self.transactions.oldest_seconds > 0:
             self.findings.add("a transaction is open though there is nothing to write")
 
     def close(self) -> None:
-        """Ends everything."""
+        """Stops everything."""
         self.supervisor.stop()
         self.checker.stop()
         self.transactions.close()
         self._broker.kill()
 
     def summary(self) -> str:
-        """The verdict, in a few lines."""
+        """Returns the result in a few lines."""
         reasons = ", ".join(f"{count} {name}" for name, count in sorted(self.supervisor.reasons.items())) or "none"
         kills = ", ".join(f"{self.kills[victim]} {victim}" for victim in VICTIMS)
         return (
@@ -154,13 +154,13 @@ class Soak:
             f"{self.transactions.ids} transactional ids; longest open while nothing was killed: "
             f"{self.transactions.longest_calm_seconds:.1f} s\n"
             f"records {self.checker.records:,} of {self.feeder.fed:,} · "
-            f"lost={self.checker.lost} doubled={self.checker.doubled} · "
+            f"lost={self.checker.lost} duplicated={self.checker.doubled} · "
             f"violations {self.findings.count}"
         )
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("minutes", nargs="?", type=float, default=10, help="how long (default 10)")
     parser.add_argument("--seed", type=int, help="repeats the random choices of an earlier run")
@@ -169,7 +169,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """The soak. Returns the exit code: 0 if nothing went against the guarantees."""
+    """Runs the soak. Returns the exit code: 0 if nothing violated the guarantees."""
     arguments = parse_arguments()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10_000)
     # A JVM that lives for seconds spends a third of them on optimizing code that it won't run again.

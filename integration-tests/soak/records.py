@@ -1,4 +1,4 @@
-"""What goes in and what comes out: numbered records of a few keys, so that a few counters tell whether all is well."""
+"""Feeds and checks numbered records of a few keys: a counter for each key is enough to check them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TICK_SECONDS = 0.1
 class Feeder(threading.Thread):
     """Writes records ``<key>:<n>`` at an even rate, where n counts from 0 for each key.
 
-    Each is in the topic once and in order: the producer is idempotent, and waits for the broker as long as it takes.
+    The topic has each record once and in order: the producer is idempotent, and waits for the broker without a limit.
     """
 
     def __init__(self, brokers: str, topic: str, rate: int) -> None:
@@ -51,16 +51,16 @@ class Feeder(threading.Thread):
                 self._producer.poll(0.1)
 
     def stop(self) -> None:
-        """Returns when the broker has everything."""
+        """Stops, and returns when the broker has everything."""
         self._ended.set()
         self.join()
 
 
 class Checker(CommittedReader):
-    """Every key's numbers must come one after the other.
+    """Checks that the numbers of each key arrive without gaps.
 
-    A number that comes early means that others were lost, one that comes late was doubled or overtaken: memory is one
-    counter for each key, however long it takes.
+    A number that is too large means that others were lost. One that is too small was duplicated or overtaken. One
+    counter for each key is enough, however long the soak runs.
     """
 
     def __init__(self, brokers: str, topic: str, partitions: int, findings: Findings) -> None:
@@ -87,5 +87,5 @@ class Checker(CommittedReader):
             self._findings.add(f"lost, or overtaken: {value} came and {key}:{expected} was due")
         elif number < expected:
             self.doubled += 1
-            self._findings.add(f"doubled, or late: {value} came and {key}:{expected} was due")
+            self._findings.add(f"duplicated, or late: {value} came and {key}:{expected} was due")
         self.next[key] = max(expected, number + 1)

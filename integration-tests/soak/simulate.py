@@ -20,13 +20,13 @@ _PIECE = 500
 
 
 def piece(name: str, first: int) -> Report:
-    """Some schedules of one target, in a process of its own."""
+    """Runs some schedules of one target. Called in a worker process."""
     logging.disable(logging.CRITICAL)
     return search(range(first, first + _PIECE), TARGETS[name])
 
 
 def main() -> int:
-    """The exit code: 1 if a schedule failed."""
+    """Runs the search. Returns 1 if a schedule failed."""
     parser = argparse.ArgumentParser(prog="scripts/soak simulate")
     parser.add_argument("minutes", nargs="?", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 40), help="the first one")

@@ -1,4 +1,4 @@
-"""A service manager for one driver."""
+"""Keeps a driver running."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from harness.driver import Driver
 from soak.findings import Findings
 
 _ERROR = re.compile(r"^(?:[\w.]*\.)?(\w*(?:Error|Exception)): (.*)", re.MULTILINE)
-#: The driver fails so often in a row, with the broker there and nothing killed: it does not recover.
+#: A driver that fails more often in a row, although the broker runs, does not recover.
 _MOST_FAILURES = 5
 
 
 class Supervisor:
-    """Keeps one driver running: what ends is started again, as any service manager would."""
+    """Starts a driver again whenever it ends, as a service manager would."""
 
     def __init__(self, folder: Path, arguments: Mapping[str, object], findings: Findings) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class Supervisor:
         self.driver = Driver(self._folder, "copy_kafka", self._arguments)
 
     def look(self) -> bool:
-        """Starts the driver again if it has ended. Whether it had."""
+        """Starts the driver again if it has ended. Returns whether it had."""
         if self.driver.is_running:
             return False
         self._failures += 1
@@ -46,11 +46,11 @@ class Supervisor:
         return True
 
     def works(self) -> None:
-        """Records come."""
+        """Learns that records arrive."""
         self._failures = 0
 
     def kill(self) -> None:
-        """SIGKILL to driver and JVM; a new one is started."""
+        """Kills driver and JVM, and starts a new driver."""
         self.driver.kill()
         self._start()
 

@@ -1,4 +1,4 @@
-"""What the broker knows of transactions. Asked with another client than the one that the connector uses to write."""
+"""Watches the broker's transactions, with another client than the one that the connector writes with."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from soak.findings import Findings
 
 #: Longer than any batch of this job, on a slow machine.
 LONGEST_BATCH_SECONDS = 20.0
-#: A batch has two tasks, in one or two processes, and each prepares another producer; processes of a killed driver may
-#: live a little beside those of the next. What is not used again would be more after a few kills.
+#: A batch has two tasks, in one or two processes, and each prepares another producer. Processes of a killed driver may
+#: live for a moment beside those of the next one. Without reuse there would be more ids after a few kills.
 MOST_IDS = 24
 
 
 class TransactionWatch:
-    """Looks now and then at the ids with ``prefix``: how many there are, how long the oldest transaction is open."""
+    """Counts the transactional ids with ``prefix``, and measures how long the oldest transaction has been open."""
 
     def __init__(self, brokers: str, findings: Findings, prefix: str = "penstock.") -> None:
         self._brokers = brokers
@@ -30,7 +30,7 @@ class TransactionWatch:
         self.ids = 0
 
     def look(self, calm_seconds: float) -> None:
-        """``calm_seconds``: since when nothing was killed, and records come. A broker that is away is not asked."""
+        """Asks the broker, if it answers. ``calm_seconds`` is how long records have arrived since the last kill."""
         try:
             if self._admin is None:
                 self._admin = KafkaAdminClient(bootstrap_servers=self._brokers)
