@@ -46,6 +46,8 @@ def refuses(capability: Capability | Side) -> Callable[[_Case], _Case]:
 
 
 def capability_of(case: Any, suite: Any) -> tuple[Capability | None, bool]:
-    """What ``case`` of ``suite`` is about, and whether it is about its absence; ``None`` for an author's own case."""
+    """Returns what ``case`` of ``suite`` is about, and whether it is about its absence; ``None`` for an author's own
+    case.
+    """
     capability = getattr(case, "capability", None)
     return suite.side if capability is THE_SIDE else capability, getattr(case, "refuses", False)

@@ -68,22 +68,22 @@ class ConnectorSuite:
         raise NotImplementedError
 
     def _option_set(self) -> OptionSet:
-        """The connector's declared options for this side."""
+        """Returns the connector's declared options for this side."""
         raise NotImplementedError
 
     def _create(self, options: OptionValues) -> Any:
-        """The source, or the sink, with these options."""
+        """Returns the source, or the sink, with these options."""
         raise NotImplementedError
 
     def _serializers(self, made: Any) -> dict[str, SimpleVersionedSerializer[Any]]:
-        """What is stored, by name."""
+        """Returns what is stored, by name."""
         raise NotImplementedError
 
     def _parse(self, texts: Mapping[str, str]) -> OptionValues:
         return self._option_set().parse(texts, owner=f"{self.connector.__name__} under test")
 
     def _data_source(self, given: Mapping[str, str]) -> Any:
-        """As Spark constructs it."""
+        """Returns the data source as Spark constructs it."""
         return data_source(self.connector)(dict(given))
 
     @staticmethod
@@ -125,7 +125,7 @@ class ConnectorSuite:
 
     @proves(THE_SIDE)
     def test_a_value_of_the_wrong_type_is_refused(self, given: Mapping[str, str]) -> None:
-        """Purpose: '10 rows' where a number is wanted is told before anything runs.
+        """Purpose: '10 rows' where a number is expected is reported before anything runs.
 
         Steps: every option that is not free text gets a value that it can't take.
         Pass: BadConfigurationError that names the option, each time.

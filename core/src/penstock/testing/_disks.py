@@ -1,4 +1,4 @@
-"""Disks that nobody waits for."""
+"""Disks that cost no waiting."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Faults, put around an author's objects. Nothing in production code knows of them.
 
-A :class:`Fuse` counts the steps that it is told of, and ends the "process" at one of them: it raises :class:`Crash`,
-which nothing below catches, and whatever the step was about to do is not done. What the process held in memory is then
-thrown away, as after SIGKILL; what it had made durable stays.
+A :class:`Fuse` counts the steps that it gets, and ends the "process" at one of them: it raises :class:`Crash`, which
+nothing below catches, and what the step was about to do is not done. What the process held in memory is then thrown
+away, as after SIGKILL; what it had made durable stays.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Crash(BaseException):
 
 
 class Steps(ABC):
-    """Whoever wants to know what is done, and may end the process there: by an exception that is no Exception."""
+    """Gets every step, and may end the process there by an exception that is no Exception."""
 
     @abstractmethod
     def step(self, what: str) -> None:
@@ -251,7 +251,7 @@ def _wrapper_of(made: Any) -> type:
 
 
 def faulty_sink(sink: Sink, fuse: Steps) -> Sink:
-    """``sink``, with ``fuse`` told of everything."""
+    """Returns ``sink``, whose every step is reported to ``fuse``."""
     if isinstance(sink, TwoPhaseCommitSink):
         return wrapped(FaultySink, sink, fuse)
     return wrapped(FaultyPlainSink, sink, fuse)
@@ -325,7 +325,7 @@ class _FaultyCommitter(Committer[Any, Any]):
         return self._fuse.do("look", lambda: self._inner.look(committables))
 
     def publish(self, committables: Sequence[Any]) -> list[Found]:
-        """Also stops half way: the first half is published, then the rest."""
+        """Publishes the first half, then the rest, so that it can also stop half way."""
         half = len(committables) // 2
 
         def publish() -> list[Found]:
@@ -441,7 +441,7 @@ _ABILITIES |= {
 
 
 def faulty_source(source: Source[Any, Any], fuse: Steps) -> Source[Any, Any]:
-    """``source``, with ``fuse`` told of what its readers do."""
+    """Returns ``source``, whose readers report their steps to ``fuse``."""
     return wrapped(FaultySource, source, fuse)
 
 

@@ -172,7 +172,7 @@ class TellsItsPassword(FilesTransactionalSink):
 
 class _WithPassword(FilesConnector):
     sink_options = OptionSet(
-        [Option("path", "A local directory", required=True), Option("password", "Told to everybody", secret=True)]
+        [Option("path", "A local directory", required=True), Option("password", "Printed in errors", secret=True)]
     )
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> FilesTransactionalSink:
@@ -188,7 +188,7 @@ class _Lenient(OptionSet):
 
 
 class _TakesAnyOption(FilesConnector):
-    """Options that nobody declared are dropped without a word."""
+    """Drops undeclared options without a word."""
 
     sink_options = _Lenient([Option("path", "A local directory", required=True)])
 
@@ -319,7 +319,7 @@ FLAWS: dict[str, Flaw] = {
 
 
 def hostile_connector(flaw: str) -> type[FilesConnector]:
-    """A connector whose sink has the flaw of that name."""
+    """Returns a connector whose sink has the flaw of that name."""
     found = FLAWS[flaw]
     if found.connector is not FilesConnector:
         return found.connector

@@ -80,7 +80,7 @@ class _NeverStandsStill(LinesSplitEnumerator):
 
 
 class _KeepsItsState(LinesSplitEnumerator):
-    """The position is kept in the process: a restart begins anew."""
+    """The position is kept in the process: a restart begins again."""
 
     def snapshot_state(self) -> int:
         return 0
@@ -101,7 +101,7 @@ class _CountsWhatItHandsOut(LinesSplitEnumerator):
 
 
 class _HasNoEnd(LinesSplitEnumerator):
-    """Available-now goes on with what is found later."""
+    """Available-now continues with what is found later."""
 
     def prepare_for_available_now(self) -> None:
         pass
@@ -241,7 +241,7 @@ SOURCE_FLAWS: dict[str, SourceFlaw] = {
 
 
 def hostile_source_connector(flaw: str) -> type[LinesConnector]:
-    """A connector whose source has the flaw of that name."""
+    """Returns a connector whose source has the flaw of that name."""
 
     class Hostile(LinesConnector):
         def create_source(self, options: OptionValues) -> LinesSource:

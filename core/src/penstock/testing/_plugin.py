@@ -21,7 +21,7 @@ _KIT = str(Path(__file__).parent)
 
 @pytest.fixture(scope="module")
 def penstock_spark() -> Iterator[Any]:
-    """The session of the suites on Spark: two cores, tasks that are run again; or the one that is there already.
+    """Yields the session of the suites on Spark: two cores, tasks that are run again; or the one that is there already.
 
     A module's, since other modules of the same run may stop the session that they find.
     """
@@ -45,14 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _suite(item: pytest.Item) -> Any:
-    """The author's class, if the case is one of the kit's."""
+    """Returns the author's class, if the case is one of the kit's."""
     owner = getattr(item, "cls", None)
     return owner if owner is not None and getattr(owner, "is_penstock_suite", False) else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """A skip that is not the kit's own is a failure, and so is an expected failure that passes."""
+    """Fails the report of a skip that is not the kit's own, and of an expected failure that passes."""
     report: Any = yield
     suite = _suite(item)
     if suite is None:

@@ -13,7 +13,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """What this process has in memory now; where the system does not tell, the most it ever had."""
+    """Returns what this process has in memory now; where the system does not tell, the most it ever had."""
     if _STATM.exists():
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -57,35 +57,35 @@ class SinkCases(ConnectorSuite):
 
     @pytest.fixture
     def new_target(self) -> Callable[[], SinkTarget]:
-        """To be overridden: a function that makes an empty target each time it is called."""
+        """Returns a function that makes an empty target each time it is called. To be overridden."""
         raise NotImplementedError("write a fixture 'new_target' that returns a function which makes a SinkTarget")
 
     @pytest.fixture
     def target(self, new_target: Callable[[], SinkTarget]) -> SinkTarget:
-        """The target of a case that needs one."""
+        """Returns the target of a case that needs one."""
         return new_target()
 
     def _query(self, target: SinkTarget, folder: Path, schema: pa.Schema | None = None) -> AnySinkQuery:
-        """A query that writes to ``target``; what it keeps is in ``folder``."""
+        """Returns a query that writes to ``target``; what it keeps is in ``folder``."""
         raise NotImplementedError
 
     @pytest.fixture
     def query(self, target: SinkTarget, tmp_path: Path) -> AnySinkQuery:
-        """A query that writes to ``target``."""
+        """Returns a query that writes to ``target``."""
         return self._query(target, tmp_path / "penstock-query")
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def batch(self, ids: Sequence[int]) -> pa.RecordBatch:
-        """Rows of ``schema`` that :meth:`id_of` can tell apart once they are read back."""
+        """Rows of ``schema`` that :meth:`id_of` can distinguish once they are read back."""
         return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=self.schema)
 
     def id_of(self, row: Mapping[str, Any]) -> int:
-        """Which row it is, of those that :meth:`batch` made."""
+        """Returns which row it is, of those that :meth:`batch` made."""
         return int(row["id"])
 
     def _batches(self, shape: Sequence[Sequence[int]] = _SHAPE) -> list[Shares]:
-        """For every batch and task that many rows, each with a number of its own, in Arrow batches of two."""
+        """Returns that many rows for every batch and task, each with a number of its own, in Arrow batches of two."""
         batches: list[Shares] = []
         first = 0
         for counts in shape:
@@ -166,7 +166,7 @@ class SinkCases(ConnectorSuite):
 
     @proves(Capability.RESCALING)
     def test_scale_up_and_down(self, query: AnySinkQuery, target: SinkTarget) -> None:
-        """Purpose: a query goes on with another number of tasks, also after a restart.
+        """Purpose: a query continues with another number of tasks, also after a restart.
 
         Steps: batches of one, four, two and one tasks, with a restart of the driver before each.
         Pass: every row can be read once.
@@ -182,7 +182,7 @@ class SinkCases(ConnectorSuite):
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def text_of(self, row: Mapping[str, Any]) -> str | None:
-        """The text of a row that was read; ``None`` if rows have none."""
+        """Returns the text of a row that was read; ``None`` if rows have none."""
         text = row.get("text")
         return None if text is None else str(text)
 
@@ -194,7 +194,7 @@ class SinkCases(ConnectorSuite):
 
     @proves(Capability.STREAM_WRITE)
     def test_text_arrives_as_it_is(self, query: AnySinkQuery, target: SinkTarget) -> None:
-        """Purpose: no text is taken for something else: quotes, line ends, other scripts, 70,000 characters.
+        """Purpose: no text is mistaken for something else: quotes, line ends, other scripts, 70,000 characters.
 
         Steps: one row for each of such texts.
         Pass: each can be read as it was written.
@@ -252,7 +252,7 @@ class SinkCases(ConnectorSuite):
 
     @refuses(Capability.EXACTLY_ONCE)
     def test_it_does_not_say_exactly_once(self, given: Mapping[str, str]) -> None:
-        """Purpose: nobody relies on what is not there.
+        """Purpose: users don't rely on what is not there.
 
         Steps: the guarantee is read.
         Pass: it does not say 'exactly once'.

@@ -65,11 +65,11 @@ class SinkQuery:
         return isinstance(self.sink, TwoPhaseCommitSink)
 
     def _sink(self) -> Any:
-        """As a process gets it: unpickled, with the fuse of this driver around it."""
+        """Returns the sink as a process gets it: unpickled, with the fuse of this driver around it."""
         return faulty_sink(pickle.loads(self._pickled), self.fuse)
 
     def protocol(self) -> TwoPhaseCommit:
-        """The driver's side, new for every batch as in Spark."""
+        """Returns the driver's side, new for every batch as in Spark."""
         chain = chain_of(self.storage, str(self.checkpoint))
         return TwoPhaseCommit(self._sink(), self._context, chain, self._memory)
 
@@ -86,7 +86,7 @@ class SinkQuery:
         return self.protocol().plan(SparkLog(LocalStorage(), str(self.checkpoint)))
 
     def _attempt_context(self, batch_id: int, writer: int) -> WriterContext:
-        """Of an attempt of its own."""
+        """Returns the context of a new attempt."""
         return WriterContext(
             self.query_id, self.schema, Metrics(), batch_id=batch_id, writer_index=writer, attempt_id=uuid.uuid4().hex
         )
@@ -94,7 +94,7 @@ class SinkQuery:
     def attempt(
         self, plan: BatchPlan | None, batch_id: int, writer: int, batches: Iterable[pa.RecordBatch]
     ) -> TaskResult:
-        """One attempt of one task, in a process of its own: everything is made anew."""
+        """Runs one attempt of one task, in a process of its own: everything is created again."""
         context = self._attempt_context(batch_id, writer)
         if plan is not None:
             result = run_task(self._sink(), pickle.loads(pickle.dumps(plan)), context, batches)
@@ -113,7 +113,7 @@ class SinkQuery:
         return TaskResult(context.writer_index, context.attempt_id, planned, metrics=context.metrics.take())
 
     def writer(self, plan: BatchPlan | None, batch_id: int, writer: int) -> CommittingSinkWriter[Any, Any]:
-        """The writer of one attempt, to do with it what no engine would."""
+        """Returns the writer of one attempt, to do with it what no engine would."""
         context = self._attempt_context(batch_id, writer)
         opened: CommittingSinkWriter[Any, Any] = self._sink().create_writer(plan.complete(context) if plan else context)
         return opened
@@ -131,7 +131,7 @@ class SinkQuery:
         self.done.add(batch_id)
 
     def abort(self, batch_id: int, results: Sequence[TaskResult | None]) -> None:
-        """What Spark calls when a task or a commit failed."""
+        """Does what Spark calls when a task or a commit failed."""
         if self.commits:
             self.protocol().abort(batch_id, results)
 

@@ -63,7 +63,7 @@ class SinkSuite(SinkCases):
     def _query(
         self, target: SinkTarget, folder: Path, schema: pa.Schema | None = None, before: SinkQuery | None = None
     ) -> SinkQuery:
-        """A query in ``folder``; the one that was there ``before``, changed."""
+        """Returns a query in ``folder``; the one that was there ``before``, changed."""
         schema = schema if schema is not None else self.schema
         sink = self._create_for(self._parse(target.options), schema)
         query = SinkQuery(sink, schema, folder)
@@ -75,7 +75,7 @@ class SinkSuite(SinkCases):
 
     @pytest.fixture
     def query(self, target: SinkTarget, tmp_path: Path) -> SinkQuery:
-        """A query that writes to ``target``, with its checkpoint beside it."""
+        """Returns a query that writes to ``target``, with its checkpoint beside it."""
         return self._query(target, tmp_path / "penstock-checkpoint")
 
     @staticmethod
@@ -119,7 +119,7 @@ class SinkSuite(SinkCases):
         def share() -> Iterator[pa.RecordBatch]:
             before = resident_bytes()
             for first in range(0, self.many, 5_000):
-                grown = resident_bytes() - before  # told as soon as it is known, with memory left
+                grown = resident_bytes() - before  # reported as soon as it is known, with memory left
                 assert grown < self.most_memory_bytes, f"the task grew by {grown >> 20} MiB in {first} rows"
                 ids = range(first, min(first + 5_000, self.many))
                 yield self.with_texts(ids, [text] * len(ids)) or self.batch(ids)
@@ -135,8 +135,8 @@ class SinkSuite(SinkCases):
     def test_the_schema_changes(self, query: SinkQuery, target: SinkTarget, tmp_path: Path, change: str) -> None:
         """Purpose: a query is changed, and started again from its checkpoint.
 
-        Steps: a batch; the driver ends in the middle of the second one's commit; the query goes on with a column more,
-        or less; if that is refused, it goes on as it was.
+        Steps: a batch; the driver ends in the middle of the second one's commit; the query continues with a column
+        more, or less; if that is refused, it continues as it was.
         Pass: every row can be read once (at least once, for a sink that promises no more).
         If it fails: refuse in validate_schema, with BadConfigurationError; what was decided is carried out still.
         """
@@ -236,8 +236,8 @@ class SinkSuite(SinkCases):
 
         Steps: a batch is committed; it is run again by a new driver.
         Pass: every row can be read once.
-        If it fails: batches are told by their id; the protocol skips decided ones, so rows must not leave the sink by
-        another way than its writer.
+        If it fails: batches are identified by their id; the protocol skips decided ones, so rows must leave the sink
+        only through its writer.
         """
         batches = self._batches([(3, 2)])
         query.run(0, batches[0])
@@ -266,7 +266,7 @@ class SinkSuite(SinkCases):
         """Purpose: Spark calls abort after a commit that raised, even if the batch was decided.
 
         Steps: the driver ends after the decision, before the commit; abort is called with the batch's results; a new
-        driver goes on.
+        driver continues.
         Pass: every row can be read once.
         If it fails: nothing of a decided batch may be removed by anything but the committer's own outcome.
         """
@@ -281,13 +281,13 @@ class SinkSuite(SinkCases):
 
     @proves(Capability.STREAM_WRITE)
     def test_a_crash_at_every_step(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:
-        """Purpose: the promise: kill the process at any point, and no row is lost or doubled.
+        """Purpose: the promise: kill the process at any point, and no row is lost or duplicated.
 
         Steps: three batches are run once to count the steps (before and after each write, prepare, decision, commit,
-        note, clean-up). Then for each step anew: the driver with its tasks ends there; another one carries on.
-        Pass: after every one of them each row can be read once; at least once, for a sink that promises no more.
+        note, clean-up). Then for each step again: the driver with its tasks ends there; another one carries on.
+        Pass: after every one of them each row can be read once; at least once, for a sink that promises only this.
         If it fails: the message names the step. Lost: something was thrown away that was decided, or not found again.
-        Doubled: a commit was repeated that had been done, or rows were visible before they were committed.
+        Duplicated: a commit was repeated that had been done, or rows were visible before they were committed.
         """
         batches = self._batches()
 
@@ -310,7 +310,7 @@ class SinkSuite(SinkCases):
             lost, doubled = self._ids() - seen, seen - self._ids()
             assert not lost, f"lost after a crash {step} ({at}): {sorted(lost)}"
             if Capability.EXACTLY_ONCE in self.connector.capabilities:
-                assert not doubled, f"doubled after a crash {step} ({at}): {sorted(doubled)}"
+                assert not doubled, f"duplicated after a crash {step} ({at}): {sorted(doubled)}"
 
     def _crash_points(self, steps: Sequence[str]) -> Iterable[int]:
         """At which of these steps :meth:`test_a_crash_at_every_step` ends the driver, by index."""
@@ -325,7 +325,7 @@ class SinkSuite(SinkCases):
         Pass: no row is visible twice, or before its batch is decided; in the end every row can be read once, and
         nothing is hidden any more.
         If it fails: the message tells who did what, in order. A call of the committer may be repeated, come late, and
-        come from two processes: publish and seal must tell by the thing itself what became of it.
+        come from two processes: publish and seal must find its outcome by the thing itself.
         """
         for _ in range(self.schedules):
             target, seed = new_target(), random.randrange(1 << 40)
@@ -354,7 +354,7 @@ class SinkSuite(SinkCases):
 
     @proves(Capability.EXACTLY_ONCE)
     def test_a_zombie_never_becomes_visible(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: an attempt that was given up (speculation, a lost executor) may go on writing at any time.
+        """Purpose: an attempt that was given up (speculation, a lost executor) may write at any later time.
 
         Steps: two attempts of one task; the batch is committed with the second's result; the first one, which had
         written some rows, writes more and ends.
@@ -382,7 +382,7 @@ class SinkSuite(SinkCases):
     def test_two_drivers(self, query: SinkQuery, target: SinkTarget, tmp_path: Path) -> None:
         """Purpose: two drivers on one checkpoint (one was thought dead) can't both decide.
 
-        Steps: both run the tasks of the same batch; both commit; the first one is restarted and goes on.
+        Steps: both run the tasks of the same batch; both commit; the first one is restarted and continues.
         Pass: at most one of the commits succeeds, and at the end each row can be read once.
         If it fails: publish nothing outside of Committer.publish.
         """
@@ -427,7 +427,7 @@ class SinkSuite(SinkCases):
         Steps: attempts end without their results reaching the driver, three times; the query is restarted, runs to its
         end and cleans up.
         Pass: nothing is hidden in the target any more, and every row can be read once.
-        If it fails: Committer.clear must find what nobody names.
+        If it fails: Committer.clear must find what no link names.
         """
         if target.hidden is None:
             pytest.skip("the target does not tell what is hidden")
@@ -448,7 +448,7 @@ class SinkSuite(SinkCases):
     def test_a_decision_log_that_can_not_be_written(self, query: SinkQuery, target: SinkTarget, error: OSError) -> None:
         """Purpose: the disk of the checkpoint is full, or became read-only.
 
-        Steps: the tasks of a batch end; deciding fails; the disk is mended; the batch is run again.
+        Steps: the tasks of a batch end; deciding fails; the disk is repaired; the batch is run again.
         Pass: the commit raises and nothing of it is visible; afterwards every row can be read once.
         If it fails: commit nothing in the target that was not decided.
         """

@@ -26,11 +26,11 @@ class SourceCases(ConnectorSuite):
 
     @pytest.fixture
     def origin(self) -> SourceOrigin:
-        """To be overridden: where the source reads from, empty at first."""
+        """Returns where the source reads from, empty at first. To be overridden."""
         raise NotImplementedError("write a fixture 'origin' that returns a penstock.testing.SourceOrigin")
 
     def id_of(self, row: Mapping[str, Any]) -> int:
-        """Which of the rows that were put there it is."""
+        """Returns which of the rows that were put there it is."""
         return int(row["id"])
 
     # --- the source ---------------------------------------------------------------------------------------------------

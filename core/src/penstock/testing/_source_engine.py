@@ -49,7 +49,7 @@ class SourceQuery:
             self._reader.prepareForTriggerAvailableNow()
 
     def release(self) -> StreamReader:
-        """What Spark calls, of a driver that goes on when it is thought dead. Whoever takes it ends its threads."""
+        """Returns what Spark calls, of a driver that continues when it is thought dead. The caller ends its threads."""
         released, self._reader = self.reader, None
         return released
 
@@ -75,24 +75,24 @@ class SourceQuery:
         self.reader.await_news(seconds)
 
     def _offset(self, number: int) -> dict[str, Any]:
-        """Where batch ``number`` starts."""
+        """Returns where batch ``number`` starts."""
         value: dict[str, Any] = json.loads(self.offsets[number - 1]) if number else self.reader.initialOffset()
         return value
 
     def tasks(self, batch: int) -> list[list[Any]]:
-        """The splits of each task of a planned batch."""
+        """Returns the splits of each task of a planned batch."""
         partitions = self.reader.partitions(self._offset(batch), self._offset(batch + 1))
         return [partition.splits for partition in partitions]
 
     def read_task(self, splits: list[Any]) -> Iterator[pa.RecordBatch]:
-        """One attempt of one task, in a process of its own: everything is made anew."""
+        """Runs one attempt of one task, in a process of its own: everything is created again."""
         source = pickle.loads(pickle.dumps(self.source))
         yield from SourceReader(source, ReaderContext(self.schema, self.metrics)).read(
             pickle.loads(pickle.dumps(splits))
         )
 
     def read(self, batch: int) -> list[dict[str, Any]]:
-        """Every row of a planned batch."""
+        """Returns every row of a planned batch."""
         return [row for splits in self.tasks(batch) for part in self.read_task(splits) for row in part.to_pylist()]
 
     def commit(self, batch: int) -> None:
@@ -101,11 +101,11 @@ class SourceQuery:
         self.tell(self.reader, batch)
 
     def tell(self, reader: StreamReader, batch: int) -> None:
-        """A driver is told that a batch is done."""
+        """Tells a driver that a batch is done."""
         reader.commit(self._offset(batch + 1))
 
     def run_batch(self) -> list[dict[str, Any]] | None:
-        """One batch from its plan to the engine's note; ``None`` if there is nothing to read now."""
+        """Runs one batch from its plan to the engine's note; ``None`` if there is nothing to read now."""
         batch = self.plan()
         if batch is None:
             return None
@@ -114,7 +114,7 @@ class SourceQuery:
         return rows
 
     def read_all_now(self) -> list[dict[str, Any]]:
-        """A batch read: ``spark.read``."""
+        """Runs a batch read: ``spark.read``."""
         reader = BatchReader(pickle.loads(pickle.dumps(self.source)), self.schema, self.parallelism, None)
         partitions: list[Any] = reader.partitions()
         return [row for one in partitions for part in self.read_task(one.splits) for row in part.to_pylist()]

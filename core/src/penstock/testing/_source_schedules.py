@@ -1,7 +1,7 @@
-"""Schedules by chance for a source: a query is killed, replayed, planned anew and told late, in any order.
+"""Random schedules for a source: a query is killed, replayed, planned again and informed late, in any order.
 
 What Spark keeps is the offset log and its note of the batches that are done; everything else is gone with a driver. A
-driver that was thought dead may go on for a while.
+driver that was thought dead may run for a while.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SourceSchedule:
         self._zombies: list[StreamReader] = []
 
     def run(self, steps: int) -> None:
-        """So many of them. Raises AssertionError when a batch that is run again has other rows."""
+        """Runs that number of steps. Raises AssertionError when a batch that is run again has other rows."""
         for _ in range(steps):
             name, step = self._chance.choice(self._possible())
             self.trace.append(name)
@@ -58,7 +58,7 @@ class SourceSchedule:
         query = self._query
         steps: list[tuple[str, Callable[[], None]]] = [
             ("the driver is killed and started again", self._restart),
-            ("a driver is started beside it, and goes on", self._displace),
+            ("a second driver is started, and continues", self._displace),
         ]
         if self._put is not None:
             steps += [("rows come", self._more)] * 2

@@ -52,7 +52,7 @@ _LOOK_AGAIN_S = 0.05
 class SourceSuite(SourceCases):
     """See the module and :class:`penstock.testing._source_cases.SourceCases`. What may be overridden as well:
     ``limit``: the option that bounds a micro-batch, with a value, and how many rows that lets through at most;
-    ``steps``, how long the schedule by chance is; ``many``, the rows of the case about memory, and
+    ``steps``, how long the random schedule is; ``many``, the rows of the case about memory, and
     ``most_memory_bytes``, by how much a task may grow meanwhile.
     """
 
@@ -63,7 +63,7 @@ class SourceSuite(SourceCases):
 
     @pytest.fixture
     def query(self, origin: SourceOrigin) -> Iterable[SourceQuery]:
-        """A query that reads from ``origin``: a bounded source in steps, if it has a limit."""
+        """Yields a query that reads from ``origin``: a bounded source in steps, if it has a limit."""
         in_steps = {self.limit[0]: self.limit[1]} if self.limit and self._is_bounded else {}
         query = SourceQuery(self._source(origin, **in_steps), self.schema)
         yield query
@@ -136,7 +136,7 @@ class SourceSuite(SourceCases):
 
     @proves(Capability.DISCOVERY)
     def test_rows_that_come_later_are_found(self, query: SourceQuery, origin: SourceOrigin) -> None:
-        """Purpose: a stream goes on while the query runs.
+        """Purpose: a stream grows while the query runs.
 
         Steps: rows are put there at three times, and read in between.
         Pass: every row has come once.
@@ -214,10 +214,10 @@ class SourceSuite(SourceCases):
 
     @proves(Capability.RESUMABLE)
     def test_schedules_by_chance(self, query: SourceQuery, origin: SourceOrigin) -> None:
-        """Purpose: what no example shows: drivers that are killed, replaced and told late, in any order.
+        """Purpose: what no example shows: drivers that are killed, replaced and informed late, in any order.
 
-        Steps: ``steps`` of them by chance: rows come; a batch is planned, read, noted; a plan is lost before it is
-        noted; a task or a driver is killed; a driver goes on that was thought dead (:mod:`.source_schedules`).
+        Steps: ``steps`` of them at random: rows come; a batch is planned, read, noted; a plan is lost before it is
+        noted; a task or a driver is killed; a driver continues that was thought dead (:mod:`.source_schedules`).
         Pass: a batch that is read again has the same rows, and in the end every row has counted once.
         If it fails: the message tells what happened, in order. A source knows what its state says, and nothing else:
         what was handed out counts only once it comes back in an offset.
@@ -231,7 +231,7 @@ class SourceSuite(SourceCases):
             query.restart()
             wanted = Counter(range(30 if self._is_bounded else schedule.made))
             found = schedule.counted + self._read_until(query, wanted - schedule.counted)
-            assert found == wanted, f"lost {sorted(wanted - found)}, doubled {sorted(found - wanted)}"
+            assert found == wanted, f"lost {sorted(wanted - found)}, duplicated {sorted(found - wanted)}"
         except AssertionError as error:
             raise AssertionError("\n  ".join([str(error), *schedule.trace])) from None
         finally:
@@ -239,7 +239,7 @@ class SourceSuite(SourceCases):
 
     @proves(Capability.RESUMABLE)
     def test_scale_up_and_down(self, query: SourceQuery, origin: SourceOrigin) -> None:
-        """Purpose: a query goes on with more or fewer slots; a planned batch may be read by another number of tasks.
+        """Purpose: a query continues with more or fewer slots; a planned batch may be read by another number of tasks.
 
         Steps: batches are planned with 1, 4 and 2 slots, each read after a restart with another number.
         Pass: every row has come once.
@@ -461,7 +461,7 @@ class SourceSuite(SourceCases):
 
         Steps: a batch is planned; the system can't be reached while it is read; it comes back; the query is restarted.
         Pass: RetriableError or OSError meanwhile, and every row has come once in the end.
-        If it fails: an error that may pass must not be fatal, nor taken for the end; give every call a time limit.
+        If it fails: an error that may pass must not be fatal, nor mistaken for the end; give every call a time limit.
         """
         if origin.unreachable is None:
             pytest.skip("the origin can not be made unreachable")
@@ -501,7 +501,7 @@ class SourceSuite(SourceCases):
 
     @refuses(Capability.BOUNDED)
     def test_a_stream_does_not_end(self, query: SourceQuery, origin: SourceOrigin) -> None:
-        """Purpose: a query that is meant to go on is not stopped.
+        """Purpose: a query that is meant to continue is not stopped.
 
         Steps: everything there is, is read.
         Pass: no offset says that it is the final one.
@@ -513,7 +513,7 @@ class SourceSuite(SourceCases):
 
     @refuses(Capability.RESUMABLE)
     def test_a_restart_fails_or_goes_on(self, query: SourceQuery, origin: SourceOrigin) -> None:
-        """Purpose: a source that can't go on where it was does not hang, nor break in strange ways.
+        """Purpose: a source that can't resume where it was does not hang, nor break in strange ways.
 
         Steps: a batch is read and noted; the driver is restarted; more rows come.
         Pass: later rows are read, or the restart fails with an error of Penstock's.

@@ -47,8 +47,8 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class KillingFuse(Steps):
-    """Kills the process that first comes to a step whose name begins with ``what``; ``burnt`` is a file that tells
-    that it has, so that whoever comes next goes on.
+    """Kills the process that first comes to a step whose name begins with ``what``; ``burnt`` is a file that says
+    that it has, so that the next process continues.
     """
 
     what: str
@@ -80,7 +80,7 @@ def _with_fuse(connector: type[Connector], fuse: KillingFuse | None) -> type[Con
 
 @contextlib.contextmanager
 def _named_errors() -> Iterator[None]:
-    """What a Python process of Spark raised comes as text: raised again as what it was."""
+    """Raises an error of Spark's Python processes, which comes as text, with its own type."""
     try:
         yield
     except PySparkException as error:
@@ -91,7 +91,7 @@ def _named_errors() -> Iterator[None]:
 
 
 def _penstock_error(name: str) -> type[PenstockError] | None:
-    """The class of :mod:`penstock.errors` that ``name``, as a trace gives it, is or derives from."""
+    """Returns the class of :mod:`penstock.errors` that ``name``, as a trace gives it, is or derives from."""
     module, _, short = name.rpartition(".")
     found = getattr(sys.modules.get(module), short, None)
     bases = found.__mro__ if isinstance(found, type) else ()
@@ -146,7 +146,7 @@ class SparkSinkQuery(_SparkQuery):
         return self.metrics.get("rows_written", 0)
 
     def restart(self) -> None:
-        """Nothing: every run is a start."""
+        """Does nothing: every run is a start."""
 
     def run(self, batch_id: int, shares: Shares) -> None:
         """One micro-batch with these rows, by a query that is started for it and stopped."""
@@ -191,7 +191,7 @@ class SparkSinkQuery(_SparkQuery):
             TwoPhaseCommit(self.sink.start(context), context, chain_of(storage, path)).take_over()
 
     def frame(self, shares: Shares) -> DataFrame:
-        """All rows of ``shares``, in one partition."""
+        """Returns all rows of ``shares``, in one partition."""
         table = pa.Table.from_batches([batch for share in shares for batch in share], self.schema)
         return self.spark.createDataFrame(table.to_pylist(), from_arrow_schema(self.schema)).coalesce(1)
 

@@ -80,7 +80,7 @@ class SparkSinkSuite(SinkCases):
 
         Steps: three batches; the first Python process that comes to the step is killed; the query is started again if
         Spark does not carry on by itself.
-        Pass: every row can be read once; at least once, for a sink that promises no more.
+        Pass: every row can be read once; at least once, for a sink that promises only this.
         If it fails: see test_a_crash_at_every_step, which does the same without Spark, at more steps.
         """
         query = self._query(target, tmp_path / "killed", fuse=KillingFuse(step, tmp_path / "burnt"))

@@ -31,7 +31,7 @@ class _DataSourceUnderTest(PenstockDataSource):
 
 
 def data_source(connector: type[Connector], accumulator: Any = None) -> type[PenstockDataSource]:
-    """The data source ``penstock.under_test``, of a connector that need not be installed."""
+    """Returns the data source ``penstock.under_test``, of a connector that need not be installed."""
     _send_with_its_module(connector)
     attributes = {
         "connector_name": "under_test",
@@ -72,11 +72,11 @@ class RowsDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What goes into ``.format(...)``."""
+        """Returns what goes into ``.format(...)``."""
         return "penstock.rows_under_test"
 
     def schema(self) -> StructType:
-        """That of the rows."""
+        """Returns the schema of the rows."""
         struct: StructType = from_arrow_schema(
             pa.ipc.read_schema(pa.py_buffer(Path(self._path, "schema").read_bytes()))
         )

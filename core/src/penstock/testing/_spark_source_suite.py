@@ -72,7 +72,7 @@ class SparkSourceSuite(SourceCases):
 
     @proves(Capability.RESUMABLE)
     def test_a_restart(self, new_query: _NewQuery, origin: SourceOrigin) -> None:
-        """Purpose: a query goes on from its checkpoint.
+        """Purpose: a query resumes from its checkpoint.
 
         Steps: two runs until all rows have come; more are put there before the second.
         Pass: every row once over both; of a bounded source, those of the first.

@@ -16,7 +16,7 @@ class SinkTarget:
 
     ``options`` are those that a user would give to write there, as text. ``read`` returns every row that any reader
     sees there now, as dictionaries; ``hidden`` names what is there and not visible (staged files, open transactions),
-    for the cases that say that nothing lingers: leave it out if that can't be told. ``lose`` makes everything that was
+    for the cases that say that nothing lingers: leave it out if that can't be known. ``lose`` makes everything that was
     prepared and not committed impossible to commit (removes staged files, ends transactions): leave it out if nothing
     can do that. ``unreachable`` is a context in which the system does not answer, and loses nothing (its server is
     stopped, its folder is away): leave it out if that can't be had.

@@ -1,6 +1,6 @@
 """Where a schedule's choices come from: a seed, a list that is played again, or a search through all of them.
 
-A choice is a number below ``count``; 0 is always the choice in which nothing goes wrong and nobody interrupts.
+A choice is a number below ``count``; 0 is always the choice in which nothing goes wrong and no process is interrupted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Choices(ABC):
         self.made: list[int] = []
 
     def pick(self, count: int, likely: float = 0.5) -> int:
-        """A number below ``count``. ``likely``: how probable 0 is, where chance decides."""
+        """Returns a number below ``count``. ``likely``: how probable 0 is, where chance decides."""
         chosen = self._pick(count, likely) if count > 1 else 0
         self.made.append(chosen)
         return chosen
 
     @abstractmethod
     def _pick(self, count: int, likely: float) -> int:
-        """For ``count`` of 2 and more."""
+        """Picks for a ``count`` of 2 and more."""
 
 
 class SeededChoices(Choices):
@@ -71,7 +71,7 @@ class EveryChoice(Choices):
         return self._given[at] if at < len(self._given) else 0
 
     def following(self, depth: int | None = None) -> EveryChoice | None:
-        """The next path, different within the first ``depth`` choices; ``None`` after the last."""
+        """Returns the next path, different within the first ``depth`` choices; ``None`` after the last."""
         made = self.made[:depth]
         while made and made[-1] + 1 >= self.counts[len(made) - 1]:
             made.pop()

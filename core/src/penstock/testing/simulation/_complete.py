@@ -2,7 +2,7 @@
 
 A depth-first search. A schedule is played again from its start for each choice that has not been tried, and is left as
 soon as it comes to a state from which the search has gone on before. Time stands still meanwhile, and ids depend on who
-asks for them, so two orders of calls that nobody can tell apart lead to the same state.
+asks for them, so two equivalent orders of calls lead to the same state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Complete:
     report: Report = field(default_factory=Report)
 
     def __str__(self) -> str:
-        """One line."""
+        """Returns one line."""
         whether = "all of them" if self.is_complete else "not all of them"
         return f"{self.states} states, {self.schedules} schedules, {self.ends} different ends; {whether}"
 

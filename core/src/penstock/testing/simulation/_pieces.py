@@ -60,7 +60,7 @@ class PieceTarget(SimulatedTarget):
         return PieceSink(carries=self.carries)
 
     def shown(self) -> list[tuple[str, int]]:
-        """Also what was read and taken away."""
+        """Returns every row that was visible, even if it was read and removed."""
         return [(name, row) for pieces in (self.visible, self.taken) for name, rows in pieces.items() for row in rows]
 
     def left(self) -> list[str]:
@@ -76,7 +76,7 @@ class PieceTarget(SimulatedTarget):
         self.bases[piece.name] = piece.base
 
     def look(self, name: str) -> Found:
-        """What became of a piece."""
+        """Returns the outcome of a piece."""
         if name in self.hidden:
             return Found.OPEN
         if name in self.visible:
@@ -93,13 +93,13 @@ class PieceTarget(SimulatedTarget):
         return self.look(name)
 
     def seal(self, name: str) -> None:
-        """Nobody can publish it after this."""
+        """Makes it impossible to publish it after this."""
         if name in self.hidden:
             del self.hidden[name]
             self.sealed.add(name)
 
     def remove(self, name: str) -> None:
-        """Nothing of it is left."""
+        """Removes it without a trace."""
         self.hidden.pop(name, None)
         self.sealed.discard(name)
         self.witnesses.pop(name, None)

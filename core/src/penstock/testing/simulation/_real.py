@@ -1,6 +1,6 @@
-"""A sink under schedules by chance on the system that it writes to: each call of the contract is one step.
+"""A sink under random schedules on the system that it writes to: each call of the contract is one step.
 
-What the sink does inside a call happens at once, in real time. So its own threads, retries and time-outs are not part
+What the sink does inside a call happens at once, in real time. So its own threads, retries and timeouts are not part
 of the schedule, and a process is killed between two calls, not inside one.
 """
 
@@ -43,7 +43,7 @@ class SinkUnderTest:
     """An author's sink and its target, which is empty.
 
     ``batch`` makes rows with given numbers, ``read`` tells the numbers of all rows that readers see, ``hidden`` names
-    what is there and not visible (``None``: can't be told). ``hides``: rows are not visible before they are committed.
+    what is there and not visible (``None``: unknown). ``hides``: rows are not visible before they are committed.
     """
 
     sink: TwoPhaseCommitSink[Any, Any]
@@ -62,7 +62,7 @@ class RealTarget(SimulatedTarget):
         scheduler.clock_us = time.time_ns() // 1000
         self.query_id = uuid.uuid4().hex  # others write to the same system
         self._tested = tested
-        #: Writers of processes that were killed: nobody closed them.
+        #: Writers of processes that were killed, which therefore are not closed.
         self.opened: list[CommittingSinkWriter[Any, Any]] = []
 
     def create_sink(self) -> TwoPhaseCommitSink[Any, Any]:
@@ -76,7 +76,7 @@ class RealTarget(SimulatedTarget):
         return self._tested.batch(rows)
 
     def shown(self) -> list[tuple[str, int]]:
-        """What came with what is not known."""
+        """Returns what came with what is not known."""
         return [("", row) for row in self._tested.read()]
 
     def left(self) -> list[str]:
@@ -98,7 +98,7 @@ class RealTarget(SimulatedTarget):
         return {row for start, end in bounds for row in range(start, end)}
 
     def ask(self, label: str, effect: Callable[[], ResultT], *, may_fail: bool) -> ResultT:
-        """One call of the contract, in real time."""
+        """Makes one call of the contract, in real time."""
 
         def really() -> ResultT:
             simulated = system()

@@ -1,13 +1,13 @@
 """Processes that take turns, call by call, as a :class:`Choices` says. One thread; a process is a greenlet.
 
 A *call* is whatever one process does that another could see: a request to a store, to a broker, to Spark. All that
-happens between two calls of a process happens at once, since nobody can tell the difference. At each call the scheduler
+happens between two calls of a process happens at once, since no process can notice it. At each call the scheduler
 chooses whose turn it is and how the call ends:
 
 - it is done, and answered;
 - its process is killed before it, after it, or inside it (what a killed call leaves, its *torn* form, is there then);
 - it fails, and nothing was done; or it was done all the same;
-- it fails by a time-out, and is done at some later time, or never.
+- it fails by a timeout, and is done at some later time, or never.
 
 A process that is killed never runs again: nothing that it would do in ``finally`` has an effect.
 """
@@ -39,7 +39,7 @@ class Stuck(AssertionError):
 
 @dataclass
 class Faults:
-    """How often what may go wrong in one schedule; ``switch`` is how probable it is that somebody else goes on."""
+    """How often what may go wrong in one schedule; ``switch`` is how probable it is that another process continues."""
 
     crashes: int = 1
     crash: float = 0.02
@@ -67,8 +67,8 @@ class Process:
     memory: dict[str, Any] = field(default_factory=dict)
     error: BaseException | None = None
     on_end: Callable[[Process], None] | None = None
-    #: What it has been told until now, and what those that it has started had been told when they ended, as hashes:
-    #: two processes of one name that agree in it are in the same state.
+    #: The answers that it has got until now, and those of its children when they ended, as hashes: two processes of
+    #: one name that agree in it are in the same state.
     history: int = 0
     ended: dict[str, int] = field(default_factory=dict)
     starter: Process | None = None
@@ -140,7 +140,7 @@ class Scheduler:
         thread_of: Process | None = None,
         on_end: Callable[[Process], None] | None = None,
     ) -> Process:
-        """A process that is going to do ``work``. What it raises is in ``error`` of the process."""
+        """Returns a process that is going to do ``work``. What it raises is in ``error`` of the process."""
 
         def run(_: object = None) -> None:
             try:
@@ -173,7 +173,7 @@ class Scheduler:
     ) -> ResultT:
         """Does ``effect`` when it is this process's turn, and returns what it returns.
 
-        ``may_be_late``: also after its caller was told that it took too long.
+        ``may_be_late``: also after its caller got a timeout.
 
         A call that is made by another one's effect is a part of that.
         """
@@ -191,13 +191,13 @@ class Scheduler:
         return answer  # type: ignore[no-any-return]
 
     def pick(self, count: int, likely: float) -> int:
-        """A choice that the current process makes."""
+        """Returns a choice that the current process makes."""
         chosen = self.choices.pick(count, likely)
         self.tell(chosen)
         return chosen
 
     def has_trouble(self, what: str) -> bool:
-        """Whether a call that is under way has an error of the kind ``what``; counts as one of the errors."""
+        """Returns whether a call in flight has an error of the kind ``what``; counts as one of the errors."""
         if self._errors and self.choices.pick(2, 1 - self.faults.error):
             self._errors -= 1
             self.counts[what] += 1
@@ -209,7 +209,7 @@ class Scheduler:
         self.current.history = hash((self.current.history, repr(value)))
 
     def state(self) -> object:
-        """All that decides what the processes can do from now on; hashable."""
+        """Returns all that decides what the processes can do from now on; hashable."""
         return (
             tuple(sorted((one.name, one.history, tuple(sorted(one.ended.items()))) for one in self.processes)),
             tuple(sorted(one[:3] for one in self.in_flight)),
@@ -267,7 +267,7 @@ class Scheduler:
             self.after_step()
 
     def stop_faults(self) -> None:
-        """From now on calls are answered and nobody is killed; calls that are late still land."""
+        """Answers all calls and kills no process from now on; calls that are late still land."""
         self._crashes = self._late_calls = self._errors = 0
         self.events = [event for event in self.events if not event.is_fault]
 
@@ -278,7 +278,7 @@ class Scheduler:
 
     def _runnable(self) -> list[Process]:
         found = [process for process in self.processes if process.until is None or process.until()]
-        if self._last in found:  # who ran last is the one that goes on if nothing is chosen
+        if self._last in found:  # the last process continues if nothing is chosen
             found.remove(self._last)
             found.insert(0, self._last)
         return found
@@ -315,7 +315,7 @@ class Scheduler:
         else:
             events = [event for event in self.events if event.may_happen()]
             if not events:
-                raise Stuck("nobody can go on: " + ", ".join(process.name for process in self.processes))
+                raise Stuck("no process can continue: " + ", ".join(process.name for process in self.processes))
             self._note("", events[0].name, "")
             events[0].happen()
 

@@ -1,4 +1,4 @@
-"""Many schedules, by chance; and of one that fails the shortest that still does."""
+"""Many random schedules; and of one that fails the shortest that still does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Failure:
     trace: list[tuple[str, str, str]]
 
     def __str__(self) -> str:
-        """For a person: who did what, in order."""
+        """Returns a text for people: who did what, in order."""
         width = max((len(who) for who, _, _ in self.trace), default=0)
         lines = [f"  {who:{width}}  {what} {how}".rstrip() for who, what, how in self.trace]
         return "\n".join([f"seed {self.seed}: {self.violation}", *lines])
@@ -53,14 +53,14 @@ class Report:
         self.links.update(link.kind.value for link in world.target.links())
 
     def __str__(self) -> str:
-        """A few lines."""
+        """Returns a few lines."""
         ends = ", ".join(f"{count} {how}" for how, count in self.ends.most_common())
         links = ", ".join(f"{count} {kind}" for kind, count in self.links.most_common())
         return f"{self.schedules} schedules, {self.steps} steps\ncalls: {ends}\nlinks: {links}"
 
 
 def plan_of(seed: int) -> Plan:
-    """What may happen in the world of a seed: from quiet ones to those in which everything goes wrong."""
+    """Returns what may happen in the world of a seed: from quiet ones to those in which everything goes wrong."""
     chance = random.Random(seed ^ 0x5EED)
     faults = Faults(
         crashes=chance.choice([0, 1, 1, 2, 3]),
@@ -123,7 +123,9 @@ def search(seeds: Iterable[int], make_target: MakeTarget, *, most_failures: int 
 
 
 def shrink(failure: Failure, make_target: MakeTarget) -> Failure:
-    """The shortest schedule found that still fails: choices are set to 0, in which nothing goes wrong, or left out."""
+    """Returns the shortest schedule found that still fails: choices are set to 0, in which nothing goes wrong, or left
+    out.
+    """
     best, tries = failure, 0
 
     def fails(choices: Sequence[int]) -> bool:

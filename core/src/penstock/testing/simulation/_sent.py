@@ -44,7 +44,7 @@ class SendTarget(SimulatedTarget):
         return sorted(self.recorded)
 
     def check(self, faults: Counter[str], owners: int) -> None:
-        """For each sender that was killed, displaced, or got no answer: the segments that it was sending."""
+        """Checks, for each sender that was killed, displaced or unanswered, the segments that it was sending."""
         ended = faults["killed"] + faults["times out"] + faults["fails"] + faults["done, and fails"]
         if len(self.twice) > 2 * (ended + owners - 1):
             raise Violation(f"{sorted(self.twice)} were sent twice, more than senders were killed or displaced")

@@ -20,7 +20,7 @@ _SCHEMA = pa.schema([("id", pa.int64())])
 
 
 class Violation(AssertionError):
-    """A row was lost, or doubled, or seen too early; or a query does not recover; or something stays for ever."""
+    """A row was lost, or duplicated, or seen too early; or a query does not recover; or something stays forever."""
 
 
 class SimulatedTarget(ABC):
@@ -34,22 +34,22 @@ class SimulatedTarget(ABC):
         self.scheduler = scheduler
         self.changes = 0
         self.query_id = "query"
-        #: The links of the decision log, read by nobody: set by the world.
+        #: The links of the decision log, read without a call: set by the world.
         self.links: Callable[[], Sequence[Link]] = lambda: ()
         self._seen = 0
         self._decided: set[str] = set()
 
     @abstractmethod
     def create_sink(self) -> TwoPhaseCommitSink[Any, Any]:
-        """The sink under test."""
+        """Returns the sink under test."""
 
     @abstractmethod
     def shown(self) -> list[tuple[str, int]]:
-        """Every row that a reader could have read until now, and the name of the committable that it came with."""
+        """Returns every row that a reader could have read until now, and the name of the committable of each."""
 
     @abstractmethod
     def left(self) -> list[str]:
-        """What is there and is no row that readers see. Nothing, once a query has ended."""
+        """Returns what is there and is no row that readers see. Nothing, once a query has ended."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,7 +61,7 @@ class SimulatedTarget(ABC):
         return pa.record_batch([pa.array(rows, pa.int64())], schema=_SCHEMA)
 
     def name_of(self, committable: Any) -> str:
-        """The name of a committable, as in :meth:`shown`."""
+        """Returns the name of a committable, as in :meth:`shown`."""
         return str(committable.name)
 
     def key_of(self, row: int) -> int:
@@ -69,11 +69,11 @@ class SimulatedTarget(ABC):
         return row
 
     def events(self) -> list[Event]:
-        """What may happen to the target system from outside."""
+        """Returns what may happen to the target system from outside."""
         return []
 
     def state(self) -> object:
-        """All that decides how the target answers from now on; hashable."""
+        """Returns all that decides how the target answers from now on; hashable."""
         unchanging = ("scheduler", "links", "_seen", "_decided")
         return _frozen({name: value for name, value in vars(self).items() if name not in unchanging})
 
@@ -99,13 +99,13 @@ class SimulatedTarget(ABC):
             raise Violation(f"{sorted(early)} is visible and not decided")
 
     def check_end(self, rows: range) -> None:
-        """When a query that wrote ``rows`` has ended. Raises Violation."""
+        """Checks the target when a query that wrote ``rows`` has ended. Raises Violation."""
         found = {row for _, row in self.shown()}
         missing = [row for row in rows if row not in found]
         if missing:
             raise Violation(f"rows {missing} are lost")
         if left := self.left():
-            raise Violation(f"{left} stays for ever")
+            raise Violation(f"{left} stays forever")
 
 
 def _frozen(value: Any) -> object:
@@ -122,12 +122,12 @@ _used: SimulatedTarget | None = None
 
 
 def use(new: SimulatedTarget) -> None:
-    """From now on it is the one that sinks find."""
+    """Makes it the one that sinks find, from now on."""
     global _used
     _used = new
 
 
 def target() -> Any:
-    """The one of the world that runs: for a sink's parts, which are pickled without it."""
+    """Returns the one of the world that runs: for a sink's parts, which are pickled without it."""
     assert _used is not None, "no world runs"
     return _used

@@ -2,7 +2,7 @@
 
 The engine writes ``offsets/<N>`` before a batch is planned and ``commits/<N>`` after its commit, both into the store of
 the checkpoint. Planning and committing have memories of their own, as the processes of a session have. Tasks are
-processes; when their driver dies they may go on as zombies.
+processes; when their driver dies they may continue as zombies.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class World:
             self._start_driver()
         else:
             raise Violation(f"the query does not recover: {self.errors[-3:]}")
-        # Zombies may have left something since: whoever comes next finds it.
+        # Zombies may have left something since: the next process finds it.
         self._spawn_helper("finish --take-over", self._take_over)
         self.scheduler.run(lambda: not self.scheduler.processes and not self.scheduler.in_flight)
 
@@ -180,7 +180,7 @@ class World:
             ),
             Event("the power fails", may("power", has_begun), once("power", self._lose_power)),
             Event(
-                "somebody deletes the newest of Spark's logs",
+                "a person deletes the newest of Spark's logs",
                 may("rewind", lambda: not self.scheduler.processes and bool(self._spark_numbers("commits"))),
                 once("rewind", self._rewind),
             ),
@@ -205,7 +205,7 @@ class World:
         self.storage.inner.delete(f"{_CHECKPOINT}/{directory}/{newest}" for directory in ("offsets", "commits"))
 
     def _restore(self) -> None:
-        """What the error asks for: ``penstock restore-offsets``."""
+        """Does what the error asks for: ``penstock restore-offsets``."""
         chain = Chain(self.storage.inner, f"{_CHECKPOINT}/penstock/decisions")
         batch = chain.head().link.batch
         offsets = {link.batch: link.offsets for link in chain.links() if link.offsets}
@@ -349,7 +349,7 @@ class World:
         raise Violation(f"{process.name} ends with {type(error).__name__}: {error}") from error
 
     def state(self) -> int:
-        """All that decides how the schedule can go on, as a hash that is the same in one Python process."""
+        """Returns all that decides how the schedule can continue, as a hash that is the same in one Python process."""
         mine = (
             self.starts,
             self.is_finished,
@@ -366,7 +366,9 @@ class World:
         self.target.check(self.scheduler.counts, self.starts + self.plan.takeovers + 1)
 
     def _links(self) -> list[Link]:
-        """Every link that is kept, oldest first. Oracles ask for them at almost every step: each is parsed once."""
+        """Returns every link that is kept, oldest first. Oracles ask for them at almost every step: each is parsed
+        once.
+        """
         links = []
         for path, data in self.storage.inner.files.items():
             if path.startswith(_DECISIONS) and path[len(_DECISIONS) : -5].isdigit() and path.endswith(".json"):
@@ -378,7 +380,7 @@ class World:
     def _check_end(self) -> None:
         self.target.check_end(range(self.plan.rows))
         if staged := [path for path in self.storage.inner.files if "/staged/" in path]:
-            raise Violation(f"{staged} stays for ever")
+            raise Violation(f"{staged} stays forever")
         head = Chain(self.storage.inner, f"{_CHECKPOINT}/penstock/decisions").head()
         if head.pending is not None or head.link.states:
             raise Violation(f"link {head.link.number} is left open")

@@ -14,7 +14,7 @@ from penstock.sink import Committer, Found, Kept
 
 __all__ = ["FilesCommitter"]
 
-#: Of the hidden file, its witness, and the hidden file once nobody may publish it any more.
+#: Of the hidden file, its witness, and the hidden file once it may not be published any more.
 _SUFFIXES = ("", ".witness", ".sealed")
 
 

@@ -27,7 +27,7 @@ class LinesSplitReader(SplitReader[bytes, LinesSplit]):
             return RecordsBySplits([(split.split_id, file.read(split.size_bytes))], [split.split_id])
 
     def wake_up(self) -> None:
-        """Nothing to wake: a fetch never waits."""
+        """Does nothing: a fetch never waits."""
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Does nothing: no file is kept open."""
