@@ -1,4 +1,4 @@
-"""Servers to develop and to test against, for everybody: by an address, in a container, or from published jars.
+"""Servers to develop and to test against: by an address, in a container, or from published jars.
 
 A connector describes its server once (:class:`DevServer`). Then ``penstock dev up NAME`` starts one that outlives the
 command (:func:`up`, :func:`down`, :func:`status`), and tests share one (:func:`open_server`) or start private ones

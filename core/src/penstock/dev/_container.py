@@ -18,7 +18,7 @@ _LOCAL_HOSTS = ("localhost", LOOPBACK, "::1")
 
 
 def why_no_container(server: DevServer) -> str:
-    """Why the server can't be had as a container here; empty if it can. Takes a second at most."""
+    """Returns why the server can't be had as a container here; empty if it can. Takes a second at most."""
     if server.container(1) is None:
         return f"there is no container image for {server.title}"
     if find_spec("testcontainers") is None:
@@ -50,7 +50,7 @@ def run_container(image: ContainerImage, port: int) -> str:
 
 
 def container_is_running(container_id: str) -> bool:
-    """Whether it is there and runs. Raises FatalError if the engine does not say."""
+    """Returns whether it is there and runs. Raises FatalError if the engine does not say."""
     container = _find(container_id)
     return container is not None and container.status == "running"
 

@@ -15,7 +15,7 @@ from penstock.dev._java import java_command
 
 __all__ = ["ContainerImage", "DevServer", "ServerFiles", "Progress"]
 
-#: Is told, in a few words, what is being done.
+#: Called with a few words on what is being done.
 Progress = Callable[[str], None]
 
 
@@ -86,13 +86,13 @@ class DevServer(ABC):
         """
 
     def address(self, port: int) -> str:
-        """The address of a server on ``port`` of this machine, as the connector's option takes it."""
+        """Returns the address of a server on ``port`` of this machine, as the connector's option takes it."""
         return f"127.0.0.1:{port}"
 
     def container(self, port: int) -> ContainerImage | None:
-        """The server as a container that will be reached at ``port``; ``None`` if there is no such image."""
+        """Returns the server as a container that will be reached at ``port``; ``None`` if there is no such image."""
         return None
 
     def usage(self, address: str) -> str:
-        """A line that shows how the connector is pointed to the server."""
+        """Returns a line that shows how the connector is pointed to the server."""
         return ""

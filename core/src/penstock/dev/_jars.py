@@ -32,7 +32,7 @@ _CREDENTIALS = re.compile(r"//[^/\s@]+@")
 class JarSet:
     """Maven coordinates (``group:artifact:version``) that belong together.
 
-    With ``transitive`` come the jars that they need to run, but for those ``excluded`` (``group:artifact``, ``*`` for
+    With ``transitive`` come the jars that they need to run, except those ``excluded`` (``group:artifact``, ``*`` for
     any). A coordinate that is named here decides the version that the others get of it.
     """
 
@@ -49,7 +49,7 @@ class JarSet:
 
 
 def fetch_jars(jars: JarSet, progress: Callable[[str], None] | None = None) -> Path:
-    """The folder of the jars, fetched if it is the first time. Safe to be called by several processes at once.
+    """Returns the folder of the jars, fetched if it is the first time. Safe to be called by several processes at once.
 
     Raises BadConfigurationError if Maven or Java is missing, FatalError with Maven's own words if it fails.
     """

@@ -11,7 +11,7 @@ __all__ = ["java_command", "maven_command"]
 
 
 def java_command() -> str:
-    """The path of ``java``, by JAVA_HOME or PATH. Raises BadConfigurationError."""
+    """Returns the path of ``java``, by JAVA_HOME or PATH. Raises BadConfigurationError."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
     if java is None:
@@ -24,7 +24,7 @@ def java_command() -> str:
 
 
 def maven_command() -> str:
-    """The path of ``mvn``. Raises BadConfigurationError."""
+    """Returns the path of ``mvn``. Raises BadConfigurationError."""
     maven = shutil.which("mvn")
     if maven is None:
         raise BadConfigurationError(

@@ -95,7 +95,7 @@ def down(name: str, *, keep_data: bool = False) -> Status | None:
 
 
 def status() -> list[Status]:
-    """Every server that was started and not ended by :func:`down`, alive or not, by name."""
+    """Returns every server that was started and not ended by :func:`down`, alive or not, by name."""
     return [_status(state, record) for state in state_folders() if (record := state.load()) is not None]
 
 

@@ -20,15 +20,15 @@ __all__ = ["LocalServer", "await_answer"]
 _POLL_SECONDS = 0.05
 _CHECK_SECONDS = 5.0
 _LOG_LINES = 15
-#: Processes that are to outlive us: kept, because Python complains of a running child that nobody holds any more.
+#: Processes that are to outlive us: kept, because Python complains of a running child that nothing refers to any more.
 _outliving: list[subprocess.Popen[bytes]] = []
 
 
 class LocalServer:
     """A private server: its data and its log in ``folder``, on ports of its own that stay the same over restarts.
 
-    For tests that break servers: :meth:`kill` and :meth:`stop` keep the data, :meth:`start` goes on with it. It is a
-    child of this process and nothing ends it with us but leaving the ``with`` block, which kills it; the folder is the
+    For tests that break servers: :meth:`kill` and :meth:`stop` keep the data, :meth:`start` continues with it. It is a
+    child of this process, and only leaving the ``with`` block ends it, by killing it; the folder is the
     caller's to delete. With ``outlive`` it gets a session of its own, so that it survives a closed terminal, and is
     ended with its ``identity`` by anyone.
 

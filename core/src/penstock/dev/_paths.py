@@ -9,13 +9,13 @@ __all__ = ["cache_folder", "dev_home"]
 
 
 def cache_folder() -> Path:
-    """The user's cache of Penstock: ``$XDG_CACHE_HOME/penstock``, else ``~/.cache/penstock``."""
+    """Returns the user's cache of Penstock: ``$XDG_CACHE_HOME/penstock``, else ``~/.cache/penstock``."""
     # The standard says that a relative path is to be ignored.
     given = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "penstock"
 
 
 def dev_home() -> Path:
-    """For ``penstock dev``'s state and the servers' data: ``PENSTOCK_DEV_HOME``, else ``dev`` in the cache."""
+    """Returns the folder of ``penstock dev``'s state and servers: ``PENSTOCK_DEV_HOME``, else ``dev`` in the cache."""
     given = os.environ.get("PENSTOCK_DEV_HOME")
     return Path(given).absolute() if given else cache_folder() / "dev"

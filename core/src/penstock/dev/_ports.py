@@ -24,9 +24,9 @@ _GIVEN_FOR_S = 120.0
 
 
 def free_ports(count: int, first: int | None = None) -> tuple[int, ...]:
-    """``count`` different ports that nobody listens on; ``first``, if given, is the first of them.
+    """Returns ``count`` different ports on which no process listens; ``first``, if given, is the first of them.
 
-    Nobody else who asks here gets them within two minutes: take them soon. Raises BadConfigurationError if ``first`` is
+    No other caller gets them within two minutes: take them soon. Raises BadConfigurationError if ``first`` is
     taken.
     """
     ports: list[int] = []
@@ -45,7 +45,7 @@ def free_ports(count: int, first: int | None = None) -> tuple[int, ...]:
 
 
 def _candidates() -> Iterator[int]:
-    """All of them, from any one on."""
+    """Yields all of them, from any one on."""
     start = random.randrange(len(_RANGE))
     yield from _RANGE[start:]
     yield from _RANGE[:start]

@@ -1,4 +1,4 @@
-"""Processes that outlive us: told apart from a later one with the same id by when they began."""
+"""Processes that outlive this one: their start time distinguishes them from a later one with the same id."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class ProcessIdentity:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """The process that has the id now; ``None`` if there is none, or only the remains of one that ended."""
+    """Returns the process that has the id now; ``None`` if there is none, or only the remains of one that ended."""
     began = _began_linux(pid) if sys.platform == "linux" else _began(pid)
     return ProcessIdentity(pid, began) if began else None
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Whether this very process still runs."""
+    """Returns whether this very process still runs."""
     return identify(process.pid) == process
 
 
@@ -51,7 +51,7 @@ def terminate(process: ProcessIdentity, grace_s: float) -> bool:
 
 
 def resident_bytes(process: ProcessIdentity) -> int | None:
-    """The memory that it holds now; ``None`` if it is gone."""
+    """Returns the memory that it holds now; ``None`` if it is gone."""
     if not is_alive(process):
         return None
     if sys.platform == "linux":

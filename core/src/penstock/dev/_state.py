@@ -38,13 +38,15 @@ class Record:
     container: str | None = None
 
     def is_running(self) -> bool:
-        """Whether this very process or container is there. Raises FatalError if a container engine does not say."""
+        """Returns whether this very process or container is there. Raises FatalError if a container engine does not
+        say.
+        """
         if self.process is not None:
             return is_alive(self.process)
         return self.container is not None and container_is_running(self.container)
 
     def memory_bytes(self) -> int | None:
-        """What a process holds of memory now; unknown for a container."""
+        """Returns what a process holds of memory now; unknown for a container."""
         return None if self.process is None else resident_bytes(self.process)
 
 
@@ -56,7 +58,7 @@ class StateFolder:
             raise BadConfigurationError(f"'{name}' is not the name of a connector")
         self._folder = dev_home() / name
         self._file = self._folder / _FILE
-        #: A name that nobody gives by chance: it is deleted with all that is in it.
+        #: A name that users are unlikely to choose: it is deleted with all that is in it.
         self.data = self._folder / "penstock-dev-data"
 
     @contextmanager
@@ -68,7 +70,7 @@ class StateFolder:
             yield
 
     def load(self) -> Record | None:
-        """What was stored, if anything. Raises BadConfigurationError if it can't be understood."""
+        """Returns what was stored, if anything. Raises BadConfigurationError if it can't be understood."""
         try:
             stored = json.loads(self._file.read_text("utf-8"))
         except FileNotFoundError:
@@ -97,5 +99,5 @@ class StateFolder:
 
 
 def state_folders() -> list[StateFolder]:
-    """Those with a record, by name."""
+    """Returns those with a record, by name."""
     return [StateFolder(file.parent.name) for file in sorted(dev_home().glob(f"*/{_FILE}"))]

@@ -23,7 +23,7 @@ _CHECK_SECONDS = 5.0
 
 
 def choose_way(server: DevServer, wanted: Way | None = None) -> Way:
-    """How the server is had here: as ``wanted``, or the first way that is open. Raises BadConfigurationError."""
+    """Returns how to get the server here: as ``wanted``, or the first possible way. Raises BadConfigurationError."""
     if wanted == "process" or (wanted == "address" and os.environ.get(server.environment_variable)):
         return wanted
     if wanted == "address":
@@ -39,7 +39,7 @@ def choose_way(server: DevServer, wanted: Way | None = None) -> Way:
 
 
 def given_address(server: DevServer) -> str:
-    """The address from the environment, if a server answers there. Raises BadConfigurationError if not."""
+    """Returns the address from the environment, if a server answers there. Raises BadConfigurationError if not."""
     address = os.environ[server.environment_variable]
     try:
         server.check(address, _CHECK_SECONDS)

@@ -1,4 +1,4 @@
-"""Rows enriched by what other systems know of them: look-ups in a table by key, and calls of any service.
+"""Rows enriched by what other systems know of them: lookups in a table by key, and calls of any service.
 
 ``penstock.enrich(rows, lookup)`` runs a connector's :class:`TableLookup` on a DataFrame,
 ``penstock.enrich_async(rows, function, returns)`` an :class:`AsyncFunction`, a coroutine function, or a blocking one.

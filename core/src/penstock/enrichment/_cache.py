@@ -41,7 +41,7 @@ class ResultCache:
             self._entries.popitem(last=False)
 
     def drop(self, key: Hashable, future: asyncio.Future[Any]) -> None:
-        """What failed is not kept."""
+        """Drops a failed entry."""
         found = self._entries.get(key)
         if found is not None and found[1] is future:
             del self._entries[key]

@@ -1,4 +1,4 @@
-"""Arrow batches in, Arrow batches with more columns out; calls for several batches are under way at a time."""
+"""Arrow batches in, Arrow batches with more columns out; calls for several batches are in flight at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.errors import BadDataError, FatalError
 
 __all__ = ["AsyncSpec", "Enricher"]
 
-#: Batches that have calls under way or results that wait: memory is bounded by so many of the engine's batches.
+#: Batches that have calls in flight or results that wait: this number of the engine's batches bounds memory.
 PENDING_BATCHES = 4
 
 
@@ -58,7 +58,7 @@ class Enricher:
         self._slots = asyncio.Semaphore(spec.settings.capacity)
 
     def put(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Begins with the calls for ``batch``. Waits while :data:`PENDING_BATCHES` are under way.
+        """Begins with the calls for ``batch``. Waits while :data:`PENDING_BATCHES` are in flight.
 
         Raises FatalError for a call that failed in the end (with ``failures="fail"``), BadDataError for results that
         are not what was announced.
@@ -67,7 +67,7 @@ class Enricher:
         yield from self._done(PENDING_BATCHES - 1)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rest."""
+        """Yields the rest."""
         yield from self._done(0)
 
     def _done(self, most_pending: int) -> Iterator[pa.RecordBatch]:
@@ -108,7 +108,7 @@ class _Calls:
         self._failed: asyncio.Future[None] = self._loop.create_future()
 
     async def all(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """A result for each row, or its failure. With ``failures="fail"`` the first failure ends all."""
+        """Returns a result for each row, or its failure. With ``failures="fail"`` the first failure ends all."""
         futures: list[asyncio.Future[Any]] = []
         group: list[tuple[Mapping[str, Any], Hashable, asyncio.Future[Any]]] = []
         try:
@@ -201,7 +201,7 @@ class _Calls:
 if sys.version_info >= (3, 11):
 
     async def _within(seconds: float, call: Awaitable[Any]) -> Any:
-        """The result of ``call``. Raises TimeoutError."""
+        """Returns the result of ``call``. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             return await call
 

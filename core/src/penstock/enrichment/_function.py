@@ -37,14 +37,14 @@ class AsyncFunction(ABC):
 
     @abstractmethod
     async def invoke(self, row: Any) -> Any:
-        """The new columns of ``row`` (its columns by name) as a mapping; ``None``: nulls.
+        """Returns the new columns of ``row`` (its columns by name) as a mapping; ``None``: nulls.
 
         With groups ``row`` is a list of rows, and the result a list of as many.
         """
 
     async def close(self) -> None:  # noqa: B027
         """Closes clients. Called when no task of the process has used them for a while, and before it ends if Python
-        is told.
+        gets to know.
         """
 
 
@@ -54,7 +54,7 @@ class CallSettings:
 
     ``failures``: ``fail`` the query, give ``null``, or write the reason into ``failure_column`` (``column``). Calls are
     made ``attempts`` times at most for errors of ``retry_on``, with pauses from ``pause_s`` that double up to
-    ``longest_pause_s``, each shortened by chance. A cache of ``cache_rows`` keys serves one worker process.
+    ``longest_pause_s``, each shortened at random. A cache of ``cache_rows`` keys serves one worker process.
     """
 
     ordered: bool = True
@@ -92,7 +92,7 @@ class _Coroutine(AsyncFunction):
 
 
 class _Blocking(AsyncFunction):
-    """In threads, as many as calls at a time. A call that is given up goes on in its thread: nothing can stop it."""
+    """Runs calls in threads, one for each. A call that is given up continues in its thread: nothing can stop it."""
 
     def __init__(self, call: Callable[[Any], Any], threads: int) -> None:
         self._call = call
@@ -118,7 +118,7 @@ def _name(call: Callable[..., Any]) -> str:
 
 
 def as_function(function: AsyncFunction | Callable[[Any], Any], capacity: int) -> AsyncFunction:
-    """A coroutine function as it is; any other function is called in threads. Raises BadConfigurationError."""
+    """Returns a coroutine function as it is; any other function is called in threads. Raises BadConfigurationError."""
     if isinstance(function, AsyncFunction):
         return function
     if not callable(function):

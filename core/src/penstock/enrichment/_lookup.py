@@ -1,4 +1,4 @@
-"""The contract of a look-up by key."""
+"""The contract of a lookup by key."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ class TableLookup(ABC):
 
     @abstractmethod
     def result_schema(self) -> pa.Schema:
-        """The columns that are added. Driver; may ask the table. Raises BadConfigurationError for what does not fit."""
+        """Returns the columns that are added. Driver; may ask the table. Raises BadConfigurationError for what does not
+        fit.
+        """
 
     @abstractmethod
     def look_up(self, keys: pa.RecordBatch) -> pa.ListArray:
-        """For each row of ``keys`` (columns: ``key_columns``) a list of structs with the fields of ``result_schema``.
+        """Returns for each row of ``keys`` (columns ``key_columns``) a list of structs with ``result_schema``'s fields.
 
         In a task; raises RetriableError when the table can't be asked, which fails the task.
         """

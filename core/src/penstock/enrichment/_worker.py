@@ -76,7 +76,7 @@ class Worker:
     async def _close(self, token: str, found: OpenFunction) -> None:
         if not found.users and self._open.get(token) is found:
             del self._open[token]
-            with contextlib.suppress(Exception):  # nobody waits for it any more
+            with contextlib.suppress(Exception):  # no task waits for it any more
                 await found.function.close()
 
     def close_all(self) -> None:
@@ -97,7 +97,7 @@ _lock = threading.Lock()
 
 
 def worker() -> Worker:
-    """That of this process; a process that was forked off gets its own."""
+    """Returns the worker of this process; a forked process gets its own."""
     global _worker
     with _lock:
         if _worker is None or _worker.pid != os.getpid():

@@ -22,12 +22,12 @@ class Versioned:
     data: bytes
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object for logs and offsets."""
+        """Returns a JSON object for logs and offsets."""
         return {"v": self.version, "data": base64.b64encode(self.data).decode("ascii")}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Versioned:
-        """The inverse of :meth:`to_json`."""
+        """Returns the inverse of :meth:`to_json`."""
         return cls(int(value["v"]), base64.b64decode(value["data"]))
 
 
@@ -49,14 +49,16 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, version: int, data: bytes) -> T:
-        """A value from bytes of ``version``. Raises :class:`FatalError` for a version that is newer than this code."""
+        """Returns a value from bytes of ``version``. Raises :class:`FatalError` for a version that is newer than this
+        code.
+        """
 
     def pack(self, value: T) -> Versioned:
         """``value`` with the current version."""
         return Versioned(self.version, self.serialize(value))
 
     def unpack(self, stored: Versioned) -> T:
-        """The value of ``stored``."""
+        """Returns the value of ``stored``."""
         return self.deserialize(stored.version, stored.data)
 
 

@@ -56,7 +56,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def load(option: str, text: str) -> AvroSchema:
-    """The schema in ``text`` (JSON). Raises BadConfigurationError that names ``option``."""
+    """Returns the schema in ``text`` (JSON). Raises BadConfigurationError that names ``option``."""
     try:
         return standalone(json.loads(text), {})
     except Exception as error:  # fastavro raises what it runs into
@@ -90,7 +90,7 @@ def standalone(schema: Any, named: dict[str, Any]) -> AvroSchema:
 
 
 def avro_to_arrow(schema: AvroSchema) -> pa.DataType:
-    """The Arrow type that values of ``schema`` are decoded to, as Spark maps Avro's types.
+    """Returns the Arrow type that values of ``schema`` are decoded to, as Spark maps Avro's types.
 
     Records are structs, enums strings, fixed is binary, timestamps and times have microseconds, a UUID is a string.
     Of unions, those with null are taken, and numbers of two sizes (the larger one). Raises BadConfigurationError for
@@ -100,7 +100,7 @@ def avro_to_arrow(schema: AvroSchema) -> pa.DataType:
 
 
 def stored_type(schema: AvroSchema) -> pa.DataType:
-    """As :func:`avro_to_arrow`, but times in the unit that Avro has them in."""
+    """Does what :func:`avro_to_arrow` does, but keeps times in Avro's unit."""
     return _arrow(expand_schema(schema), lambda type_: type_)
 
 
@@ -157,7 +157,8 @@ def without_logical(schema: AvroSchema, logical: frozenset[str]) -> AvroSchema:
 
 
 def arrow_to_avro(type_: pa.DataType, name: str, namespace: str = "", *, all_nullable: bool = False) -> AvroSchema:
-    """The Avro schema of a column: a union with null where a field may be null, or with ``all_nullable`` everywhere.
+    """Returns the Avro schema of a column: a union with null where a field may be null, or with ``all_nullable``
+    everywhere.
 
     Structs are records (nested ones are named by their path), timestamps and times have microseconds, decimals are
     bytes. Raises BadConfigurationError for names and types that Avro lacks.
@@ -227,14 +228,14 @@ def _nullable_inside(type_: pa.DataType) -> pa.DataType:
 
 
 def holds_map(type_: pa.DataType) -> bool:
-    """Whether values of the type have maps in them, which fastavro and Arrow write differently."""
+    """Returns whether values of the type have maps in them, which fastavro and Arrow write differently."""
     if pa.types.is_map(type_):
         return True
     return any(holds_map(type_.field(index).type) for index in range(type_.num_fields))
 
 
 def with_pairs(value: Any, type_: pa.DataType) -> Any:
-    """A value of fastavro's with its maps as the lists of pairs that every release of Arrow takes."""
+    """Returns a value of fastavro's with its maps as the lists of pairs that every release of Arrow takes."""
     if value is None or not pa.types.is_nested(type_):
         return value
     if pa.types.is_map(type_):
@@ -245,7 +246,7 @@ def with_pairs(value: Any, type_: pa.DataType) -> Any:
 
 
 def with_dicts(value: Any, type_: pa.DataType) -> Any:
-    """A value of Arrow's with its maps, which Arrow gives as lists of pairs, as dictionaries."""
+    """Returns a value of Arrow's with its maps, which Arrow gives as lists of pairs, as dictionaries."""
     if value is None or not pa.types.is_nested(type_):
         return value
     if pa.types.is_map(type_):

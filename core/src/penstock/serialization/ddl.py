@@ -32,7 +32,7 @@ _TOKEN = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|
 
 
 def parse_type(text: str) -> pa.DataType:
-    """The type of ``text``: columns (``id long, at timestamp``, a struct) or one type (``array<int>``).
+    """Returns the type of ``text``: columns (``id long, at timestamp``, a struct) or one type (``array<int>``).
 
     Types are those that Spark gives Arrow columns (timestamps in microseconds and UTC). Raises ValueError.
     """

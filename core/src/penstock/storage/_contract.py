@@ -15,7 +15,7 @@ ABANDONED_AFTER_S = 86_400.0
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file is a storage's own, on its way to the name that was asked for."""
+    """Returns whether a file is a storage's own, before it is renamed to the requested name."""
     return name.startswith(".") and name.endswith(".tmp")
 
 
@@ -54,7 +54,7 @@ class Storage(ABC):
         """
 
     def read(self, path: str) -> bytes:
-        """The whole file. Raises FileNotFoundError."""
+        """Returns the whole file. Raises FileNotFoundError."""
         with self.fs.open_input_stream(path) as stream:
             return bytes(stream.read())
 
@@ -64,7 +64,7 @@ class Storage(ABC):
         return int(info.size) if info.type == pafs.FileType.File else None
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file."""
+        """Returns whether there is such a file."""
         return self.size(path) is not None
 
     def list_names(self, directory: str) -> list[str]:
@@ -88,17 +88,17 @@ class Storage(ABC):
     def sweep(self, directory: str, older_than_s: float = ABANDONED_AFTER_S) -> int:
         """Removes temporary files right below ``directory`` that killed processes left. Returns how many there were.
 
-        Lists the directory where the storage has such files: whoever writes into one calls it now and then.
+        Lists the directory where the storage has such files: a process that writes into one calls it now and then.
         """
         return 0
 
     def make_durable(self, path: str) -> None:  # noqa: B027
-        """What somebody else has written there is durable on return, its name included. Raises FileNotFoundError."""
+        """Makes what another process has written there durable, its name included. Raises FileNotFoundError."""
 
     # For a sink that leaves files hidden and publishes them by a rename. An object store has no such thing.
 
     def open_new(self, path: str) -> BinaryIO:
-        """A new file to write to. Parent directories are made. Not there for sure before :meth:`finish`."""
+        """Returns a new file to write to. Parent directories are made. Not there for sure before :meth:`finish`."""
         raise NotImplementedError
 
     def finish(self, file: BinaryIO) -> None:
@@ -109,7 +109,7 @@ class Storage(ABC):
         """The names of files are durable on return, and those of the directories they are in, up to ``root``."""
 
     def move(self, source: str, target: str) -> None:
-        """Gives a file another name, in one step. ``target`` is nobody else's. Raises FileNotFoundError."""
+        """Gives a file another name, in one step. No other process uses ``target``. Raises FileNotFoundError."""
         raise NotImplementedError
 
     def add_name(self, source: str, target: str) -> None:
@@ -117,13 +117,13 @@ class Storage(ABC):
         raise NotImplementedError
 
     def list_tree(self, directory: str) -> list[str]:
-        """The paths of all files below, in order; empty if it does not exist."""
+        """Returns the paths of all files below, in order; empty if it does not exist."""
         raise NotImplementedError
 
     def remove_empty(self, directory: str) -> None:  # noqa: B027
         """Removes a directory, and those below it, if there is no file in them. One that is not there is fine."""
 
     def open_output(self, path: str) -> Any:
-        """A writable binary file (pyarrow's). Parent directories are made. Not atomic."""
+        """Returns a writable binary file (pyarrow's). Parent directories are made. Not atomic."""
         self.fs.create_dir(path.rpartition("/")[0], recursive=True)
         return self.fs.open_output_stream(path)

@@ -38,7 +38,7 @@ def sync_directory(path: str) -> None:
 
 
 def _sync_name(path: str) -> None:
-    """Of a file that was just made. Where its directory is gone, somebody had no more use for either."""
+    """Makes the name of a new file durable. If its directory is gone, another process has removed both."""
     with contextlib.suppress(FileNotFoundError):
         sync_directory(os.path.dirname(path))
 
@@ -88,7 +88,7 @@ def _in_its_directory(path: str, open_file: Callable[[], BinaryIO]) -> BinaryIO:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             return open_file()
         except FileNotFoundError:
-            # Somebody has just removed the empty directory.
+            # Another process has just removed the empty directory.
             if attempt + 1 == _OPEN_TRIES:
                 raise
             time.sleep(0.001 * attempt)

@@ -30,7 +30,7 @@ STORAGE_OPTIONS = (
 
 
 def open_storage(url: str, options: Mapping[str, str | None] | None = None) -> tuple[Storage, str]:
-    """The storage of ``url`` and the path in it (absolute, no trailing slash).
+    """Returns the storage of ``url`` and the path in it (absolute, no trailing slash).
 
     ``options`` are those below ``s3.`` (``endpoint``, ``region``, ``key``, ``secret``, ``token``). A path without a
     scheme is local and relative to the working directory. Raises BadConfigurationError for an unknown scheme.

@@ -99,7 +99,7 @@ class S3Storage(Storage):
     def client(self) -> Any:
         """The boto3 client, for what pyarrow does not offer: conditional puts and multipart uploads.
 
-        Whoever calls it does so inside :func:`translated`.
+        Callers do so inside :func:`translated`.
         """
         try:
             import boto3
@@ -131,7 +131,7 @@ class S3Storage(Storage):
         return bucket, key
 
     def read(self, path: str) -> bytes:
-        """One request, where Arrow's stream takes two."""
+        """Reads with one request, where Arrow's stream takes two."""
         bucket, key = self.split(path)
         with translated(self.url(path)):
             return bytes(self.client.get_object(Bucket=bucket, Key=key)["Body"].read())
@@ -194,7 +194,7 @@ class S3Storage(Storage):
             return sorted(f"{bucket}/{one['Key']}" for page in pages for one in page.get("Contents", []))
 
     def age_s(self, path: str) -> float | None:
-        """How long ago an object was written, by the store's clock and ours; ``None`` if there is none."""
+        """Returns how long ago an object was written, by the store's clock and ours; ``None`` if there is none."""
         bucket, key = self.split(path)
         try:
             with translated(self.url(path)):

@@ -25,7 +25,9 @@ class SchemaLookup(Protocol):
     """A registry, to a decoder."""
 
     def schema(self, schema_id: int) -> AvroSchema:
-        """The schema with that id. Raises Misfit for one that does not exist, RetriableError, BadConfigurationError."""
+        """Returns the schema with that id. Raises Misfit for one that does not exist, RetriableError,
+        BadConfigurationError.
+        """
 
 
 class AvroDecoder(RecordDecoder):
@@ -120,7 +122,7 @@ def _read(stream: BytesIO, size: int, pair: tuple[Any, Any]) -> Any:
 
 
 def _resolution(writer: AvroSchema, reader: AvroSchema) -> tuple[Any, Any]:
-    """What fastavro takes to read records of ``writer`` as ``reader``.
+    """Returns what fastavro takes to read records of ``writer`` as ``reader``.
 
     Times come as the integers that Avro stores, which is faster and has no year 9999, but where two schemas may
     differ in the unit: there they come as Python's.

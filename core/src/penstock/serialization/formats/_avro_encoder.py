@@ -67,7 +67,9 @@ class AvroEncoder(RecordEncoder):
 
 
 def _top_level_times(stored: pa.DataType) -> dict[str, pa.DataType]:
-    """The times that go in as the integers Avro stores, which is several times as fast: field name to their type."""
+    """Returns the times that go in as the integers Avro stores, which is several times as fast: field name to their
+    type.
+    """
     fields = list(stored) if pa.types.is_struct(stored) else [pa.field("", stored)]
     return {f.name: f.type for f in fields if pa.types.is_temporal(f.type)}
 

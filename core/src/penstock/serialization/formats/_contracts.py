@@ -53,7 +53,7 @@ class RecordEncoder(ABC):
 
     @abstractmethod
     def encode(self, column: pa.Array) -> pa.Array:
-        """A binary array, row for row; a null value gives a null record.
+        """Returns a binary array, row for row; a null value gives a null record.
 
         Raises :class:`penstock.errors.BadDataError` for the first value that can't be written: its row (from 0, in
         this batch) and why.
@@ -70,9 +70,11 @@ class RecordFormat:
     options: ClassVar[OptionSet] = OptionSet()
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
-        """A decoder. Raises BadConfigurationError if ``type`` or the options do not fit."""
+        """Returns a decoder. Raises BadConfigurationError if ``type`` or the options do not fit."""
         raise BadConfigurationError(f"{builtins.type(self).__name__} can't decode: choose another format to read")
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
-        """An encoder for columns of ``type``. Raises BadConfigurationError if ``type`` or the options do not fit."""
+        """Returns an encoder for columns of ``type``. Raises BadConfigurationError if ``type`` or the options do not
+        fit.
+        """
         raise BadConfigurationError(f"{builtins.type(self).__name__} can't encode: choose another format to write")

@@ -66,7 +66,7 @@ class _Function:
 
 
 def _is_of_the_row(error: Exception) -> bool:
-    """Whether an exception says something of the data, and not of a service or the function itself."""
+    """Returns whether an exception says something of the data, and not of a service or the function itself."""
     return isinstance(error, BadDataError) or not isinstance(error, PenstockError | MemoryError)
 
 

@@ -13,7 +13,7 @@ from penstock.serialization.values import JsonColumns, TimeParser, ValueConverte
 
 __all__ = ["JsonDecoder"]
 
-#: So many rows are parsed in Python where one of them does not fit: the time of a few calls of Arrow's parser.
+#: The number of rows parsed in Python where one of them does not fit: the time of a few calls of Arrow's parser.
 _FEW = 128
 _BLANKS = " \t\r\n"
 
@@ -50,7 +50,7 @@ class JsonDecoder(RecordDecoder):
         return Decoded(column, errors.array(len(values)))
 
     def _parse(self, values: pa.Array) -> pa.Array | None:
-        """The column, if every value is an object that fits."""
+        """Returns the column, if every value is an object that fits."""
         try:
             # Arrow's parser does not look at what strings are made of: the cast does.
             texts = values.cast(pa.string())
@@ -77,7 +77,7 @@ class JsonDecoder(RecordDecoder):
 
 
 def _begin_and_end_as_objects(texts: pa.Array) -> bool:
-    """Whether every text begins with { and ends with }, but for blanks."""
+    """Returns whether every text begins with { and ends with }, except for blanks."""
 
     def holds(texts: pa.Array) -> bool:
         return bool(pc.all(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))).as_py())

@@ -26,7 +26,7 @@ _BUILT_IN = {
 
 
 def create_decoder(name: str, options: Mapping[str, str], type: pa.DataType | None = None) -> RecordDecoder:
-    """A decoder of the format ``name``: built in, of an entry point, or a function ``package.module:function``.
+    """Returns a decoder of the format ``name``: built in, of an entry point, or a function ``package.module:function``.
 
     ``type`` is what the column should be: needed by json, a check (and cast) elsewhere. ``options`` are the format's,
     without a connector's prefix. Raises BadConfigurationError for what does not fit, RetriableError where a schema
@@ -37,13 +37,13 @@ def create_decoder(name: str, options: Mapping[str, str], type: pa.DataType | No
 
 
 def create_encoder(name: str, options: Mapping[str, str], type: pa.DataType | None = None) -> RecordEncoder:
-    """An encoder for columns of ``type``; otherwise as :func:`create_decoder`."""
+    """Returns an encoder for columns of ``type``; otherwise as :func:`create_decoder`."""
     format_ = find_format(name)
     return format_.create_encoder(format_.options.parse(options, owner=f"format {name}"), type)
 
 
 def find_format(name: str) -> RecordFormat:
-    """The format ``name``. Raises BadConfigurationError for an unknown one, with the nearest name."""
+    """Returns the format ``name``. Raises BadConfigurationError for an unknown one, with the nearest name."""
     if name in _BUILT_IN:
         return _instance(name, _BUILT_IN[name])
     if ":" in name:

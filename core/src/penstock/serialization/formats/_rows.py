@@ -24,7 +24,8 @@ class Misfit(Exception):
 
 
 def by_parts(start: int, stop: int, attempt: Attempt, closer: Callable[[int, int], pa.Array], few: int) -> pa.Array:
-    """The array for rows ``[start, stop)``: tried whole, then in eighths; at most ``few`` rows go to ``closer``.
+    """Returns the array for rows ``[start, stop)``: tried whole, then in eighths; at most ``few`` rows go to
+    ``closer``.
 
     One bad row costs about as much again as the batch, and a closer look at the few around it.
     """
@@ -66,7 +67,7 @@ class RowErrors:
 
 
 def with_nulls(values: pa.Array, decode: Callable[[pa.Array], Decoded]) -> Decoded:
-    """What ``decode`` makes of the values that are not null, with the nulls back in their places."""
+    """Returns what ``decode`` makes of the values that are not null, with the nulls back in their places."""
     if not values.null_count:
         return decode(values)
     decoded = decode(values.drop_null())
@@ -78,7 +79,9 @@ def with_nulls(values: pa.Array, decode: Callable[[pa.Array], Decoded]) -> Decod
 
 
 def first_bad_row(column: pa.Array, encode: Callable[[pa.Array], pa.Array], error: Exception) -> BadDataError:
-    """The error for a batch that could not be encoded (``error`` says why): tries row by row for the one to blame."""
+    """Returns the error for a batch that could not be encoded (``error`` says why): tries row by row for the one to
+    blame.
+    """
     for row in range(len(column)):
         try:
             encode(column.slice(row, 1))
@@ -88,12 +91,12 @@ def first_bad_row(column: pa.Array, encode: Callable[[pa.Array], pa.Array], erro
 
 
 def described(error: BaseException) -> str:
-    """An exception as a reason; without its class where the text says enough."""
+    """Returns an exception as a reason; without its class where the text says enough."""
     text = str(error)
     return text if isinstance(error, BadDataError) else f"{type(error).__name__}: {text}" if text else repr(error)
 
 
 def shown(value: object) -> str:
-    """A value for a reason, cut to 100 characters."""
+    """Returns a value for a reason, cut to 100 characters."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -51,7 +51,7 @@ class SchemaRegistry:
         return f"SchemaRegistry({self._address})"
 
     def schema(self, schema_id: int) -> AvroSchema:
-        """The schema with that id. Raises Misfit for one that is unknown or not Avro."""
+        """Returns the schema with that id. Raises Misfit for one that is unknown or not Avro."""
         if schema_id in self._schemas:
             return self._schemas[schema_id]
         now = time.monotonic()
@@ -80,7 +80,7 @@ class SchemaRegistry:
         return found.schema_id, schema
 
     def identify(self, subject: str, text: str, *, register: bool) -> int:
-        """The id of the schema ``text`` in ``subject``, registered first if ``register``.
+        """Returns the id of the schema ``text`` in ``subject``, registered first if ``register``.
 
         Raises BadConfigurationError if it is not there, or not compatible with the versions before it.
         """
@@ -125,7 +125,7 @@ class SchemaRegistry:
             standalone(json.loads(found.schema.schema_str), named)
 
     def _ask(self, what: str, method: str, *arguments: Any) -> Any:
-        """The client's answer, ``None`` for "not found"."""
+        """Returns the client's answer, ``None`` for "not found"."""
         with self._translated(what):
             if self._client is None:
                 self._client = _connect(self._config)
@@ -162,7 +162,7 @@ class SchemaRegistry:
 
 
 def _checked(addresses: str) -> str:
-    """The addresses, if each is one and none holds a user: they are shown in messages."""
+    """Returns the addresses, if each is one and none holds a user: they are shown in messages."""
     for address in addresses.split(","):
         parts = urlsplit(address.strip())
         if "@" in parts.netloc:  # the options refuse those that look like an address: not //user:password@host

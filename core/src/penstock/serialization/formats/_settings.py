@@ -17,7 +17,7 @@ __all__ = ["FormatSettings", "format_options"]
 
 
 def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
-    """The options of ``part``, which is also the name of its column: "value", say."""
+    """Returns the options of ``part``, which is also the name of its column: "value", say."""
     if reading:
         what = (
             f"How the {part} is decoded: binary (not at all), string, json, avro, a format of another package by its "
@@ -68,7 +68,7 @@ class FormatSettings:
 
     @classmethod
     def from_values(cls, values: OptionValues, part: str, *, reading: bool) -> FormatSettings:
-        """The settings of ``part``. Raises BadConfigurationError for what does not go together."""
+        """Returns the settings of ``part``. Raises BadConfigurationError for what does not go together."""
         name = values[f"{part}.format"].strip()
         name = name.lower() if name.lower() in FORMAT_OPTIONS else name
         options = {key.lower(): text for key, text in values.with_prefix(f"{part}.format.").items()}
@@ -86,7 +86,7 @@ class FormatSettings:
         return self.name == "binary"
 
     def create_decoder(self, wanted: pa.DataType | None, *, topic: str | None = None) -> RecordDecoder | None:
-        """The decoder; ``None`` for bytes as they are. Driver. Raises as the function of that name does.
+        """Returns the decoder; ``None`` for bytes as they are. Driver. Raises as the function of that name does.
 
         ``wanted`` is the type that the user wants the column to be, ``topic`` what a schema registry may name the
         subject by.
@@ -100,8 +100,8 @@ class FormatSettings:
         return create_decoder(self.name, self._with_subject(topic), wanted or self.type)
 
     def create_encoder(self, schema: pa.Schema, *, topic: str | None = None) -> RecordEncoder | None:
-        """The encoder for the column of ``schema`` that is named as the part, in any case; ``None`` for bytes and
-        strings as they are. Driver. Raises as the function of that name does, and BadConfigurationError if there is
+        """Returns the encoder for the column of ``schema`` that is named as the part, in any case; ``None`` for bytes
+        and strings as they are. Driver. Raises as the function of that name does, and BadConfigurationError if there is
         no such column.
         """
         if self.is_raw:
@@ -126,7 +126,7 @@ class FormatSettings:
 
 
 def _plain(type_: pa.DataType) -> str:
-    """The type without what it says of nulls: Spark's columns may say more of them than a schema in DDL."""
+    """Returns the type without what it says of nulls: Spark's columns may say more of them than a schema in DDL."""
     return str(type_).replace(" not null", "")
 
 

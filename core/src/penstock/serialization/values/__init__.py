@@ -1,4 +1,4 @@
-"""Values and their text, for formats of files and records: each kind of value has one form, whoever reads or writes it.
+"""Values and their text, for formats of files and records: each kind of value has one form for all readers and writers.
 
 Whole columns go without a loop over rows. Where rows need a closer look, single values are read to the same result.
 """

@@ -19,7 +19,7 @@ __all__ = ["JsonColumns", "ValueConverter", "json_decoder", "value_converter"]
 
 
 def _raw_type(type_: pa.DataType) -> pa.DataType | None:
-    """The type that Arrow parses as, before :func:`_finish`; ``None`` for what its parser cannot read."""
+    """Returns the type that Arrow parses as, before :func:`_finish`; ``None`` for what its parser cannot read."""
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
         return pa.string()
     if pa.types.is_struct(type_):
@@ -53,8 +53,8 @@ class JsonColumns:
     """Parses blocks in which every line is one object that fits. Fields that are not asked for are skipped.
 
     Arrow's parser sees objects, not lines. A line that begins with { and ends with } is at least one object for it
-    (within an object that is open after a }, no { may follow): as many objects as such lines means one each. Whoever
-    calls sees to that the lines are such.
+    (within an object that is open after a }, no { may follow): as many objects as such lines means one each. The
+    caller ensures that the lines are such.
     """
 
     def __init__(self, type_: pa.StructType, times: TimeParser) -> None:
@@ -64,7 +64,9 @@ class JsonColumns:
         self._raw = None if raw is None or not raw.num_fields else pa.schema(list(raw))
 
     def parse(self, lines: bytes | pa.Buffer, count: int) -> pa.StructArray | None:
-        """The rows of ``count`` lines, UTF-8 and each ended by a line feed; ``None`` if they need a closer look."""
+        """Returns the rows of ``count`` lines, UTF-8 and each ended by a line feed; ``None`` if they need a closer
+        look.
+        """
         if self._raw is None or not count:
             return None
         try:
@@ -105,7 +107,8 @@ ValueConverter = Callable[[Any, str], Any]
 
 
 def value_converter(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
-    """The converter of parsed values for ``type_``. What does not fit is ``None``, and ``refuse`` gets the reason.
+    """Returns the converter of parsed values for ``type_``. What does not fit is ``None``, and ``refuse`` gets the
+    reason.
 
     ``refuse`` may raise: not one of ValueError and ArithmeticError.
     """
@@ -208,7 +211,7 @@ def _utf8(text: str) -> str:
 
 
 def _as_json(value: Any) -> str:
-    """A parsed value as JSON again, numbers as they were written."""
+    """Returns a parsed value as JSON again, numbers as they were written."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_as_json(v)}" for key, v in value.items()) + "}"
     if isinstance(value, list):

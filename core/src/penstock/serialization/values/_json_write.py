@@ -27,7 +27,7 @@ class JsonWriter:
         self._ignore_nulls = ignore_nulls
 
     def objects(self, names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
-        """An object for each row (string)."""
+        """Returns an object for each row (string)."""
         members = [self._member(name, self.values(column)) for name, column in zip(names, columns, strict=True)]
         # Each member brings its comma. (Joining them by a comma would do, but loses rows whose members are all null.)
         joined = pc.binary_join_element_wise("{", *members, "}", "", null_handling="skip")
@@ -40,7 +40,7 @@ class JsonWriter:
         return pc.binary_join_element_wise(key, values, "")
 
     def values(self, values: pa.Array) -> pa.Array:
-        """The JSON of every value (string); null stays null."""
+        """Returns the JSON of every value (string); null stays null."""
         kind, types = values.type, pa.types
         if types.is_struct(kind):
             names = [field.name for field in kind]

@@ -79,7 +79,7 @@ class Token(NamedTuple):
 
 
 def tokens_of(option: str, pattern: str) -> Iterator[Token]:
-    """The parts of a pattern. Raises BadConfigurationError that names ``option`` for what is not supported."""
+    """Yields the parts of a pattern. Raises BadConfigurationError that names ``option`` for what is not supported."""
     position = 0
     for match in _TOKENS.finditer(pattern):
         if match.start() != position:

@@ -13,7 +13,7 @@ __all__ = ["ValueText", "concatenated", "holds_any", "is_plain", "is_text"]
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether :class:`ValueText` writes the type: booleans, numbers, dates, timestamps, strings."""
+    """Returns whether :class:`ValueText` writes the type: booleans, numbers, dates, timestamps, strings."""
     types = pa.types
     numbers = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
     times = types.is_date(kind) or types.is_timestamp(kind)
@@ -21,12 +21,12 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether it is one of Arrow's string types."""
+    """Returns whether it is one of Arrow's string types."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def concatenated(text: pa.Array) -> memoryview:
-    """The bytes of all strings after each other: a view of the array's own buffer, not a copy."""
+    """Returns the bytes of all strings after each other: a view of the array's own buffer, not a copy."""
     _, offsets, data = text.buffers()
     if data is None:
         return memoryview(b"")
@@ -36,13 +36,15 @@ def concatenated(text: pa.Array) -> memoryview:
 
 
 def holds_any(text: pa.Array, characters: bytes) -> bool:
-    """Whether one of the ASCII ``characters`` may be in the strings; several times as fast as a regular expression."""
+    """Returns whether one of the ASCII ``characters`` may be in the strings; several times as fast as a regular
+    expression.
+    """
     data = bytes(concatenated(text))
     return len(data.translate(None, characters)) != len(data)
 
 
 class ValueText:
-    """Writes values as Spark's CSV and JSON writers do, but for timestamps: in UTC, and with their microseconds."""
+    """Writes values as Spark's CSV and JSON writers do, except for timestamps: in UTC, and with their microseconds."""
 
     def __init__(self, timestamp: TimeWriter | None = None, date: TimeWriter | None = None) -> None:
         self._timestamp = timestamp
@@ -74,7 +76,7 @@ class ValueText:
 def _floats(values: pa.Array) -> pa.Array:
     text = values.cast(pa.string())
     if pc.any(pc.equal(pc.trunc(values), values)).as_py():
-        # 100 → 100.0, so that whoever infers a schema sees a fraction.
+        # 100 → 100.0, so that schema inference sees a fraction.
         text = pc.replace_substring_regex(text, r"^(-?\d+)$", r"\1.0")
     if pc.all(pc.is_finite(values)).as_py() is False:
         infinite = pc.if_else(pc.greater(values, 0), "Infinity", "-Infinity")

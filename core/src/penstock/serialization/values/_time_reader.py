@@ -113,7 +113,7 @@ class TimeReader:
         return pc.utf8_slice_codeunits(pc.struct_field(found, "fraction"), 0, 6)
 
     def value(self, text: str) -> datetime:
-        """One text: a time without a zone, or if it holds an offset one in UTC. Raises ValueError."""
+        """Reads one text: returns a time without a zone or, if it has an offset, one in UTC. Raises ValueError."""
         match = self._compiled.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not in the pattern")

@@ -44,7 +44,7 @@ class TimeWriter:
 
 
 def _pieces(tokens: list[Token]) -> Iterator[_Piece]:
-    """As few as possible: what one call of strftime can write is one piece."""
+    """Splits into as few pieces as possible: one for each call of strftime."""
     together = ""
     for letters, literal in tokens:
         field = FIELDS.get(letters)

@@ -55,7 +55,7 @@ class TimeParser:
         self._zone = timezone.utc if zone_name == "UTC" else ZoneInfo(zone_name)
 
     def column(self, texts: pa.Array, type_: pa.DataType) -> pa.Array:
-        """A column of texts as dates or timestamps. Raises pa.ArrowInvalid if one of them does not fit."""
+        """Returns a column of texts as dates or timestamps. Raises pa.ArrowInvalid if one of them does not fit."""
         if pa.types.is_date(type_):
             reader = self.date_reader
             return texts.cast(type_) if reader is None else reader.column(texts).cast(type_, safe=False)
@@ -88,7 +88,7 @@ class TimeParser:
         return column.cast(type_)
 
     def date(self, text: str) -> date:
-        """A date. Raises ValueError."""
+        """Returns a date. Raises ValueError."""
         if self.date_reader is not None:
             return self.date_reader.value(text).date()
         match = _DATE.fullmatch(text.strip())
@@ -97,7 +97,7 @@ class TimeParser:
         return date(int(match[1]), int(match[2]), int(match[3] or 1))
 
     def timestamp(self, text: str, type_: pa.DataType) -> datetime:
-        """A timestamp for ``type_``. Raises ValueError, also for a zone where the type has none."""
+        """Returns a timestamp for ``type_``. Raises ValueError, also for a zone where the type has none."""
         value = self._iso(text) if self.timestamp_reader is None else self.timestamp_reader.value(text)
         if type_.tz is None:
             if value.tzinfo is not None:
@@ -116,5 +116,5 @@ class TimeParser:
 
     @staticmethod
     def from_epoch(seconds: int) -> datetime:
-        """A point in time from seconds since 1970. Raises OverflowError."""
+        """Returns a point in time from seconds since 1970. Raises OverflowError."""
         return _EPOCH + timedelta(seconds=seconds)
