@@ -39,19 +39,19 @@ class CassandraConnector(Connector):
     )
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
-        """A table or a query."""
+        """Returns a table or a query."""
         from penstock_cassandra.source import CassandraSource
 
         return CassandraSource(SourceOptions.from_values(options))
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
-        """A sink of the chosen delivery."""
+        """Returns a sink of the chosen delivery."""
         from penstock_cassandra.sink import create_sink
 
         return create_sink(SinkOptions.from_values(options), schema)
 
     def dev_server(self) -> DevServer | None:
-        """A server to try it with."""
+        """Returns a server to try it with."""
         from penstock_cassandra.dev import CassandraDevServer
 
         return CassandraDevServer()

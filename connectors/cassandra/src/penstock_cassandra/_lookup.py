@@ -1,4 +1,4 @@
-"""Rows enriched by key from a table: many look-ups at a time, and none twice in an Arrow batch."""
+"""Rows enriched by key from a table: many lookups at a time, and none twice in an Arrow batch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Lookup(TableLookup):
         max_in_flight: int = 32,
     ) -> None:
         given = {name: str(value) for name, value in options.items()}
-        values = LOOKUP_OPTIONS.parse(given, owner="look-up in penstock.cassandra")
+        values = LOOKUP_OPTIONS.parse(given, owner="lookup in penstock.cassandra")
         self._options = LookupOptions.from_values(values)
         self._on = dict(on) if isinstance(on, Mapping) else {name: name for name in on}
         self._columns = list(columns)
@@ -95,14 +95,14 @@ class Lookup(TableLookup):
         missing = [column.name for column in table.partition_key if column.name not in self._on.values()]
         if missing:
             raise BadConfigurationError(
-                f"a look-up needs the whole partition key of {keyspace}.{name}: '{missing[0]}' is missing"
+                f"a lookup needs the whole partition key of {keyspace}.{name}: '{missing[0]}' is missing"
             )
         columns = ", ".join(map(quoted, self._columns))
         where = " AND ".join(f"{quoted(column)} = ?" for column in self._on.values())
         return client, client.prepare(f"SELECT {columns} FROM {quoted(keyspace)}.{quoted(name)} WHERE {where}")
 
     def _found(self, client: Client, statement: Statement, keys: list[list[bytes]]) -> tuple[pa.Table, Any]:
-        """What was found, key by key, and how many rows for each."""
+        """Returns what was found, key by key, and how many rows for each."""
         types = [cql_type_of(column[3]) for column in statement.columns]
         schema = _schema(statement)
         found: list[pa.RecordBatch] = []

@@ -1,4 +1,4 @@
-"""Tables by name: what the source, the sinks and the look-up know of them."""
+"""Tables by name: what the source, the sinks and the lookup know of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def quoted(name: str) -> str:
 
 
 def table_of(client: Client, keyspace: str, table: str) -> Any:
-    """The driver's metadata of a table. Raises BadConfigurationError if there is none."""
+    """Returns the driver's metadata of a table. Raises BadConfigurationError if there is none."""
     known = client.keyspace(keyspace)
     if known is None:
         near = nearest_hint(keyspace, client.metadata.keyspaces)

@@ -74,9 +74,9 @@ class Client:
         return self._cluster.metadata
 
     def keyspace(self, name: str) -> Any:
-        """The driver's metadata of a keyspace, ``None`` if the cluster has none of that name.
+        """Returns the driver's metadata of a keyspace, ``None`` if the cluster has none of that name.
 
-        The driver hears of a new one some seconds late, so it is asked for before it is said not to be there.
+        The driver learns of a new one some seconds late, so it is requested before it is reported as missing.
         """
         if name not in self.metadata.keyspaces:
             with cassandra_errors(f"keyspace {name}"):
@@ -84,12 +84,12 @@ class Client:
         return self.metadata.keyspaces.get(name)
 
     def refresh_schema(self, keyspace: str, table: str) -> None:
-        """Looks at a table's definition anew."""
+        """Requests a table's definition again."""
         with cassandra_errors(f"table {keyspace}.{table}"):
             self._cluster.refresh_table_metadata(keyspace, table)
 
     def prepare(self, cql: str) -> Statement:
-        """The prepared statement, the same each time."""
+        """Returns the prepared statement, the same each time."""
         with self._lock:
             if cql not in self._prepared:
                 with cassandra_errors(f"preparing '{cql}'"):
@@ -97,7 +97,9 @@ class Client:
             return self._prepared[cql]
 
     def rows(self, cql: str, values: Sequence[Any] = (), consistency: str | None = None) -> list[tuple[Any, ...]]:
-        """All rows of a small query, as Python values of the driver's choice. ``consistency`` goes with ``values``."""
+        """Returns all rows of a small query, as Python values of the driver's choice. ``consistency`` goes with
+        ``values``.
+        """
         with cassandra_errors(f"'{cql}'"):
             query = self._bound(cql, values, consistency) if values else cql
             found: list[tuple[Any, ...]] = []
@@ -125,7 +127,7 @@ class Client:
         routing_key: bytes | None = None,
         consistency: str | None = None,
     ) -> Any:
-        """The driver's future of a page; its values are serialized already. :func:`page_of` reads its result."""
+        """Returns the driver's future of a page; values are serialized already. :func:`page_of` reads its result."""
         bound = BoundStatement(statement.prepared)
         bound.values = list(values)
         bound.fetch_size = page_rows
@@ -181,5 +183,5 @@ _shared = PerProcess(Client)
 
 
 def shared_client(settings: ConnectionSettings) -> Client:
-    """A client that all tasks of this process share, and later ones; it lives as long as the process."""
+    """Returns a client that all tasks of this process share, and later ones; it lives as long as the process."""
     return _shared.get(settings)

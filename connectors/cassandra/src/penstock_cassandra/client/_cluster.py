@@ -74,7 +74,7 @@ def _as_they_are(names: Any, rows: Any) -> Any:
 
 
 def open_cluster(settings: ConnectionSettings) -> Any:
-    """The driver's cluster, not connected yet; results are left as they are.
+    """Returns the driver's cluster, not connected yet; results are left as they are.
 
     Raises BadConfigurationError for files that can't be used, and the driver's errors for a cloud that can't be asked.
     """

@@ -1,4 +1,4 @@
-"""The driver's errors as Penstock's: what to mend, what to try again."""
+"""The driver's errors as Penstock's: what to fix, what to try again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def translate(error: BaseException, what: str) -> PenstockError:
 
 
 def was_not_applied(error: BaseException) -> bool:
-    """Whether a write that failed so has certainly not been applied, nor ever will be. A time-out says neither."""
+    """Returns whether a failed write has certainly not been applied, nor ever will be. A timeout says neither."""
     if isinstance(error, NoHostAvailable):
         causes = list(_host_errors(error).values())
         return all(isinstance(cause, _NOT_BEGUN) for cause in causes)

@@ -106,7 +106,7 @@ class RawHandler(ProtocolHandler):  # type: ignore[misc]
     def encode_message(
         cls, msg: Any, stream_id: int, protocol_version: int, compressor: Any, allow_beta_protocol_version: bool
     ) -> bytes:
-        """As the driver does, but for batches that are bytes already."""
+        """Encodes as the driver does, except for batches that are bytes already."""
         if isinstance(msg, BatchMessage) and isinstance(msg.queries, _Statements):
             raw = _RawBatchMessage(msg.batch_type, msg.queries, msg.consistency_level, msg.serial_consistency_level)
             raw.tracing, raw.custom_payload = msg.tracing, msg.custom_payload

@@ -41,7 +41,7 @@ class ConnectionSettings:
         return f"bundle {self.bundle}" if self.bundle else f"{','.join(self.hosts)}, port {self.port}"
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """For the driver. Raises BadConfigurationError for files that can't be used, with the option's name."""
+        """Returns the driver's TLS context. Raises BadConfigurationError that names the option of an unusable file."""
         if not self.tls:
             return None
         try:

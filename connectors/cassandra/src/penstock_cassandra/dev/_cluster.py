@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.05
 
 
 class CassandraCluster:
-    """``nodes`` nodes on one address, told apart by their ports, each about 600 MB, as a context manager.
+    """``nodes`` nodes on one address, with different ports, each about 600 MB, as a context manager.
 
     Each of ``servers`` can be killed and started as any private server. Data is in ``folder``. The one data centre is
     ``datacenter1``.
@@ -69,7 +69,7 @@ class CassandraCluster:
         with Client(ConnectionSettings(hosts=(host,), port=int(port))) as client:
             while len(client.rows("select peer from system.peers_v2")) < len(self.servers) - 1:
                 if time.monotonic() > deadline:
-                    raise FatalError(f"the node at {server.address} does not hear of the others")
+                    raise FatalError(f"the node at {server.address} does not discover the others")
                 time.sleep(_POLL_SECONDS)
 
     def __exit__(
@@ -79,6 +79,6 @@ class CassandraCluster:
 
 
 def _tokens(number: int, nodes: int) -> str:
-    """Those of one node: its share of tokens that lie equally far apart, by turns with the other nodes."""
+    """Returns those of one node: its share of tokens that lie equally far apart, by turns with the other nodes."""
     count = nodes * _TOKENS_EACH
     return ",".join(str(-(2**63) + 1 + 2**64 // count * turn) for turn in range(number, count, nodes))

@@ -61,7 +61,7 @@ class CassandraDevServer(DevServer):
         self.seed = seed
 
     def command(self, place: ServerFiles) -> list[str]:
-        """The settings are written anew on every start; data stays."""
+        """Rewrites the settings on every start; data stays."""
         port, storage_port, control_port = place.ports
         (place.folder / "tmp").mkdir(exist_ok=True)
         settings = server_settings(place.folder, port, storage_port, self.seed) | self.settings
@@ -105,7 +105,7 @@ class CassandraDevServer(DevServer):
         return ContainerImage(f"cassandra:{VERSION}", 9042, variables)
 
     def usage(self, address: str) -> str:
-        """The options of the source and the sink."""
+        """Returns the options of the source and the sink."""
         host, _, port = address.rpartition(":")
         return f'.option("host", "{host}").option("port", {port})'
 
@@ -114,7 +114,7 @@ class CassandraServer(LocalServer):
     """A private node, with Cassandra's own tool for operators."""
 
     def nodetool(self, *arguments: str) -> str:
-        """What ``nodetool`` prints (a JVM's start: about 2 s). Raises FatalError if it fails."""
+        """Returns what ``nodetool`` prints (a JVM's start: about 2 s). Raises FatalError if it fails."""
         jars = CassandraDevServer.jars
         assert jars is not None
         place = ServerFiles(self.folder, self.ports, jars.folder)
@@ -136,7 +136,7 @@ def cassandra_server(
     quick_start: bool = False,
     connection: Mapping[str, Any] | None = None,
 ) -> CassandraServer:
-    """A server of one's own with its data in ``folder``, as a context manager; see :class:`penstock.dev.LocalServer`.
+    """Returns a server with its data in ``folder``, as a context manager; see :class:`penstock.dev.LocalServer`.
 
     Killed at any time, it has what it acknowledged, which costs a write some milliseconds (``commitlog_sync: group``).
 

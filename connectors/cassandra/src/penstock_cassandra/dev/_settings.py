@@ -1,4 +1,4 @@
-"""What a small server of one node is told: its settings, its log's, and what Java has to open for it."""
+"""The configuration of a small server of one node: its settings, its log's, and what Java has to open for it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JAVA_OPTIONS = (
     "-Dcassandra.size_recorder_interval=5",
     "-Dcassandra.superuser_setup_delay_ms=0",
 )
-#: A lone node waits for nobody.
+#: A lone node waits for no other.
 ALONE = ("-Dcassandra.ring_delay_ms=100", "-Dcassandra.skip_wait_for_gossip_to_settle=0")
 #: One that joins others on the same machine waits until the first of them is there, and for a moment after that.
 JOINING = (
@@ -57,7 +57,7 @@ KILLED: Mapping[str, Any] = {
 
 
 def server_settings(folder: Path, port: int, storage_port: int, seed: str | None = None) -> dict[str, Any]:
-    """A node on the loopback address, with small caches."""
+    """Returns a node on the loopback address, with small caches."""
     return {
         "cluster_name": "penstock",
         "num_tokens": 4,
@@ -99,7 +99,7 @@ def server_settings(folder: Path, port: int, storage_port: int, seed: str | None
 
 
 def write_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """As YAML, of which JSON is a part; without those that are ``None``."""
+    """Writes settings as YAML, of which JSON is a part, without those that are ``None``."""
     given = {name: value for name, value in settings.items() if value is not None}
     path.write_text(json.dumps(given, indent=1) + "\n", "utf-8")
 

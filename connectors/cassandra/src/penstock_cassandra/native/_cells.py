@@ -28,12 +28,12 @@ _LIBRARY = NativeLibrary(
 
 
 def native_problem() -> str:
-    """Why the compiled part can't be used, in words for the user; empty if it can."""
+    """Returns why the compiled part can't be used, in words for the user; empty if it can."""
     return _LIBRARY.problem
 
 
 def walk(body: pa.Buffer, first: Int64s, last: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Where the cells of some regions of ``body`` begin, and their lengths (-1: null).
+    """Returns where the cells of some regions of ``body`` begin, and their lengths (-1: null).
 
     Region ``i`` goes from ``first[i]`` to below ``last[i]`` and holds ``counts[i]`` cells; what is missing at its end
     is null. Raises FatalError for a region that is damaged.
@@ -58,7 +58,7 @@ def _walk_in_python(
     read = struct.Struct(">i").unpack_from
     found_starts: list[int] = []
     found_lengths: list[int] = []
-    # A loop per cell: where one begins is known only from the length of the one before.
+    # A loop per cell: where one begins is known only from the length of the previous one.
     for region, (at, end, count) in enumerate(zip(first.tolist(), last.tolist(), counts.tolist(), strict=True)):
         for _ in range(count):
             length = -1
@@ -78,7 +78,7 @@ def _walk_in_python(
 
 
 def tokens_of(keys: pa.BinaryArray) -> Int64s:
-    """The Murmur3 token of each partition key, serialized as Cassandra does; none is null."""
+    """Returns the Murmur3 token of each partition key, serialized as Cassandra does; none is null."""
     tokens = np.empty(len(keys), np.int64)
     if _LIBRARY.problem:
         from penstock_cassandra.client import murmur3  # which loads the driver

@@ -25,7 +25,8 @@ class Target:
 
 
 def column(name: str | None = None, *, nulls: str | None = None, default: Any = MISSING) -> Any:
-    """A field of a dataclass that is written to the column ``name`` of the table (default: that of the field's name).
+    """Returns a field of a dataclass that is written to the column ``name`` of the table (default: that of the field's
+    name).
 
     ``nulls`` is what a null of it does: ``delete`` or ``unset``; by default what the option ``nulls`` says. See
     :func:`columns_of`. Raises ValueError for other words.
@@ -36,7 +37,8 @@ def column(name: str | None = None, *, nulls: str | None = None, default: Any = 
 
 
 def columns_of(mapped: type[Any]) -> str:
-    """The value of the sink's option ``columns`` for a dataclass, one of whose fields each column of the rows is::
+    """Returns the value of the sink's option ``columns`` for a dataclass, one of whose fields each column of the rows
+    is::
 
         @dataclass
         class Reading:

@@ -34,5 +34,5 @@ def connection_settings(values: OptionValues) -> ConnectionSettings:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """A list with commas."""
+    """Returns a list with commas."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())

@@ -48,7 +48,7 @@ _REFUSED_BY_THE_SERVER = "the server refuses it"
 _STATEMENT = when("statement")
 _IF_NOT_EXISTS = when("ifNotExists")
 
-#: What a look-up takes.
+#: What a lookup takes.
 LOOKUP_OPTIONS = OptionSet(
     (*_CONNECTION, _KEYSPACE, Option("table", "Table to look into", required=True), _READ_CONSISTENCY)
 )
@@ -135,7 +135,7 @@ SINK_OPTIONS = OptionSet(
             "columns",
             "Where names differ, or nulls of some columns are treated in another way: JSON such as "
             '{"sensor": "id", "celsius": {"name": "temperature", "nulls": "unset"}}, or package.module:Class of a '
-            "dataclass. Columns that are not in it go by name",
+            "dataclass. Other columns are matched by name",
             excludes=(_STATEMENT,),
             advice=_INTO_THE_STATEMENT,
         ),
@@ -152,7 +152,7 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "ttl",
-            "Time to live of every row, in whole seconds; 0 is for ever",
+            "Time to live of every row, in whole seconds; 0 is forever",
             kind="int",
             minimum=0,
             excludes=(_STATEMENT,),

@@ -1,4 +1,4 @@
-"""The look-up's options as the look-up uses them."""
+"""The lookup's options as the lookup uses them."""
 
 from __future__ import annotations
 

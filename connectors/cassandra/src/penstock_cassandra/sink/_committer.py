@@ -14,7 +14,7 @@ from penstock_cassandra.client import Client
 __all__ = ["CassandraCheckpointCommitter"]
 
 _TABLE, _TABLE_OF_FIRST_EDITION = "penstock_sent_segments", "penstock_sent"
-#: What is written at one of them is seen by whoever reads at the same one.
+#: A read at one of these levels sees every write at the same level.
 _QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
 
 
@@ -23,8 +23,8 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
 
     Rows are in the order of their bases. So what is forgotten is one range from the partition's begin, and one
     tombstone, which makes those before it superfluous; nothing reads over it. Segments of later bases are never in that
-    range: a call that lands late removes nothing that anybody will ask for. Notes are read and written at a quorum even
-    if rows are not: whoever takes a query over must find them.
+    range: a call that lands late removes nothing that is still needed. Notes are read and written at a quorum even
+    if rows are not: a run that takes a query over must find them.
 
     The first edition had a table ordered by batch, ``penstock_sent``. It is read for segments of that edition.
     """
@@ -62,9 +62,9 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
         retrying(lambda: self._rows(cql, segment.base, segment.id), self._retry_for_s)
 
     def forget(self, before_base: int, kept: Collection[str]) -> None:
-        """From the lowest base in ``kept`` on everything stays until a later call.
+        """Forgets segments below ``before_base``; from the lowest base in ``kept`` on, all stay until a later call.
 
-        Segments of one base are decided by one link, so nothing but ``kept`` is there.
+        Segments of one base are decided by one link, so only ``kept`` is there.
         """
         below = min((before_base, *map(base_of, kept)))
         self._rows(f"DELETE FROM {self._name} WHERE query = ? AND base < ?", below)
@@ -72,11 +72,11 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
             self._rows_of_first_edition(f"DELETE FROM {self._name_of_first_edition} WHERE query = ?")
 
     def _rows(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Of a statement whose first value is the query."""
+        """Returns the rows of a statement whose first value is the query."""
         return self._client.rows(cql, (self._query_id, *values), consistency=self._consistency)
 
     def _rows_of_first_edition(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """None if its table is not there; somebody may have dropped it since the client last looked."""
+        """Returns no rows if its table is not there; it may have been dropped since the client last looked."""
         if not self._has_first_edition():
             return []
         try:

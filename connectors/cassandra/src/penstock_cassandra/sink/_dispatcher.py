@@ -1,4 +1,4 @@
-"""Requests on their way: so many at a time, tried again with growing pauses."""
+"""Requests in flight: a bounded number, tried again with growing pauses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Waiting:
 class RequestDispatcher:
     """Used by one thread; the driver's calls back. Memory: ``max_in_flight`` requests, and the rows they point to.
 
-    ``refused`` is told of a single row that the server does not take (its request, the reason); it may raise. With
+    ``refused`` is called with a single row that the server does not take (its request, the reason); it may raise. With
     ``repeatable`` false a request whose fate is unknown is not sent again.
     """
 
@@ -67,7 +67,7 @@ class RequestDispatcher:
         self._numbers = itertools.count()
 
     def send(self, request: Request) -> None:
-        """Returns when it is on its way: when there is room. Raises what an earlier request failed with."""
+        """Sends a request and returns; waits for room first. Raises what an earlier request failed with."""
         while (pause := self._throttle.wait_s()) > 0:
             time.sleep(min(pause, _POLL_S))
             self._look(0)

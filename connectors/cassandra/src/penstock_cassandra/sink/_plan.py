@@ -48,7 +48,7 @@ class BoundStatement:
 @dataclass(frozen=True)
 class WritePlan:
     """``key``: columns of the rows that are the primary key. ``partition_key``: those that decide where a row goes,
-    with their types; empty if that can't be told. ``deletes`` is for rows that the delete column marks.
+    with their types; empty if they are unknown. ``deletes`` is for rows that the delete column marks.
     """
 
     writes: BoundStatement
@@ -140,7 +140,7 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
 
 
 def _targets(table: Any, options: SinkOptions, names: Sequence[str], schema: pa.Schema) -> dict[str, str]:
-    """The column of the table by that of the rows."""
+    """Returns the column of the table by that of the rows."""
     for name in options.columns:
         if name not in names:
             near = nearest_hint(name, names)

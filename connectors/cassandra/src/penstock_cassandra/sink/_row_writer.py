@@ -38,7 +38,7 @@ _quiet = _WithoutBatchAdvice()
 
 
 class RowWriter:
-    """One attempt's. Used by one thread. Memory: one Arrow batch encoded, and the requests on their way."""
+    """One attempt's. Used by one thread. Memory: one Arrow batch encoded, and the requests in flight."""
 
     def __init__(self, options: SinkOptions, schema: pa.Schema, metrics: Metrics, name: str) -> None:
         logging.getLogger("cassandra.protocol").addFilter(_quiet)
@@ -56,7 +56,7 @@ class RowWriter:
             retry_for_s=options.retry_for_s,
             rows_per_second=options.max_rows_per_second,
             counters=self.plan.counters,
-            # Rows under a key stay the same when they come twice; at least once may double anything but a count.
+            # Rows under a key stay the same when they are repeated; at least once may repeat anything but a count.
             repeatable=options.delivery == "exactly-once"
             or (options.delivery == "at-least-once" and not self.plan.counters),
         )
@@ -86,7 +86,7 @@ class RowWriter:
         return BadDataError(f"{describe_row(self.plan, batch, row)}: {reason}")
 
     def write(self, batch: pa.RecordBatch, timestamp_us: int | None) -> None:
-        """Sends rows, each key once. On return some are still on their way. Raises BadDataError with row and column."""
+        """Sends rows, each key once. On return some are still in flight. Raises BadDataError with row and column."""
         options = self._options
         stamp = None if self.plan.lwt else (timestamp_us if options.timestamp_us is None else options.timestamp_us)
         try:
@@ -115,7 +115,7 @@ class RowWriter:
 
 
 def describe_row(plan: WritePlan, batch: pa.RecordBatch, row: int) -> str:
-    """Which row it is about, in words, by its key."""
+    """Returns which row it is about, in words, by its key."""
     values = row_values(batch, row)
     key = ", ".join(f"{name}={values[name]!r}" for name in plan.key)
     key = key if len(key) <= _EXCERPT else key[:_EXCERPT] + "…"
@@ -123,7 +123,7 @@ def describe_row(plan: WritePlan, batch: pa.RecordBatch, row: int) -> str:
 
 
 def bad_rows(batch: pa.RecordBatch, plan: WritePlan, options: SinkOptions) -> dict[int, str]:
-    """Why rows can't be written, by their number."""
+    """Returns why rows can't be written, by their number."""
     reasons: dict[int, str] = {}
     for name in plan.key:
         for row in pc.indices_nonzero(batch.column(name).is_null()).to_pylist():
@@ -143,7 +143,7 @@ def without(batch: pa.RecordBatch, rows: Mapping[int, str]) -> pa.RecordBatch:
 
 
 def row_values(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
-    """A row as Python values."""
+    """Returns a row as Python values."""
     found: dict[str, Any] = batch.slice(row, 1).to_pylist()[0]
     return found
 

@@ -82,11 +82,11 @@ class Grouping:
         self._sets = np.array(replica_sets, np.int64)
 
     def of(self, keys: pa.BinaryArray | None, rows: int) -> npt.NDArray[np.int64]:
-        """The group of each row."""
+        """Returns the group of each row."""
         if self._kind == "none":
             return np.arange(rows)
         if self._kind == "partition":
-            # Where it can't be told, each row is alone.
+            # Where it is unknown, each row is alone.
             return np.arange(rows) if keys is None else keys.dictionary_encode().indices.to_numpy().astype(np.int64)
         if keys is None or not len(self._ends) or len(set(self._sets.tolist())) < 2:
             return np.zeros(rows, np.int64)
@@ -114,7 +114,7 @@ def _cell(batch: pa.RecordBatch, binding: Binding, timestamp_column: str) -> pa.
 
 
 def encode_rows(batch: pa.RecordBatch, plan: WritePlan, grouping: Grouping, options: SinkOptions) -> Encoded:
-    """The statements of each row, rows of a group beside each other. Raises BadDataError that names the column."""
+    """Returns the statements of each row, groups kept together. Raises BadDataError that names the column."""
     rows = batch.num_rows
     timestamp_column = options.timestamp_column
     if plan.deletes is None:
@@ -149,7 +149,7 @@ def _check_sizes(statements: pa.BinaryArray, most: int) -> None:
 
 
 def _routing_keys(batch: pa.RecordBatch, plan: WritePlan) -> pa.BinaryArray | None:
-    """What a partition key's hash is made of: its one cell, or all of them with their lengths."""
+    """Returns what a partition key's hash is made of: its one cell, or all of them with their lengths."""
     if not plan.partition_key:
         return None
     cells = [key_cells(batch.column(one.column), one.cql) for one in plan.partition_key]
@@ -183,7 +183,7 @@ def requests(encoded: Encoded, batch_bytes: int, timestamp_us: int | None) -> It
 
 
 def find_bad_rows(batch: pa.RecordBatch, plan: WritePlan, options: SinkOptions) -> dict[int, str]:
-    """Why rows can't be written, by their number. Looks at halves until it has them: most rows are good."""
+    """Returns why rows can't be written, by their number. Looks at halves until it has them: most rows are good."""
     found: dict[int, str] = {}
     grouping = Grouping("replica", (), ())
 

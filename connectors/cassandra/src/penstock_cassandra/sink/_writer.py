@@ -70,7 +70,7 @@ class CassandraSender(Sender):
 
 
 class _OrderedRows:
-    """Writes rows of one key in their order: each round is answered, and stamped later than the one before."""
+    """Writes rows of one key in their order: each round is answered, and stamped later than the previous one."""
 
     def __init__(self, options: SinkOptions, schema: pa.Schema, metrics: Metrics, name: str) -> None:
         self._writer = RowWriter(options, schema, metrics, name)

@@ -47,7 +47,7 @@ class Select:
     filtering: bool = False
 
     def cql(self, condition: str = "", *, filtering: bool = False) -> str:
-        """The whole query, with one more condition."""
+        """Returns the whole query, with one more condition."""
         conditions = " AND ".join(part for part in (self.where, condition) if part)
         text = f"SELECT {self.columns} FROM {quoted(self.keyspace)}.{quoted(self.table)}"
         text += f" WHERE {conditions}" if conditions else ""
@@ -82,7 +82,7 @@ def parse_select(cql: str, keyspace: str) -> Select:
     if any(token.text == ";" for token in tokens):
         raise _refuse("it is more than one statement")
     if any(token.text in ("?", ":") for token in tokens):
-        raise _refuse("it has a place for a value (? or :name), and there is nobody to give one")
+        raise _refuse("it has a place for a value (? or :name), and nothing provides one")
     for word, why in (("DISTINCT", "DISTINCT returns partitions, not rows"), ("JSON", "JSON has no columns")):
         if words[1:2] == [word]:
             raise _refuse(why)
@@ -148,7 +148,9 @@ def _clauses(tokens: list[_Token], at: int) -> dict[str, list[_Token]]:
 
 
 def split_conditions(where: str) -> list[tuple[str, str]]:
-    """The conditions of a WHERE as (column, operator); the column of ``token(…)`` is ``token()``, of others ``()``."""
+    """Returns the conditions of a WHERE as (column, operator); the column of ``token(…)`` is ``token()``, of others
+    ``()``.
+    """
     tokens = _tokens(where)
     found: list[tuple[str, str]] = []
     depth, start = 0, 0

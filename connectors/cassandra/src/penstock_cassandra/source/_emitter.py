@@ -22,7 +22,7 @@ class CassandraRecordEmitter(RecordEmitter[RawRows, TokenSplit]):
         self._schema = context.schema
 
     def emit_record(self, element: RawRows, split_state: Any) -> Iterator[pa.RecordBatch]:
-        """One batch for each page."""
+        """Yields one batch for each page."""
         names = [column[2] for column in element.columns]
         types = [cql_type_of(column[3]) for column in element.columns]
         wanted = {field.name: field.type for field in self._schema}

@@ -75,7 +75,7 @@ class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
         return self._ring, self._state
 
     def handle_split_request(self) -> TokenSplit | None:
-        """The next piece."""
+        """Returns the next piece."""
         ring, state = self._known()
         if state.next >= state.count:
             return None

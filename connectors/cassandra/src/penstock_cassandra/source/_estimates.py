@@ -34,14 +34,14 @@ def estimated_bytes(client: Client, keyspace: str, table: str, partitioner: Part
 
 
 def split_count(options: SourceOptions, estimate: int | None) -> int | None:
-    """As many as ``maxSplitSize`` asks for of ``estimate`` bytes; without an estimate ``None``: as the slots are."""
+    """Returns the number of splits of ``maxSplitSize`` in ``estimate`` bytes; ``None`` without an estimate."""
     if options.splits is not None or estimate is None:
         return options.splits
     return max(1, min(_MOST_SPLITS, -(-estimate // options.max_split_bytes)))
 
 
 def told(plan: ReadPlan, estimate: int | None, count: int | None) -> str:
-    """A line about a full scan, for people."""
+    """Returns a line about a full scan, for people."""
     size = "size unknown" if estimate is None else f"about {estimate >> 20} MiB"
     splits = f"{count} splits" if count is not None else f"{SPLITS_PER_SLOT} splits for each slot"
     select = plan.select

@@ -85,7 +85,7 @@ def _indexed(table: Any) -> list[str]:
 
 
 def servable(table: Any) -> str:
-    """A line about what :func:`conditions_for` takes of this table, for people."""
+    """Returns a line about what :func:`conditions_for` takes of this table, for people."""
     key = " and ".join(f"{column.name} =" for column in table.partition_key)
     parts = [f"{key} (one partition, no scan)"]
     if table.clustering_key:

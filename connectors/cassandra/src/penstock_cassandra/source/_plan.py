@@ -33,7 +33,7 @@ class ReadPlan:
     full_scan: bool
 
     def schema(self) -> pa.Schema:
-        """What rows are, unless the user says otherwise."""
+        """Returns what rows are, unless the user says otherwise."""
         return pa.schema([(name, arrow_type(cql)) for name, cql in zip(self.names, self.types, strict=True)])
 
     def check(self, wanted: pa.Schema) -> None:
@@ -51,7 +51,7 @@ class ReadPlan:
 def plan_of(
     client: Client, options: SourceOptions, columns: Sequence[str] | None = None, conditions: Sequence[str] = ()
 ) -> ReadPlan:
-    """The plan of a read of ``columns`` (all of them by default), with more conditions in CQL.
+    """Returns the plan of a read of ``columns`` (all of them by default), with more conditions in CQL.
 
     Raises BadConfigurationError for a table that is not there and for what can't be split.
     """

@@ -1,4 +1,4 @@
-"""Reads splits page by page; the next page is on its way while one is decoded."""
+"""Reads splits page by page; the next page is in flight while one is decoded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
     """An element is a page as it came. Memory: two pages here, and those that wait for the emitter.
 
-    A page that fails is asked for again where it began, of any node: rows are neither lost nor doubled.
+    A page that fails is asked for again where it began, of any node: rows are neither lost nor duplicated.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._partitioner: Partitioner | None = None
         self._page_rows = options.page_rows or _FIRST_PAGE_ROWS
         self._throttle = Throttle(options.max_rows_per_second)
-        #: The request that is on its way: where its page begins, the driver's future, and what is set at its end.
+        #: The request in flight: where its page begins, the driver's future, and what is set at its end.
         self._from: bytes | None = None
         self._future: Any = None
         self._answered = threading.Event()
@@ -58,7 +58,7 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
             self._todo.extend((split, one, number == len(ranges)) for number, one in enumerate(ranges, 1))
 
     def fetch(self) -> RecordsBySplits[RawRows]:
-        """The page that is on its way, if it has come; the next one is then asked for at once."""
+        """Returns the page in flight, if it has come; the next one is then requested at once."""
         nothing: RecordsBySplits[RawRows] = RecordsBySplits()
         if self._woken.is_set() or self._woken.wait(min(self._throttle.wait_s(), _POLL_S)):
             return nothing

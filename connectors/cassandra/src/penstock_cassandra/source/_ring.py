@@ -23,7 +23,7 @@ class Partitioner:
     pack: Callable[[int], bytes]
 
     def cut(self, number: int, count: int) -> int:
-        """Where piece ``number`` of ``count`` begins (exclusive); that of piece ``count`` is the end of all."""
+        """Returns where piece ``number`` of ``count`` begins (exclusive); that of piece ``count`` is the end of all."""
         return self.lowest + (self.highest - self.lowest) * number // count
 
 
@@ -63,11 +63,11 @@ class Ring:
             self._replicas.append(tuple(str(host.endpoint) for host in found))
 
     def pieces(self, after: int, until: int) -> tuple[TokenRange, ...]:
-        """The range cut where replicas change; neighbours with the same ones stay together."""
+        """Returns the range cut where replicas change; neighbours with the same ones stay together."""
         ranges: list[TokenRange] = []
         at = bisect.bisect_right(self._ends, after)
         while after < until:
-            # A token belongs to the first node at or above it; above the last one, the ring begins anew.
+            # A token belongs to the first node at or above it; above the last one, the ring begins again.
             end = min(until, self._ends[at]) if at < len(self._ends) else until
             replicas = self._replicas[at % len(self._replicas)] if self._replicas else ()
             if ranges and ranges[-1].replicas == replicas:

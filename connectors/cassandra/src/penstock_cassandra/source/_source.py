@@ -51,7 +51,7 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
         return STATE_SERIALIZER
 
     def plan(self, client: Client, columns: Sequence[str] | None = None) -> ReadPlan:
-        """What is asked of the server."""
+        """Returns what to request from the server."""
         named = None if self.options.query else columns
         return plan_of(client, self.options, named, self.conditions)
 
@@ -60,7 +60,7 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
         return shared_client(self.options.connection)
 
     def fixed_schema(self) -> pa.Schema:
-        """The table's, or the query's, as the server has it now."""
+        """Returns the table's, or the query's, as the server has it now."""
         return self.plan(self._client()).schema()
 
     def validate_schema(self, schema: pa.Schema) -> None:
@@ -78,7 +78,7 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
         return replace(self, conditions=(*self.conditions, *conditions)), served
 
     def explain(self) -> Sequence[str]:
-        """The statement, whether it is a scan and in how many splits, and what filters the server could apply."""
+        """Returns the statement, whether it is a scan and in how many splits, and which filters the server applies."""
         client = self._client()
         plan = self.plan(client)
         if not plan.by_token:

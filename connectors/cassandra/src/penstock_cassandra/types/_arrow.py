@@ -38,12 +38,12 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint", "counter")
 
 
 def tuple_names(cql: CqlType) -> list[str]:
-    """The names of a tuple's or a user-defined type's fields; those of a tuple are numbers, from 0."""
+    """Returns the names of a tuple's or a user-defined type's fields; those of a tuple are numbers, from 0."""
     return list(cql.fields) if cql.name == "udt" else [str(number) for number in range(len(cql.args))]
 
 
 def arrow_type(cql: CqlType) -> pa.DataType:
-    """What a value of ``cql`` is read as, unless a schema says otherwise."""
+    """Returns what a value of ``cql`` is read as, unless a schema says otherwise."""
     if cql.name in ("list", "set", "vector"):
         return pa.list_(arrow_type(cql.args[0]))
     if cql.name == "map":
@@ -88,7 +88,7 @@ def _fits(cql: CqlType, arrow: pa.DataType, leaf: object) -> bool:
 
 
 def is_list(arrow: pa.DataType) -> bool:
-    """Of any kind of list."""
+    """Returns whether it is a list of any kind."""
     return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow))
 
 

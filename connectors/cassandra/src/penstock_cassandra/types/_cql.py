@@ -44,7 +44,7 @@ class CqlType:
     label: str = ""
 
     def __str__(self) -> str:
-        """As in CQL."""
+        """Returns the type as it is written in CQL."""
         if self.name == "udt":
             return self.label
         inner = [str(one) for one in self.args] + ([str(self.size)] if self.size else [])
@@ -52,7 +52,9 @@ class CqlType:
 
 
 def cql_type_of(driver_type: Any) -> CqlType:
-    """The type of a column or marker, from the driver's class for it. Raises BadConfigurationError for custom types."""
+    """Returns the type of a column or marker, from the driver's class for it. Raises BadConfigurationError for custom
+    types.
+    """
     name = str(driver_type.typename)
     name = _ALIASES.get(name, name)
     inner = [one for one in getattr(driver_type, "subtypes", ()) if one is not None]

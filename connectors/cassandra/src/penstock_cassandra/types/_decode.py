@@ -36,7 +36,7 @@ class Cells:
         return self.lengths < 0
 
     def binary(self) -> pa.BinaryArray:
-        """The bytes of each."""
+        """Returns the bytes of each."""
         n = len(self.starts)
         if n == 0:
             return pa.array([], pa.binary())
@@ -48,7 +48,7 @@ class Cells:
         return page.take(pa.array(np.arange(0, 2 * n, 2), mask=self.nulls))
 
     def fixed(self, size: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-        """The bytes of each as a row of ``size``, and which are null (or empty, which old clients wrote)."""
+        """Returns the bytes of each as a row of ``size``, and which are null (or empty, which old clients wrote)."""
         nulls = self.lengths != size
         if bool(((self.lengths > 0) & nulls).any()):
             raise BadDataError(f"a cell is not {size} bytes long")
@@ -62,7 +62,7 @@ class Cells:
 
 
 def decode_page(body: bytes, count: int, types: list[CqlType], wanted: list[Any], names: list[str]) -> list[Any]:
-    """The columns of a page of ``count`` rows; none where nothing is wanted. Raises BadDataError that names it."""
+    """Returns the columns of a page of ``count`` rows; none if none are wanted. Raises BadDataError that names it."""
     buffer = pa.py_buffer(body)
     whole = np.array([count * len(types)])
     starts, lengths = walk(buffer, np.array([0]), np.array([len(body)]), whole)
@@ -80,7 +80,7 @@ def decode_page(body: bytes, count: int, types: list[CqlType], wanted: list[Any]
 
 
 def decode(cells: Cells, cql: CqlType, wanted: pa.DataType | None = None) -> pa.Array:
-    """An array of ``wanted`` (by default: what the type is in Arrow)."""
+    """Returns an array of ``wanted`` (by default: what the type is in Arrow)."""
     wanted = wanted if wanted is not None else arrow_type(cql)
     if cql.name in _LEAVES:
         array = _LEAVES[cql.name](cells, wanted)
@@ -167,7 +167,7 @@ _LEAVES: dict[str, Any] = {
 
 
 def _elements(cells: Cells, per_entry: int) -> tuple[Cells, Int64s]:
-    """What is in collections, and how many entries each has."""
+    """Returns what is in collections, and how many entries each has."""
     values, nulls = _counts(cells)
     counts = np.where(nulls, 0, values)
     present = np.where(nulls, 0, cells.starts + 4)

@@ -30,7 +30,7 @@ _FIXED: dict[str, tuple[pa.DataType, str]] = {
 
 
 def encode(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
-    """The cell of each value, nulls where they were. Raises BadDataError or pyarrow.ArrowInvalid."""
+    """Returns the cell of each value, nulls where they were. Raises BadDataError or pyarrow.ArrowInvalid."""
     if pa.types.is_null(array.type):
         return array.cast(pa.binary())
     if cql.name in _FIXED:
@@ -40,7 +40,7 @@ def encode(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
 
 
 def prefixed(cells: pa.BinaryArray, missing: int = NULL) -> pa.BinaryArray:
-    """Each cell behind its length; a null one is the length ``missing`` alone."""
+    """Returns each cell behind its length; a null one is the length ``missing`` alone."""
     lengths = pc.fill_null(pc.binary_length(cells), missing)
     heads = _numbers(lengths, ">i4")
     return pc.binary_join_element_wise(heads, pc.fill_null(cells, _EMPTY), _EMPTY)
@@ -53,7 +53,7 @@ def _numbers(array: pa.Array, kind: str) -> pa.BinaryArray:
 
 
 def _of_rows(values: Any, nulls: pa.Array | None) -> pa.BinaryArray:
-    """A binary array of a NumPy array's rows."""
+    """Returns a binary array of a NumPy array's rows."""
     size = values.dtype.itemsize * (values.shape[1] if values.ndim > 1 else 1)
     offsets = np.arange(len(values) + 1, dtype=np.int32) * size
     data = pa.py_buffer(np.ascontiguousarray(values))
@@ -137,7 +137,9 @@ def _complain(array: pa.Array, fits: pa.Array, words: str, nulls: bool = False) 
 
 
 def _values_of(array: pa.Array) -> tuple[Any, Any]:
-    """The offsets of a list or map array, and of its slice only, with the part of its values that they point to."""
+    """Returns the offsets of a list or map array, and of its slice only, with the part of its values that they point
+    to.
+    """
     offsets = array.offsets.to_numpy(zero_copy_only=False)
     return offsets - offsets[0], slice(int(offsets[0]), int(offsets[-1]))
 

@@ -29,7 +29,7 @@ def comparable(array: pa.Array, cql: CqlType) -> pa.Array:
 
 
 def key_cells(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
-    """The cells of a column of the key: as :func:`encode` makes them, sets and maps in the server's order."""
+    """Returns the cells of a column of the key: as :func:`encode` makes them, sets and maps in the server's order."""
     cells = encode(array, cql)
     if not _has_order(cql):
         return cells

@@ -81,7 +81,9 @@ def durations(values: pa.BinaryArray) -> pa.Array:
 
 
 def _vint(cell: bytes, at: int) -> tuple[int, int]:
-    """The number at ``at``, and what comes behind it: leading ones of the first byte count the bytes that follow."""
+    """Returns the number at ``at``, and what comes behind it: leading ones of the first byte count the bytes that
+    follow.
+    """
     first = cell[at]
     extra = 8 - (first ^ 0xFF).bit_length()
     value = first & (0xFF >> extra) if extra < 8 else 0
