@@ -29,7 +29,7 @@ def _of_format(
     default: str | None = None,
     **more: Any,
 ) -> Option:
-    """An option of one format. As with Spark's writer it may stand beside another format, but not unnoticed."""
+    """Returns an option of one format. With another format it is ignored with a warning."""
     return Option(name, doc, kind, default, needs=needs, tolerated=True, **more)
 
 
@@ -140,7 +140,12 @@ SINK_OPTIONS = OptionSet(
         _of_format("header", "Column names in the first line of every file", _CSV, "bool", "false"),
         _of_format("sep", "Separator", _CSV, default=",", aliases=("delimiter",)),
         _of_format("quote", "Quoting character", _CSV, default='"'),
-        _of_format("escape", "Escapes quotes in a quoted value; equal to quote: they are doubled", _CSV, default="\\"),
+        _of_format(
+            "escape",
+            "Escapes quotes in a quoted value; if equal to quote, a quote is written as two",
+            _CSV,
+            default="\\",
+        ),
         _of_format("quoteAll", "Quote every value", _CSV, "bool", "false"),
         _of_format("nullValue", "What null is written as", _CSV, default=""),
         _of_format("emptyValue", "What an empty string is written as", _CSV, default='""'),

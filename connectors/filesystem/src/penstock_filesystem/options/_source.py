@@ -28,7 +28,7 @@ def _of_format(
     default: str | None = None,
     **more: Any,
 ) -> Option:
-    """An option of some formats. As with Spark's reader it may stand beside another format, but not unnoticed."""
+    """Returns an option of some formats. With another format it is ignored with a warning."""
     return Option(name, doc, kind, default, needs=needs, tolerated=True, **more)
 
 

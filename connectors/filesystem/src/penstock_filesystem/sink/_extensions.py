@@ -14,7 +14,7 @@ __all__ = ["load_extension"]
 def load_extension(option: str, text: str, known: Iterable[str], values: OptionValues, kind: type) -> Any:
     """Imports ``module:callable``, calls it with the sink's options and checks that it returns a ``kind``.
 
-    Raises BadConfigurationError that names ``option``, what is wrong, and the ``known`` names that could stand there.
+    Raises BadConfigurationError that names ``option``, what is wrong, and the ``known`` names that are allowed.
     """
     module, _, attribute = text.partition(":")
     if not module or not attribute:

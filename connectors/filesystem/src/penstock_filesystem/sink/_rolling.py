@@ -134,7 +134,7 @@ class FileSystemRoller(StateRoller[PendingPart, Chunk]):
         self._metrics = metrics
 
     def roll(self, states: Sequence[Chunk], *, finish: bool) -> list[StateReplacement[PendingPart, Chunk]]:
-        """Returns what becomes of the chunks: parts to publish, and merged chunks."""
+        """Returns what replaces the chunks: parts to publish, and merged chunks."""
         rolled: list[StateReplacement[PendingPart, Chunk]] = []
         for chunks in _mergeable(states):
             if finish:

@@ -161,7 +161,7 @@ class FileDiscovery:
         if before is not None and before.mtime_ns == mtime_ns and before.listed_ns - mtime_ns > _RACY_NS:
             return before
         directory = _Directory(mtime_ns, time.time_ns())
-        # One call that stats in C++ without the interpreter's lock: quicker than scandir, and other threads go on.
+        # One call that stats in C++ without the interpreter's lock: quicker than scandir, and other threads continue.
         for info in self._storage.fs.get_file_info(pafs.FileSelector(path, allow_not_found=True)):
             try:
                 name = info.base_name

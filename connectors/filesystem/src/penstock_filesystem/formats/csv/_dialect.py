@@ -12,7 +12,7 @@ __all__ = ["CsvDialect", "CsvReadDialect", "CsvWriteDialect"]
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """How cells stand in a row, and what stands for null and for an empty string. ``""`` turns a character off."""
+    """How cells are written in a row, and what null and an empty string look like. ``""`` turns a character off."""
 
     sep: str
     quote: str

@@ -19,7 +19,7 @@ __all__ = ["CsvWriter"]
 class CsvWriter(LineWriter):
     """Writes CSV with Spark's quoting, so that ``spark.read.csv`` with the same options gives the same rows back.
 
-    pyarrow's own writer only knows doubled quotes, which Spark's reader takes apart only if it is told to.
+    pyarrow's own writer only knows doubled quotes, which Spark's reader splits only with an option.
     A value with a line break is quoted; Spark needs ``multiLine`` to read it.
     """
 

@@ -81,7 +81,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _begin_and_end_as_objects(data: bytes, count: int) -> bool:
-    """Returns whether every one of ``count`` lines begins with { and ends with }, but for blanks."""
+    """Returns whether every one of ``count`` lines begins with { and ends with }, except for blanks."""
 
     def holds(data: bytes) -> bool:
         return data.startswith(b"{") and data.endswith((b"}\n", b"}")) and data.count(b"}\n{") == count - 1

@@ -138,7 +138,7 @@ class MultipartStaging(Staging):
             markers = [upload.marker for upload in self._uploads]
             self._storage.delete(map(self.layout.full, [*markers, *self._chunks]))
         except (OSError, RetriableError):
-            return  # garbage as soon as the decision log goes on, and found by its markers
+            return  # garbage as soon as the decision log moves on, and found by its markers
 
 
 class MultipartCommitter(FileSystemCommitter):
@@ -184,7 +184,7 @@ class MultipartCommitter(FileSystemCommitter):
         try:
             complete_upload(self._storage, self._layout.full(part.final), part.upload_id, list(part.parts))
         except (OSError, RetriableError):
-            # The answer may have been lost on its way, or come from an earlier try of this very request.
+            # The answer may have been lost, or come from an earlier try of this very request.
             found = self._look(part)
             if found is Found.OPEN:
                 raise

@@ -83,7 +83,7 @@ class RenameStaging(Staging):
 
     def abort(self) -> None:
         """Removes every file of this attempt."""
-        # What fails here is garbage as soon as the decision log goes on.
+        # What fails here is garbage as soon as the decision log moves on.
         for file in self._open:
             with contextlib.suppress(OSError):
                 file.discard()

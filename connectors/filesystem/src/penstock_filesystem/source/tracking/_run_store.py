@@ -19,7 +19,7 @@ _KEPT_COMMITS = 128
 class RunStore:
     """Keeps the runs of one source of one query, in a directory of their own: ``<checkpoint>/penstock/sources/<id>/``.
 
-    A file is written once, under a name that nobody else uses, before an offset names it. Its name begins with the
+    A file is written once, under a unique name, before an offset names it. Its name begins with the
     number of batches that were committed by then. Thread-safe.
     """
 

@@ -67,7 +67,7 @@ class TrackedFiles:
     """The set of all files that were read, as a log-structured merge tree. Not thread-safe.
 
     The newest are in a Python set; a thousand of them become a run, and eight runs of about one size become one of the
-    next. So a look-up searches some 30 runs at most, and a fingerprint is copied once for each factor of eight.
+    next. So a lookup searches some 30 runs at most, and a fingerprint is copied once for each factor of eight.
     Memory: 8 bytes a file.
     """
 

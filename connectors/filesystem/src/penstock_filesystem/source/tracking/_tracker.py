@@ -86,7 +86,7 @@ class FileTracker:
         return self._busy
 
     def maintain(self) -> None:
-        """Starts the next merge, store or sweep in the background, if one is due and none is under way."""
+        """Starts the next merge, store or sweep in the background, if one is due and none is running."""
         if self._busy:
             return
         inputs = self._files.runs_to_rewrite(stored=self._store is not None)
