@@ -346,7 +346,7 @@ def test_recreated_stream_is_a_loss(log):
     enumerator = lossy(log)
     log.delete("a")
     log.make("a", 30)
-    with pytest.raises(DataLostError, match=r"'a' was deleted and made anew \(id a/1 is now a/2\).*a-0 offset 10"):
+    with pytest.raises(DataLostError, match=r"'a' was deleted and re-created \(id a/1 is now a/2\).*a-0 offset 10"):
         log.discover(enumerator)
 
 
@@ -356,7 +356,7 @@ def test_recreated_stream_is_read_anew_if_loss_is_taken(log, caplog):
     log.make("a", 3)
     log.discover(enumerator)
     assert ranges(enumerator.take_batch(ALL)) == [("a-0", 0, 3)]
-    assert "made anew" in caplog.text and log.context.metrics.snapshot() == {"data_losses": 1}
+    assert "re-created" in caplog.text and log.context.metrics.snapshot() == {"data_losses": 1}
     assert enumerator.snapshot_state().incarnations["a"] == "a/2"
 
 
@@ -376,7 +376,7 @@ def test_recreated_while_the_query_was_down_is_a_loss(log):
     del enumerator
     log.delete("a")
     log.make("a", 30)
-    with pytest.raises(DataLostError, match="made anew"):
+    with pytest.raises(DataLostError, match="re-created"):
         log.enumerate(state).take_batch(ALL)
 
 

@@ -190,7 +190,7 @@ def test_topic_made_anew_is_told_by_its_id(kafka, kafka_source):
     again = kafka_source(subscribe=topic)
     with (
         again.enumerator(state) as enumerator,
-        pytest.raises(DataLostError, match=f"'{topic}' was deleted and made anew"),
+        pytest.raises(DataLostError, match=f"'{topic}' was deleted and re-created"),
     ):
         enumerator.take_batch(ALL)
     lenient = kafka_source(subscribe=topic, failOnDataLoss="false")

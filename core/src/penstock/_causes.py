@@ -24,7 +24,9 @@ _LONGEST = 12
 
 
 def root_cause(error: BaseException) -> str:
-    """What went wrong, in a few lines: Penstock's own words if it is one of its errors, else the innermost cause."""
+    """Returns what went wrong, in a few lines: Penstock's own words if it is one of its errors, else the innermost
+    cause.
+    """
     text = str(error)
     if type(error).__module__.startswith("penstock."):
         return text
@@ -46,7 +48,7 @@ def root_cause(error: BaseException) -> str:
 
 
 def _java_texts(error: BaseException) -> list[str]:
-    """The stack trace of the Java side, if there is one."""
+    """Returns the stack trace of the Java side, if there is one."""
     origin: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     traces: list[str] = []
     get_trace = getattr(error, "getStackTrace", None)
@@ -65,7 +67,7 @@ def _java_texts(error: BaseException) -> list[str]:
 
 
 def _paragraph(text: str, start: int) -> str:
-    """The lines from ``start`` up to the next line of a trace or of a query plan."""
+    """Returns the lines from ``start`` up to the next line of a trace or of a query plan."""
     lines: list[str] = []
     for line in text[start:].splitlines():
         if _TRACE_LINE.match(line) or len(lines) >= _LONGEST or (lines and not line.strip()):

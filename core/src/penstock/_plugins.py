@@ -58,7 +58,7 @@ class InstalledConnector:
 
 
 def _core_range(distribution: Distribution | None) -> tuple[str, str]:
-    """The plugin's range for the core and the problem with it, from metadata alone."""
+    """Returns the plugin's range for the core and the problem with it, from metadata alone."""
     if distribution is None:
         return "", ""
     for text in distribution.requires or []:
@@ -78,12 +78,12 @@ def _core_range(distribution: Distribution | None) -> tuple[str, str]:
 
 
 def core_problem(distribution: Distribution | None) -> str:
-    """Why a plugin's distribution can't be used with this core, by its metadata alone; empty if it fits."""
+    """Returns why a plugin's distribution can't be used with this core, by its metadata alone; empty if it fits."""
     return _core_range(distribution)[1]
 
 
 def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[InstalledConnector]:
-    """Every installed connector, fitting or not, by name. Imports none of them."""
+    """Returns every installed connector, fitting or not, by name. Imports none of them."""
     listed: dict[str, InstalledConnector] = {}
     for entry in sorted(found if found is not None else entry_points(group=GROUP), key=lambda e: e.name):
         requires, problem = _core_range(entry.dist)
@@ -96,7 +96,9 @@ def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[Inst
 
 
 def find_connector(name: str) -> InstalledConnector:
-    """The connector ``name``, with or without ``penstock.``. Raises BadConfigurationError, with the nearest name."""
+    """Returns the connector ``name``, with or without ``penstock.``. Raises BadConfigurationError, with the nearest
+    name.
+    """
     short = name.removeprefix("penstock.")
     all_found = installed_connectors()
     for connector in all_found:

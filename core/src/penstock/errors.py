@@ -1,10 +1,10 @@
-"""The exception tree. An error says by its type what whoever catches it should do.
+"""The exception tree. An error says by its type what its handler should do.
 
 ::
 
     PenstockError
-    ├── FatalError               stop; nothing will mend itself (a bug, a fenced driver, a store that refuses)
-    │   ├── BadConfigurationError  the user can mend it: an option, a schema, a missing package
+    ├── FatalError               stop; nothing will fix itself (a bug, a fenced driver, a store that refuses)
+    │   ├── BadConfigurationError  the user can fix it: an option, a schema, a missing package
     │   ├── BadDataError           the input holds something that the chosen policy does not accept
     │   └── DataLostError          rows that were promised are gone; says which, and what to do
     └── RetriableError           try again: the same call, or the same batch after a restart, may succeed
@@ -45,4 +45,4 @@ class DataLostError(FatalError):
 
 
 class RetriableError(PenstockError):
-    """A failure that may pass: a time-out, a lost connection, a batch that has to be written again."""
+    """A failure that may pass: a timeout, a lost connection, a batch that has to be written again."""

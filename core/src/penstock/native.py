@@ -61,7 +61,7 @@ class NativeLibrary:
 
 
 def _source_hash(directory: Path) -> str:
-    """What the sources are, in short, as ``build.py`` has it; empty where they are not there."""
+    """Returns what the sources are, in short, as ``build.py`` has it; empty where they are not there."""
     sources = sorted([*directory.glob("*.c"), *directory.glob("*.h")])
     digest = hashlib.sha256(b"".join(path.name.encode() + b"\0" + path.read_bytes() for path in sources))
     return digest.hexdigest()[:16] if sources else ""

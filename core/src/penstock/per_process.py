@@ -21,8 +21,8 @@ class PerProcess(Generic[KeyT, ValueT]):
     parent's. Inherited values are not touched, not even to forget them: that would end them, and write to the parent's
     sockets.
 
-    ``most``: the one that was not asked for the longest is forgotten if there are more, and given to ``close``. Without
-    ``close`` whoever still uses it may go on.
+    ``most``: if there are more, the least recently used one is forgotten, and passed to ``close``. Without ``close``, a
+    caller that still uses it may continue.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class PerProcess(Generic[KeyT, ValueT]):
         self._values, self._lock = OrderedDict(), threading.Lock()
 
     def get(self, key: KeyT) -> ValueT:
-        """The value for ``key``. Raises what ``make`` raises, and then keeps nothing.
+        """Returns the value for ``key``. Raises what ``make`` raises, and then keeps nothing.
 
         Others wait meanwhile, whichever key they ask for. They do not wait for the one that makes room to be closed.
         """
@@ -83,6 +83,6 @@ class PerProcess(Generic[KeyT, ValueT]):
                 self._close(value)
 
     def keys(self) -> list[KeyT]:
-        """Of the values that are kept now."""
+        """Returns the keys of the values that are kept now."""
         with self._lock:
             return list(self._values)

@@ -25,7 +25,7 @@ class System:
         time.sleep(seconds)
 
     def new_id(self) -> str:
-        """32 hex digits that nobody else has."""
+        """Returns 32 hex digits that are unique."""
         return uuid.uuid4().hex
 
     def executor(self, threads: int, name: str) -> Executor:
@@ -38,11 +38,11 @@ _used: System = _REAL
 
 
 def system() -> System:
-    """The one to ask."""
+    """Returns the system in use."""
     return _used
 
 
 def use(replacement: System | None) -> None:
-    """From now on ``replacement`` is asked, in this process; with ``None`` the real one again."""
+    """Uses ``replacement`` from now on in this process; with ``None``, the real one again."""
     global _used
     _used = replacement or _REAL

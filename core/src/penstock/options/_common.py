@@ -41,14 +41,14 @@ COMMON_OPTIONS = {
         ),
         Option(
             "failOnDataLoss",
-            "What was deleted before it was read: an error, or (false) reading goes on behind it, with a warning",
+            "What was deleted before it was read: an error, or (false) reading continues after it, with a warning",
             kind="bool",
             default="true",
         ),
         Option("requestTimeout", "How long one request may take", kind="duration", default="30s", minimum=1),
         Option(
             "retryTimeout",
-            "How long a request that failed (time-out, node down, overload) is tried again, with growing pauses, "
+            "How long a request that failed (timeout, node down, overload) is tried again, with growing pauses, "
             "before the task fails",
             kind="duration",
             default="2m",

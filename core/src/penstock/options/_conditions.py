@@ -1,4 +1,4 @@
-"""Conditions on the options that a user gave: what an option needs, and what it can't stand beside."""
+"""Conditions on the options that a user gave: what an option needs, and what it excludes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Condition:
     negated: bool = False
 
     def holds(self, given: _Values) -> bool:
-        """Whether the condition holds for ``given``."""
+        """Returns whether the condition holds for ``given``."""
         return self._is_on(given) != self.negated
 
     def _is_on(self, given: _Values) -> bool:
@@ -39,13 +39,13 @@ class Condition:
         return _plain(value) in {_plain(wanted) for wanted in self.values}
 
     def shown(self, given: _Values) -> str:
-        """As :meth:`__str__`, and a switch with its value: ``tls=true``."""
+        """Returns :meth:`__str__`, and a switch with its value: ``tls=true``."""
         if not self.values and isinstance(given.get(self.option), bool):
             return f"{self.option}={'false' if self.negated else 'true'}"
         return str(self)
 
     def __str__(self) -> str:
-        """As a user would write it: ``cleanSource=archive``, ``format=csv or json``, ``'table'``."""
+        """Returns what a user would write: ``cleanSource=archive``, ``format=csv or json``, ``'table'``."""
         named = [value for value in self.values if value is not None]
         if self.negated and named:
             return f"{self.option} other than {' or '.join(named)}"
@@ -61,7 +61,7 @@ def _plain(value: Any) -> str | None:
 
 
 def when(option: str, *values: str | None) -> Condition:
-    """The condition that ``option`` has one of ``values``; without values, that it has any, and not false.
+    """Returns the condition that ``option`` has one of ``values``; without values, that it has any, and not false.
 
     ``when("cleanSource", "archive")``, ``when("tls")``, ``when("bucketAssigner", "dateTime", None)``: dateTime or
     unset.
@@ -70,5 +70,5 @@ def when(option: str, *values: str | None) -> Condition:
 
 
 def unless(option: str, *values: str | None) -> Condition:
-    """The opposite of :func:`when`: ``unless("query")``, ``unless("value.format", "binary")``."""
+    """Returns the opposite of :func:`when`: ``unless("query")``, ``unless("value.format", "binary")``."""
     return Condition(option, values, negated=True)

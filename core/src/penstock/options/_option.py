@@ -82,7 +82,7 @@ class Option:
         return (*self.required_with, *needs, *self.excludes)
 
     def takes(self, name: str) -> bool:
-        """Whether a user who writes ``name`` means this option, by one of its names."""
+        """Returns whether a user who writes ``name`` means this option, by one of its names."""
         low = name.lower()
         if self.is_prefix:
             return low.startswith(self.name[:-1].lower())
@@ -93,7 +93,7 @@ class Option:
         return next((own for own in self.names if own.lower() == name.lower()), name)
 
     def parse(self, text: str) -> Any:
-        """The typed value of ``text``. Raises :class:`BadConfigurationError` that names the option."""
+        """Returns the typed value of ``text``. Raises :class:`BadConfigurationError` that names the option."""
         try:
             value = PARSERS[self.kind](text)
             if self.kind == "choice":
@@ -123,7 +123,7 @@ class Option:
         return found
 
     def rules(self) -> list[str]:
-        """What the option needs and excludes, and what else it is called, as sentences for a reference page."""
+        """Returns what the option needs and excludes, and what else it is called, as sentences for a reference page."""
         said = []
         needs = [" or ".join(map(_code, need)) if isinstance(need, tuple) else _code(need) for need in self.needs]
         if needs:
@@ -150,7 +150,9 @@ def _code(condition: Condition) -> str:
 
 
 def nearest_hint(name: str, names: Iterable[str]) -> str:
-    """What ends a message: ``"; did you mean 'path'?"``, with the one of ``names`` that is like ``name``; or ``""``."""
+    """Returns what ends a message: ``"; did you mean 'path'?"``, with the one of ``names`` that is like ``name``; or
+    ``""``.
+    """
     by_lower = {candidate.lower(): candidate for candidate in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     return f"; did you mean '{by_lower[found[0]]}'?" if found else ""

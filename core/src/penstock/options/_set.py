@@ -49,19 +49,21 @@ class OptionValues(Mapping[str, Any]):
         return len(self._values)
 
     def is_set(self, name: str) -> bool:
-        """Whether the user gave a value for ``name`` (rather than its default being used); ``s3.*``: for any of it."""
+        """Returns whether the user gave a value for ``name`` (rather than its default being used); ``s3.*``: for any of
+        it.
+        """
         if name.endswith(".*"):
             return bool(self.with_prefix(name[:-1]))
         return any(given.lower() == name.lower() for given in self._texts)
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """The given options below ``prefix`` (``"s3."``), without it, as text."""
+        """Returns the given options below ``prefix`` (``"s3."``), without it, as text."""
         low = prefix.lower()
         return {name[len(prefix) :]: text for name, text in self._texts.items() if name.lower().startswith(low)}
 
     def texts(self, *, secrets: bool) -> dict[str, str]:
-        """The given options as text, under their declared names; without ``secrets``, only those that are safe to
-        store and to show.
+        """Returns the given options as text, under their declared names; without ``secrets``, only those that are safe
+        to store and to show.
         """
         return {n: t for n, t in self._texts.items() if secrets or not self._declared.is_secret(n)}
 
@@ -90,8 +92,8 @@ class OptionSet(tuple[Option, ...]):
     __slots__ = ()
 
     def __new__(cls, options: Iterable[Option] = ()) -> OptionSet:
-        """An option set of ``options``. Raises ValueError for two of the same name, and for a condition on an option
-        that is not among them.
+        """Returns an option set of ``options``. Raises ValueError for two of the same name, and for a condition on an
+        option that is not among them.
         """
         built = super().__new__(cls, tuple(options))
         names = [name.lower() for option in built for name in option.names]
@@ -104,12 +106,12 @@ class OptionSet(tuple[Option, ...]):
         return built
 
     def find(self, name: str) -> Option | None:
-        """The declaration that takes ``name``, if any."""
+        """Returns the declaration that takes ``name``, if any."""
         taking = [option for option in self if option.takes(name)]
         return next((option for option in taking if not option.is_prefix), next(iter(taking), None))
 
     def is_secret(self, name: str) -> bool:
-        """Whether the value of ``name`` must not be shown. Unknown names count as secret."""
+        """Returns whether the value of ``name`` must not be shown. Unknown names count as secret."""
         option = self.find(name)
         if option is None or option.secret:
             return True
@@ -237,7 +239,7 @@ def _former(option: Option, owner: str, name: str, text: str) -> Iterator[Option
 
 
 def _is_off(option: Option, values: OptionValues) -> bool:
-    """Whether the user switches off what is off by default: that decides nothing."""
+    """Returns whether the user switches off what is off by default: that decides nothing."""
     if option.is_prefix or option.default not in ("false", "off", "none"):
         return False
     return bool(values[option.name] == option.parse(option.default))

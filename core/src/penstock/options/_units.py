@@ -43,7 +43,9 @@ def parse_duration_ms(text: str) -> int:
 
 
 def load_object(owner: str, reference: str) -> Any:
-    """The object that an option names as ``package.module:name``. Raises BadConfigurationError that names ``owner``."""
+    """Returns the object that an option names as ``package.module:name``. Raises BadConfigurationError that names
+    ``owner``.
+    """
     module, _, path = reference.partition(":")
     try:
         return reduce(getattr, path.split("."), import_module(module))

@@ -95,7 +95,7 @@ class EnumeratorContext(Protocol):
         """
 
     def await_handlers(self, until: Callable[[], bool], timeout_ms: int) -> bool:
-        """Runs handlers of finished calls until ``until()`` is true. Coordinator thread only. False on time-out."""
+        """Runs handlers of finished calls until ``until()`` is true. Coordinator thread only. False on timeout."""
 
 
 class SplitEnumerator(ABC, Generic[SplitT, StateT]):
@@ -111,13 +111,13 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
 
     @abstractmethod
     def handle_split_request(self) -> SplitT | None:
-        """The next split, or ``None`` if there is none now. Cheap: work is done in ``call_async``.
+        """Returns the next split, or ``None`` if there is none now. Cheap: work is done in ``call_async``.
 
         The first call after a start waits for the first discovery (``context.await_handlers``).
         """
 
     def take_batch(self, limits: ReadLimits) -> list[SplitT]:
-        """The splits of the next micro-batch, empty if there is nothing to read now.
+        """Returns the splits of the next micro-batch, empty if there is nothing to read now.
 
         By default splits are requested one by one until ``max_groups`` or ``max_bytes`` is met; see
         :class:`BatchEnumerator` for limits that are shared out among splits, such as records.
@@ -137,7 +137,8 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
         return splits
 
     def wants_checkpoint(self) -> bool:
-        """Whether the state must become durable now, even by a micro-batch without splits. Asked after taking a batch.
+        """Returns whether the state must become durable now, even by a micro-batch without splits. Asked after taking a
+        batch.
 
         So it is after a start at "the latest": what comes while the query is down must be behind a position that is
         kept.
@@ -150,28 +151,30 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
 
     @abstractmethod
     def snapshot_state(self) -> StateT:
-        """The state after everything handed out so far. Bounded in size; says by what in its documentation."""
+        """Returns the state after everything handed out so far. Bounded in size; says by what in its documentation."""
 
     def prepare_for_available_now(self) -> None:
         """Fixes the end: discover once, now (this may take time), and hand out nothing that is found later."""
 
     def is_exhausted(self) -> bool:
-        """Whether :meth:`handle_split_request` will never return a split again (a bounded source, or available-now)."""
+        """Returns whether :meth:`handle_split_request` will never return a split again (a bounded source, or
+        available-now).
+        """
         return False
 
     def has_ended(self) -> bool:
-        """Whether a bounded stream is at its end: not for this run only, but for good. Its query is then stopped."""
+        """Returns whether a bounded stream is at its final end, not only this run's. Its query is then stopped."""
         return False
 
     def notify_checkpoint_complete(self, splits: Sequence[SplitT]) -> None:
         """The batch that read ``splits`` is committed everywhere: they may be archived or removed at the source."""
 
     def describe_backlog(self) -> dict[str, int]:
-        """What is waiting, as numbers for the query's progress (``files``, ``bytes``, …). Never blocks."""
+        """Returns what is waiting, as numbers for the query's progress (``files``, ``bytes``, …). Never blocks."""
         return {}
 
     def describe_event_time(self) -> dict[str, Any]:
-        """For the query's progress, of a source that aligns its splits by event time; empty otherwise. Never blocks.
+        """Returns the event times in the query's progress, if the source aligns its splits by them. Never blocks.
 
         ``frontiers``: split → the latest time handed out of it (ISO 8601); ``held``: splits that wait for slower ones;
         ``idle``: splits that no other waits for.
@@ -186,14 +189,14 @@ class BatchEnumerator(SplitEnumerator[SplitT, StateT]):
     """An enumerator that shares the limits of a micro-batch out among its splits: it implements :meth:`take_batch`."""
 
     def handle_split_request(self) -> SplitT | None:
-        """The first split of a micro-batch without limits; the others are taken back."""
+        """Returns the first split of a micro-batch without limits; the others are taken back."""
         splits = self.take_batch(ReadLimits())
         self.add_splits_back(splits[1:])
         return splits[0] if splits else None
 
     @abstractmethod
     def take_batch(self, limits: ReadLimits) -> list[SplitT]:
-        """The splits of the next micro-batch, empty if there is nothing to read now."""
+        """Returns the splits of the next micro-batch, empty if there is nothing to read now."""
 
 
 @dataclass
@@ -243,7 +246,7 @@ class RecordEmitter(ABC, Generic[ElementT, SplitT]):
     """
 
     def split_state(self, split: SplitT) -> Any:
-        """The mutable state of ``split`` at its start."""
+        """Returns the mutable state of ``split`` at its start."""
         return split
 
     @abstractmethod
@@ -254,7 +257,7 @@ class RecordEmitter(ABC, Generic[ElementT, SplitT]):
         """
 
     def finish_split(self, split_state: Any) -> Iterator[pa.RecordBatch]:
-        """What is left when a split is finished. Nothing, for most emitters."""
+        """Returns what is left when a split is finished. Nothing, for most emitters."""
         return iter(())
 
 
@@ -283,11 +286,13 @@ class Source(ABC, Generic[SplitT, StateT]):
         """Stored in the engine's offset log with every batch."""
 
     def fixed_schema(self) -> pa.Schema | None:
-        """The schema where the options decide it (text, binary); ``None`` if data or the user must say."""
+        """Returns the schema where the options decide it (text, binary); ``None`` if data or the user must say."""
         return None
 
     def infer_schema(self) -> pa.Schema:
-        """The schema from a look at the data (batch only). Raises BadConfigurationError where that can't be had."""
+        """Returns the schema from a look at the data (batch only). Raises BadConfigurationError where that can't be
+        had.
+        """
         from penstock.errors import BadConfigurationError
 
         raise BadConfigurationError("this source cannot infer a schema: give one with .schema(...)")
@@ -296,7 +301,7 @@ class Source(ABC, Generic[SplitT, StateT]):
         """Raises BadConfigurationError if the source can't deliver ``schema``. Called on the driver before planning."""
 
     def read_limits(self) -> ReadLimits:
-        """How much a micro-batch takes, from the options."""
+        """Returns how much a micro-batch takes, from the options."""
         return ReadLimits()
 
     @property
@@ -305,11 +310,13 @@ class Source(ABC, Generic[SplitT, StateT]):
         return 4 << 20
 
     def target_task_bytes(self, parallelism: int, total_bytes: int) -> int:
-        """How many bytes of small splits to pack into one task, given ``parallelism`` slots and a batch's bytes."""
+        """Returns how many bytes of small splits to pack into one task, given ``parallelism`` slots and a batch's
+        bytes.
+        """
         return max(4 << 20, min(128 << 20, total_bytes // max(1, parallelism)))
 
     def assign_splits(self, splits: Sequence[SplitT], parallelism: int) -> list[list[SplitT]]:
-        """The splits of each task of a batch, in order. Driver; the same for every replay in the same session.
+        """Returns the splits of each task of a batch, in order. Driver; the same for every replay in the same session.
 
         By default neighbours are packed together until a task is worth starting (:meth:`target_task_bytes`).
         """
@@ -330,7 +337,7 @@ class Source(ABC, Generic[SplitT, StateT]):
     def create_enumerator(
         self, context: EnumeratorContext, checkpoint: StateT | None
     ) -> SplitEnumerator[SplitT, StateT]:
-        """A new enumerator, or one restored from ``checkpoint``. Driver."""
+        """Returns a new enumerator, or one restored from ``checkpoint``. Driver."""
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[SplitT]:
         """Every split there is now, for a bounded (batch) read. Driver."""
@@ -345,11 +352,11 @@ class Source(ABC, Generic[SplitT, StateT]):
 
     @abstractmethod
     def create_reader(self, context: ReaderContext) -> SplitReader[Any, SplitT]:
-        """A new reader. Task."""
+        """Returns a new reader. Task."""
 
     @abstractmethod
     def create_emitter(self, context: ReaderContext) -> RecordEmitter[Any, SplitT]:
-        """A new emitter. Task."""
+        """Returns a new emitter. Task."""
 
 
 class SupportsFilterPushDown(ABC):

@@ -33,7 +33,7 @@ class SourceReader(Generic[SplitT]):
         self._stopped = threading.Event()
 
     def read(self, splits: Sequence[SplitT]) -> Generator[pa.RecordBatch, None, None]:
-        """Every row of ``splits``, split by split in fetch order. Raises what the reader or the emitter raises.
+        """Yields every row of ``splits``, split by split in fetch order. Raises what the reader or the emitter raises.
 
         Once in the life of a reader: its split reader is closed then. FatalError for a second time.
         """

@@ -59,7 +59,7 @@ class SimpleSource(Source[SimpleSplit, _Ids]):
 
     @abstractmethod
     def read_split(self, split: SimpleSplit, context: ReaderContext) -> Iterator[pa.RecordBatch]:
-        """The rows of one piece, with the columns of ``context.schema``; a few MiB in each batch. Task.
+        """Returns the rows of one piece, with the columns of ``context.schema``; a few MiB in each batch. Task.
 
         A task that is killed closes the iterator between two batches.
         """

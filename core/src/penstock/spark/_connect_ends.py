@@ -1,6 +1,6 @@
 """The end of a run over Spark Connect: the client knows that it ends, and the server reaches checkpoint and target.
 
-A run that ends by itself is told to the sink, which publishes all it has with every batch. A query that is stopped has
+The sink learns that a run ends by itself, and publishes all it has with every batch. A query that is stopped has
 what it holds open published by the server, in a read of its own behind the stop. What that can't do is said in the
 client's last lines, with the command that does it.
 """
@@ -24,7 +24,7 @@ _started: dict[str, tuple[str, dict[str, str]]] = {}
 
 
 def publish_at_connect_ends(spark: Any) -> None:
-    """From now on a query of a Connect session leaves nothing hidden when it ends by itself or is stopped, and a
+    """Lets a query of a Connect session leave nothing hidden when it ends by itself or is stopped, and a
     session that is stopped stops its queries first. To be called for each session.
     """
     from pyspark.sql.connect.session import SparkSession

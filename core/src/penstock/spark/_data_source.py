@@ -50,7 +50,7 @@ class PenstockDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What goes into ``.format(...)``."""
+        """Returns what goes into ``.format(...)``."""
         return f"penstock.{cls.connector_name}"
 
     def _load(self) -> Connector:
@@ -164,7 +164,8 @@ def _with_absolute_path(options: Mapping[str, str]) -> dict[str, str]:
 def data_source_of(
     connector_name: str, *, parallelism: int, accumulator: Any, filters_allowed: bool = False, session: str = ""
 ) -> type[PenstockDataSource]:
-    """A data source class for one connector. Being made at run time, it is pickled by value, attributes included.
+    """Returns a data source class for one connector. Being made at run time, it is pickled by value, attributes
+    included.
 
     ``session`` names the session whose processes belong together.
     """

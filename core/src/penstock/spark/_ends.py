@@ -4,7 +4,7 @@ Spark tells a sink in Python neither which trigger its query has nor that the qu
 so methods of pyspark are wrapped there. What a query holds open is published as it ends, by the process that waits for
 it or stops it. Over Connect that process may not reach the target, see ``_connect_ends.py``.
 
-In a classic session what a query or a write has failed with is said once more, in a line, where everybody looks first.
+In a classic session the cause of a failed query or write is printed once more, in a line, where users look first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock._causes import root_cause
 
 __all__ = ["ENDS_OPTION", "publish_at_ends", "stop_queries", "stopping_queries_first", "wrap_method"]
 
-#: Says to the sink that its run ends by itself (``availableNow``, ``once``), and that nobody publishes behind it.
+#: Tells the sink that its run ends by itself (``availableNow``, ``once``), and that no process publishes after it.
 ENDS_OPTION = "penstock.run.ends"
 _MARK = "_penstock_wrapped"
 #: In what Spark says of a failure: a class, or a file in a trace.
@@ -27,9 +27,9 @@ _OURS = re.compile(r"penstock\w*[./]")
 
 
 def publish_at_ends(publish: Callable[[Any], None]) -> None:
-    """From now on ``publish(query)`` is called in the caller's thread when a query was stopped, or has been waited for
-    and has ended without an error; and a session that is stopped stops its queries first. Errors of ours end with a
-    line that sums them up. Classic sessions; once in a process.
+    """Calls ``publish(query)`` from now on, in the caller's thread, when a query was stopped, or has been waited for
+    and has ended without an error; and a session that is stopped stops its queries first. Penstock's errors end with
+    a line that sums them up. Classic sessions; once in a process.
     """
     from pyspark.sql import DataFrameWriter, SparkSession
     from pyspark.sql.streaming import StreamingQuery
@@ -50,7 +50,7 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
 
 def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A session's ``stop``, behind the ends of its queries."""
+    """Returns a session's ``stop``, behind the ends of its queries."""
 
     def wrapped(spark: Any, *args: Any, **given: Any) -> Any:
         stop_queries(spark)
@@ -60,7 +60,7 @@ def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _summing_up(method: Callable[..., Any]) -> Callable[..., Any]:
-    """What went wrong becomes the last line on the screen, behind the traces of two languages and a query plan."""
+    """Wraps a method so that its error is the last line on the screen, after two stack traces and a query plan."""
 
     @functools.wraps(method)
     def wrapped(*args: Any, **given: Any) -> Any:
@@ -86,7 +86,7 @@ def stop_queries(spark: Any) -> None:
 
 
 def wrap_method(owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Replaces a method of pyspark's by what ``wrapper`` makes of it. Once, however often it is called."""
+    """Replaces a method of pyspark's by what ``wrapper`` returns for it. Once, however often it is called."""
     before = getattr(owner, name)
     if not getattr(before, _MARK, False):
         wrapped = functools.wraps(before)(wrapper(before))

@@ -1,4 +1,4 @@
-"""Look-ups and calls as Arrow functions of Spark. Pandas is not needed; of a look-up only the keys go to Python."""
+"""Lookups and calls as Arrow functions of Spark. Pandas is not needed; a lookup passes only keys to Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def enrich(rows: DataFrame, lookup: TableLookup) -> DataFrame:
 
     A key is looked up in the task that has the row; memory is an Arrow batch of keys
     (``spark.sql.execution.arrow.maxRecordsPerBatch``) and what was found for it. Raises BadConfigurationError, at once,
-    for columns that are missing or there already, and for what the look-up refuses.
+    for columns that are missing or there already, and for what the lookup refuses.
     """
     wanted = from_arrow_schema(lookup.result_schema())
     _check(rows, lookup.key_columns, wanted.names)
@@ -73,8 +73,8 @@ def enrich_async(
     the columns ``returns`` (in Spark's language: ``"score double, note string"``) or ``None``; with a ``group_size``
     above 1, lists of both.
 
-    At most ``capacity`` calls of a task are under way, each for at most ``timeout``; it is made ``attempts`` times for
-    errors of ``retry_on`` and time-outs, with growing pauses. A call that fails in the end ends the query
+    At most ``capacity`` calls of a task are in flight, each for at most ``timeout``; it is made ``attempts`` times for
+    errors of ``retry_on`` and timeouts, with growing pauses. A call that fails in the end ends the query
     (``failures="fail"``), gives nulls (``"null"``), or its reason goes to ``failure_column`` (``"column"``). With
     ``cache_rows``, rows of the same ``on`` in one worker process are asked for once in ``cache_for``.
 
@@ -113,7 +113,7 @@ def enrich_async(
 
 
 def _handler(spec: AsyncSpec) -> type[Any]:
-    """What Spark makes for each task: it is given the task's rows, batch by batch."""
+    """Returns the class that Spark creates for each task; it gets the task's rows, batch by batch."""
 
     class EnrichAsync:
         def __init__(self) -> None:
@@ -135,7 +135,7 @@ def _handler(spec: AsyncSpec) -> type[Any]:
 
 
 def _nullable(kind: Any) -> Any:
-    """The type with nulls allowed everywhere but in keys of maps."""
+    """Returns the type with nulls allowed everywhere but in keys of maps."""
     if isinstance(kind, StructType):
         return StructType([StructField(one.name, _nullable(one.dataType), True, one.metadata) for one in kind.fields])
     if isinstance(kind, ArrayType):

@@ -23,7 +23,7 @@ _OPERATORS: dict[type[Any], Any] = {
 
 
 def column_filter(one: datasource.Filter) -> ColumnFilter | None:
-    """The neutral form; ``None`` for filters on fields of structs, and for kinds that contracts do not know."""
+    """Returns the neutral form; ``None`` for filters on fields of structs, and for kinds that contracts do not know."""
     operator = _OPERATORS.get(type(one))
     path: Any = getattr(one, "attribute", ())
     if operator is None or len(path) != 1:

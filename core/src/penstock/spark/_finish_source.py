@@ -29,7 +29,7 @@ class FinishSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
+        """Returns the format."""
         return _FORMAT
 
     def schema(self) -> str:

@@ -14,11 +14,11 @@ _uses = 0
 
 
 def freeze_modules() -> None:
-    """To be called first by whatever Spark calls in its Python workers: tasks, and the planning of batches.
+    """Keeps loaded modules out of garbage collection. Called first in Python workers: in tasks and in planning.
 
     PySpark's daemon has each worker collect its garbage after each use, and again after the next: a look at some
     hundred thousand objects of modules, which takes longer than a small batch. What is loaded is left out from the
-    second use on (:func:`gc.freeze`), when a collection has just been: it is still freed when nobody refers to it any
+    second use on (:func:`gc.freeze`), when a collection has just been: it is still freed when nothing refers to it any
     more, but not if it refers to itself. Nothing is done in other processes, such as the user's own.
     """
     global _uses

@@ -44,7 +44,7 @@ _known: OrderedDict[str, KnownQuery] = OrderedDict()
 
 
 def known_query(storage: Storage, checkpoint: str, *, names: str | None = None) -> KnownQuery:
-    """Of this process. ``names``: what its things at the target are named by, where that is known."""
+    """Returns the query as this process knows it. ``names``: its name at the target, if that is known."""
     key = storage.url(checkpoint)
     found = _known.pop(key, None)
     if found is None or names not in (None, found.place.names):
@@ -56,5 +56,5 @@ def known_query(storage: Storage, checkpoint: str, *, names: str | None = None) 
 
 
 def forget_query(query: KnownQuery) -> None:
-    """The next who asks reads everything anew."""
+    """Forgets ``query``: the next call reads everything again."""
     _known.pop(query.storage.url(query.checkpoint), None)

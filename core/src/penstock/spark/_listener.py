@@ -48,7 +48,7 @@ class PublishingListener(StreamingQueryListener):
 
     @classmethod
     def attach(cls, spark: SparkSession) -> PublishingListener:
-        """The listener of ``spark``, which is added once."""
+        """Returns the listener of ``spark``, which is added once."""
         if getattr(spark, "_penstock_listener", None) is None:
             listener = cls(spark)
             spark.streams.addListener(listener)
@@ -68,7 +68,7 @@ class PublishingListener(StreamingQueryListener):
         self._queries[str(event.runId)] = (str(execution.resolvedCheckpointRoot()), ends)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Nothing: a running batch looks after the state itself."""
+        """Does nothing: a running batch handles the state itself."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Closes what is due, or stops the query at its end."""
@@ -82,7 +82,7 @@ class PublishingListener(StreamingQueryListener):
             self._worker.submit(self._roll, checkpoint, finish=True)
 
     def finish(self) -> None:
-        """Returns when everything that was heard of is done. Nothing is done after it."""
+        """Returns when all received events are handled. Handles none after that."""
         self._worker.shutdown()
 
     def publish_all(self, query: Any) -> None:
@@ -130,7 +130,7 @@ def _has_ended(checkpoint: str) -> bool:
 
 
 def _detach(spark: SparkSession, listener: PublishingListener) -> None:
-    """At the end of the script: queries that still run are stopped, and what was heard of is done first."""
+    """At the end of the script, handles all received events and stops queries that still run."""
     stop_queries(spark)
     listener.finish()
     with contextlib.suppress(Exception):  # the JVM may have gone before us

@@ -11,7 +11,7 @@ class CountsParam(AccumulatorParam[dict[str, int]]):
     """Adds counters by name. A task that is run again counts again: these are for looking at, not for accounting."""
 
     def zero(self, value: dict[str, int]) -> dict[str, int]:
-        """No counters."""
+        """Returns no counters."""
         return {}
 
     def addInPlace(self, value1: dict[str, int], value2: dict[str, int]) -> dict[str, int]:

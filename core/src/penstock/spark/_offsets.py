@@ -1,4 +1,4 @@
-"""The stream's offset, as it stands in Spark's offset log: the enumerator's state and the splits of the batch.
+"""The stream's offset, as Spark's offset log holds it: the enumerator's state and the splits of the batch.
 
 ::
 
@@ -40,7 +40,7 @@ class StreamOffset:
     adopted: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """What Spark stores."""
+        """Returns what Spark stores."""
         value: dict[str, Any] = {"penstock": FORMAT, "seq": self.seq}
         if self.enumerator is not None:
             value["enumerator"] = self.enumerator.to_json()
@@ -54,7 +54,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> StreamOffset:
-        """The inverse of :meth:`to_json`."""
+        """Returns the inverse of :meth:`to_json`."""
         if value["penstock"] > FORMAT:
             raise FatalError(f"the checkpoint was written by a newer penstock (offset format {value['penstock']})")
         splits = value.get("splits")
@@ -69,7 +69,7 @@ class StreamOffset:
         )
 
     def unpack_splits(self, serializer: SimpleVersionedSerializer[Any]) -> list[Any]:
-        """The splits of the batch that ends here."""
+        """Returns the splits of the batch that ends here."""
         if self.splits is None:
             return []
         packed, splits, at = zlib.decompress(self.splits.data), [], 0
@@ -90,12 +90,12 @@ def pack_splits(splits: Sequence[Any], serializer: SimpleVersionedSerializer[Any
 
 
 def is_last_batch(offsets_file: bytes) -> bool:
-    """Whether every source in Spark's offset file of a batch says that it is at its end, for this run at least."""
+    """Returns whether every source in Spark's offset file of a batch says that it is at its end for this run."""
     return _all_say(offsets_file, "end")
 
 
 def is_final_batch(offsets_file: bytes) -> bool:
-    """The same for good: no later run will find more either."""
+    """Returns the same for good: no later run will find more either."""
     return _all_say(offsets_file, "final")
 
 

@@ -31,14 +31,14 @@ class SplitPartition(InputPartition):
 
 
 def pack(splits: Iterable[Any], source: Source[Any, Any], parallelism: int) -> list[InputPartition]:
-    """A Spark partition for each task's share."""
+    """Returns a Spark partition for each task's share."""
     return [SplitPartition(share) for share in source.assign_splits(list(splits), parallelism)]
 
 
 def read_partition(
     source: Source[Any, Any], schema: pa.Schema, partition: InputPartition, accumulator: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Every row of ``partition``; its counters go to ``accumulator`` when it ends, also in failure."""
+    """Yields every row of ``partition``; its counters go to ``accumulator`` when it ends, also in failure."""
     freeze_modules()
     if not isinstance(partition, SplitPartition):
         return
@@ -53,7 +53,7 @@ def read_partition(
 
 
 def _in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of ``batch``, about as much of them at a time as Spark's pool holds."""
+    """Returns the rows of ``batch``, about as much of them at a time as Spark's pool holds."""
     count = -(-batch.nbytes // _POOLED_BYTES)
     each = -(-batch.num_rows // max(1, count))
     return (batch.slice(at, each) for at in range(0, batch.num_rows, each))

@@ -54,7 +54,7 @@ class FilteringBatchReader(BatchReader):
     """The same for sources that take filters: Spark refuses a reader that does while its setting forbids it."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Gives back those that Spark has to apply itself. Driver, before :meth:`partitions`."""
+        """Returns those that Spark has to apply itself. Driver, before :meth:`partitions`."""
         assert isinstance(self._source, SupportsFilterPushDown)
         offered = {number: neutral for number, one in enumerate(filters) if (neutral := column_filter(one)) is not None}
         self._source, applied = self._source.push_filters(list(offered.values()))
@@ -90,11 +90,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return state
 
     def initialOffset(self) -> dict[str, Any]:
-        """The offset of a stream that has read nothing."""
+        """Returns the offset of a stream that has read nothing."""
         return StreamOffset(seq=0, enumerator=None).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """From the source's options. Spark knows one limit at a time; :meth:`latestOffset` applies all of them."""
+        """Returns the source's limit. Spark knows one limit at a time; :meth:`latestOffset` applies all of them."""
         limits = self._source.read_limits()
         if limits.max_groups is not None:
             return ReadMaxFiles(limits.max_groups)
@@ -115,7 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Takes splits until ``limit`` is met; ``start`` itself if there are none."""
         position = self._offset(start)
         enumerator = self._enumerator_at(position)
-        # Spark tells the last batch of a run by no commit; but it goes on from an offset only once that is committed.
+        # Spark reports no commit of a run's last batch; but it continues from an offset only once that is committed.
         self._complete(position)
         limits = ReadLimits() if isinstance(limit, ReadAllAvailable) else self._source.read_limits()
         splits = enumerator.take_batch(limits)
@@ -134,7 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.to_json()
 
     def _offset(self, value: dict[str, Any]) -> StreamOffset:
-        """An offset of this source, or what one that another connector left in the checkpoint would be here."""
+        """Returns an offset of this source, or what one that another connector left in the checkpoint would be here."""
         if isinstance(value, dict) and "penstock" in value:
             return StreamOffset.from_json(value)
         state = None
@@ -149,7 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if stored is None else self._source.enumerator_serializer.unpack(stored)
 
     def _enumerator_at(self, position: StreamOffset) -> SplitEnumerator[Any, Any]:
-        """The enumerator, brought to ``position``."""
+        """Returns the enumerator, brought to ``position``."""
         if self._enumerator is not None and self._coordinator is not None:
             self._coordinator.run_handlers()
             if position == self._position:
@@ -175,7 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._coordinator.await_result(timeout_s)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The splits that ``end`` holds: the same for every replay."""
+        """Returns the splits that ``end`` holds: the same for every replay."""
         first, last = self._offset(start), self._offset(end)
         if last.adopted:
             assert isinstance(self._source, SupportsOffsetAdoption)
@@ -192,7 +192,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(self._source, self._schema, partition, self._accumulator)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What waits behind the last offset, and the source's own counters; shown in the query's progress."""
+        """Returns what waits behind the last offset, and the source's own counters; shown in the query's progress."""
         if self._enumerator is None or self._coordinator is None:
             return None
         self._coordinator.run_handlers()

@@ -76,12 +76,14 @@ def register(spark: SparkSession) -> Registration:
 
 
 def _filters_allowed(spark: SparkSession) -> bool:
-    """Whether the session lets sources in Python take filters, now: off unless it is turned on before registering."""
+    """Returns whether the session lets sources in Python take filters, now: off unless it is turned on before
+    registering.
+    """
     return bool(spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true")
 
 
 def _accumulator(context: Any, connector: str) -> Any:
-    """The connector's counters in this Spark application: one accumulator, however often it is registered."""
+    """Returns the connector's counters in this Spark application: one accumulator, however often it is registered."""
     if context is None:
         return None
     kept = context.__dict__.setdefault("_penstock_accumulators", {})

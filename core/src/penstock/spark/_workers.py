@@ -12,7 +12,7 @@ __all__ = ["classic_context", "run_this_python"]
 
 
 def classic_context(spark: SparkSession) -> Any:
-    """The SparkContext, ``None`` over Spark Connect."""
+    """Returns the SparkContext, ``None`` over Spark Connect."""
     try:
         return spark.sparkContext
     except Exception:  # each client says no in its own way

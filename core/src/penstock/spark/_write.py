@@ -46,7 +46,7 @@ _log = logging.getLogger("penstock")
 
 @dataclass
 class TaskResultMessage(WriterCommitMessage):
-    """A task's result on its way through Spark to the driver."""
+    """A task's result, as Spark carries it to the driver."""
 
     result: TaskResult
 
@@ -195,7 +195,7 @@ class _Driver:
         return SinkContext(self._query.place.names, self._schema, checkpoint=location)
 
     def protocol(self, results: Sequence[TaskResult | None] = ()) -> TwoPhaseCommit:
-        """Of the query that ``results`` belong to."""
+        """Returns the protocol of the query that ``results`` belong to."""
         names = next((result.planned.query_id for result in results if result is not None), None)
         self._query = query = known_query(self._storage, self._path, names=names)
         return TwoPhaseCommit(
@@ -208,7 +208,7 @@ class _Driver:
         )
 
     def plan(self) -> BatchPlan:
-        """For the tasks of the batch that Spark has planned."""
+        """Returns the plan for the tasks of the batch that Spark has planned."""
         try:
             return self.protocol().plan(self._query.spark_log)
         except QueryReplacedError:
@@ -286,7 +286,7 @@ class BatchWriter(DataSourceArrowWriter):
             if self._log is None or protocol.has_decided() is False:
                 raise
             raise RetriableError(
-                f"{error}. The write is decided all the same, or may be: do not write it again, but mend this and run: "
+                f"{error}. The write is decided all the same, or may be: do not write it again, but fix this and run: "
                 f"penstock finish {self._sink.target}"
             ) from error
 

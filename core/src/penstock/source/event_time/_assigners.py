@@ -21,7 +21,7 @@ class TimestampAssigner(ABC):
 
     @abstractmethod
     def timestamps(self, records: pa.RecordBatch) -> pa.Array:
-        """For each record its time as int64, in ms since the epoch; null for a record without one."""
+        """Returns the time of each record as int64, in ms since the epoch; null for a record without one."""
 
 
 @dataclass(frozen=True)

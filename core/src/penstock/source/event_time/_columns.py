@@ -11,7 +11,7 @@ __all__ = ["column_at", "type_at"]
 
 
 def type_at(schema: pa.Schema, path: str) -> pa.DataType:
-    """The type of the column or field ``path``. Raises BadConfigurationError if there is none."""
+    """Returns the type of the column or field ``path``. Raises BadConfigurationError if there is none."""
     type_: pa.DataType = pa.struct(list(schema))
     for number, name in enumerate(names := path.split(".")):
         inside = [field.name for field in type_] if pa.types.is_struct(type_) else []
@@ -23,7 +23,7 @@ def type_at(schema: pa.Schema, path: str) -> pa.DataType:
 
 
 def column_at(records: pa.RecordBatch, path: str) -> pa.Array:
-    """The column or field ``path``; null where a struct around it is."""
+    """Returns the column or field ``path``; null where a struct around it is."""
     first, *rest = path.split(".")
     column = records[first]
     return pc.struct_field(column, rest) if rest else column

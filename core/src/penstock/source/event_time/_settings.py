@@ -20,7 +20,8 @@ _ALIGNED = (when("watermark.alignment.maxDrift"),)
 
 
 def event_time_options(timestamps: str | None, *, also: str = "") -> tuple[Option, ...]:
-    """The options, for a source whose records have their time in the column ``timestamps``, or no time of their own.
+    """Returns the options, for a source whose records have their time in the column ``timestamps``, or no time of their
+    own.
 
     ``also``: what else the source takes for watermark.timestamps, "value: what it means".
     """
@@ -75,7 +76,7 @@ def event_time_options(timestamps: str | None, *, also: str = "") -> tuple[Optio
 
 @dataclass(frozen=True)
 class EventTimeSettings:
-    """How event time is told and how far partitions may be apart in it."""
+    """How event time is determined, and how far partitions may be apart in it."""
 
     max_drift_ms: int
     idle_timeout_ms: int
@@ -84,7 +85,9 @@ class EventTimeSettings:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> EventTimeSettings | None:
-        """The settings of ``values``; ``None`` if partitions are not to be aligned. Raises BadConfigurationError."""
+        """Returns the settings of ``values``; ``None`` if partitions are not to be aligned. Raises
+        BadConfigurationError.
+        """
         max_drift = values["watermark.alignment.maxDrift"]
         if max_drift is None:
             return None
@@ -122,7 +125,7 @@ def _strategy(values: OptionValues) -> WatermarkStrategy:
 
 
 def _own(option: str, reference: str) -> Any:
-    """The user's own: made without arguments."""
+    """Returns the user's own: made without arguments."""
     found = load_object(option, reference)
     try:
         return found() if callable(found) else found

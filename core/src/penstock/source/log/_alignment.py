@@ -3,7 +3,7 @@
 The rule is that of watermark alignment in Apache Flink: nothing is read beyond the lowest watermark of all active
 partitions plus the drift allowed. There a reader pauses; here the end of a batch must be known before it is read. So
 the driver looks at a few records of each partition, as often as a search in sorted numbers does, and remembers what it
-saw: positions and times of a partition grow together, but for what the watermark strategy allows.
+saw: positions and times of a partition grow together, except for what the watermark strategy allows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENOUGH = 0.85
 #: Times remembered of a partition.
 MOST_MARKS = 256
 
-#: The time reached where no record has told one, and the earliest time that one could tell.
+#: The time reached where no record has had one, and the earliest possible time.
 _NEVER = float("-inf")
 _FIRST = -sys.float_info.max
 Positions = Mapping[LogPartition, int]
@@ -43,7 +43,7 @@ class Sampler(Protocol):
     """See :class:`penstock.source.log._sampling.RecordSampler`."""
 
     def sample(self, ranges: Mapping[LogPartition, tuple[int, int]]) -> dict[LogPartition, Sample]:
-        """Of each partition the records from the first position (inclusive) to the second (exclusive)."""
+        """Reads, of each partition, the records from the first position (inclusive) to the second (exclusive)."""
 
 
 class Alignment:
@@ -88,7 +88,7 @@ class Alignment:
     def look_ahead(
         self, positions: Positions, ends: Positions, max_records: int | None, *, more_may_come: bool
     ) -> None:
-        """What :meth:`choose` would look at from ``positions`` on is known when it is asked. Any thread: while a batch
+        """Samples what :meth:`choose` would look at from ``positions`` on. Any thread: while a batch
         is read, the driver has time for the next.
         """
         with self._lock:
@@ -107,7 +107,7 @@ class Alignment:
             return {}, (), idle
         self._know_frontiers({p: ends[p] for p in [*waiting, *silent]}, positions)
         if any(self._frontiers[p][1] is None for p in silent):
-            return {}, waiting, idle  # nobody knows yet what an empty partition will bring
+            return {}, waiting, idle  # what an empty partition will bring is still unknown
         told = {p: frontier for p in [*waiting, *silent] if (frontier := self._frontiers[p][1]) is not None}
         timed = {p: end for p, end in waiting.items() if p in told}
         chosen = self._search(positions, timed, lambda: self._cap(told, ends), max_records) if timed else {}
@@ -115,8 +115,9 @@ class Alignment:
         return take_share(positions, {**chosen, **untimed}, max_records), timed.keys() - chosen.keys(), idle
 
     def describe(self) -> dict[str, Any]:
-        """As of the last choice, for the query's progress: the latest time handed out of each partition (with what was
-        chosen), who is held back, who is idle. Never blocks.
+        """Returns numbers of the last choice for the query's progress. Never blocks.
+
+        They are the latest time handed out of each partition (with what was chosen), and which are held back or idle.
         """
         return self._described
 
@@ -135,7 +136,7 @@ class Alignment:
         moved = {p: end for p, end in ends.items() if self._frontiers.get(p, (None, None))[0] != end}
         for partition, sample in self._look(moved, dict.fromkeys(moved, 0), lambda found: found.watermark).items():
             self._frontiers[partition] = (ends[partition], sample.watermark)
-        # Where the next batch begins, unless the last one has told.
+        # Where the next batch begins, unless it is known from the last one.
         begins = {p: positions[p] for p, end in ends.items() if positions[p] < end}
         unknown = {
             p: min(ends[p], start + BLOCK_RECORDS) for p, start in begins.items() if not self._marks[p].has(start)
@@ -145,7 +146,9 @@ class Alignment:
     def _look(
         self, ends: Positions, floors: Positions, told: Callable[[Sample], int | None] = lambda found: found.time
     ) -> dict[LogPartition, Sample]:
-        """The records before each of ``ends``: a block, and more of them, back to the floor, while they don't tell."""
+        """Returns the records before each of ``ends``: a block, and more of them, back to the floor, while they don't
+        tell.
+        """
         known: dict[LogPartition, Sample] = {}
         blocks, left = 1, dict(ends)
         while left:
@@ -163,7 +166,7 @@ class Alignment:
         return known
 
     def _cap(self, watermarks: Mapping[LogPartition, int], ends: Positions) -> float:
-        """The time before which is read. The slowest may always be read: all that is there of it is waited for."""
+        """Returns the time up to which to read. The slowest may always be read: the others wait for all that it has."""
         lowest = min(watermarks.values())
         seen = (self._marks[p].reached(ends[p]) for p, watermark in watermarks.items() if watermark == lowest)
         return max(lowest + self._disorder + self._drift, *(ms + 1 for ms in seen))
@@ -175,7 +178,7 @@ class Alignment:
     ) -> dict[LogPartition, int]:
         """The furthest ends known with all times before ``limit()``, and as many records as are allowed.
 
-        The limit grows if a look shows that the slowest reaches further than its end told.
+        The limit grows if a sample shows that the slowest reaches further than its end suggested.
         """
         marks = {p: self._marks[p] for p in waiting}
         for look in range(MOST_LOOKS):
@@ -213,7 +216,7 @@ class Alignment:
     def _latest_time(
         self, marks: Mapping[LogPartition, _Marks], positions: Positions, cap: float, max_records: int | None
     ) -> float:
-        """The latest time, at most ``cap``, before which no more than ``max_records`` are known to be."""
+        """Returns the latest time, at most ``cap``, before which no more than ``max_records`` are known to be."""
 
         def records(until: float) -> int:
             return sum(m.before(until, positions[p]) - positions[p] for p, m in marks.items())
@@ -227,7 +230,7 @@ class Alignment:
     def _least(
         self, positions: Positions, waiting: Positions, limit: Callable[[], float], max_records: int | None
     ) -> dict[LogPartition, int]:
-        """A share of the next few records of the slowest, where not even what is known of those is few enough."""
+        """Returns a share of the slowest's next few records, where even those that are known are too many."""
         self._look({p: positions[p] + 1 for p in waiting}, positions)
         slowest = min(self._marks[p].reached(positions[p] + 1) for p in waiting)
         until = max(_FIRST, min(limit(), slowest + self._drift))
@@ -273,27 +276,27 @@ class _Marks:
         return self._times
 
     def has(self, position: int) -> bool:
-        """Whether anything is known of what is at or before ``position``."""
+        """Returns whether anything is known of what is at or before ``position``."""
         return bool(self._positions) and self._positions[0] <= position
 
     def reached(self, position: int) -> float:
-        """The latest time known at or before ``position``; before all times if none is."""
+        """Returns the latest time known at or before ``position``; before all times if none is."""
         at = bisect_right(self._positions, position)
         return self._times[at - 1] if at else _NEVER
 
     def before(self, until: float, position: int) -> int:
-        """The furthest position, at least ``position``, that is known to be reached before ``until``."""
+        """Returns the furthest position, at least ``position``, that is known to be reached before ``until``."""
         found = bisect_left(self._times, until)
         return max(position, self._positions[found - 1]) if found else position
 
     def gap(self, position: int, end: int, until: float) -> tuple[int, int]:
-        """From :meth:`before` to the next position known to be too late (``end`` is, if nothing is known of it)."""
+        """Returns the range from :meth:`before` to the next position known to be too late (``end`` if none is)."""
         low = self.before(until, position)
         at = bisect_right(self._positions, low)
         return low, self._positions[at] if at < len(self._positions) else end
 
     def guess(self, low: int, high: int, until: float) -> int:
-        """Where between two positions ``until`` is probably reached, if times grow evenly; well inside."""
+        """Returns where between two positions ``until`` is probably reached, if times grow evenly; well inside."""
         early, late = self.reached(low), self.reached(high)
         part = 0.5
         if _NEVER < early < late:

@@ -56,10 +56,10 @@ class LogSplit:
 class LogState:
     """What of each partition has been handed out: the stream's offset.
 
-    Size: one number for each partition. ``incarnations`` tells a stream that was deleted and made anew by the same name
-    (its id; absent where the system has none). ``stops`` holds the resolved ends of a bounded stream, so that a restart
-    ends where the first run would have; ``None`` for an unbounded one. ``gone`` holds the positions of partitions that
-    can't be found any more: of a stream whose id is known, which may come back as the same one.
+    Size: one number for each partition. ``incarnations`` identifies a stream that was deleted and re-created with the
+    same name (its id; absent where the system has none). ``stops`` holds the resolved ends of a bounded stream, so that
+    a restart ends where the first run would have; ``None`` for an unbounded one. ``gone`` holds the positions of
+    partitions that can't be found any more: of a stream whose id is known, which may come back as the same one.
     """
 
     positions: Mapping[LogPartition, int] = field(default_factory=dict)
@@ -78,35 +78,39 @@ class LogClient(ABC):
 
     @abstractmethod
     def list_partitions(self) -> Mapping[str, tuple[str, int]]:
-        """What the options ask for and exists now: stream → (incarnation, number of its partitions)."""
+        """Returns what the options ask for and exists now: stream → (incarnation, number of its partitions)."""
 
     def selects(self, partition: LogPartition) -> bool:
-        """Whether the options ask for ``partition`` (all partitions of a stream, unless some were named)."""
+        """Returns whether the options ask for ``partition`` (all partitions of a stream, unless some were named)."""
         return True
 
     def absent(self, found: Collection[LogPartition]) -> Sequence[str]:
-        """What the options name and is not among ``found``, in words for the user: an error at the very first look."""
+        """Returns what the options name and is not among ``found``, in words for the user: an error at the very first
+        look.
+        """
         return ()
 
     @abstractmethod
     def earliest(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """The position of the first record that is there, or would be."""
+        """Returns the position of the first record that is there, or would be."""
 
     @abstractmethod
     def latest(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """The position behind the last record that may be read now. Called for every micro-batch: one round trip."""
+        """Returns the position behind the last record that may be read now. Called for every micro-batch: one round
+        trip.
+        """
 
     def end(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """The position behind the last record that is there, readable (yet) or not. Default: :meth:`latest`."""
+        """Returns the position behind the last record that is there, readable (yet) or not. Default: :meth:`latest`."""
         return self.latest(partitions)
 
     @abstractmethod
     def at_timestamp(self, times_ms: Mapping[LogPartition, int]) -> Mapping[LogPartition, int | None]:
-        """The position of the first record at or after each time; ``None`` if there is none."""
+        """Returns the position of the first record at or after each time; ``None`` if there is none."""
 
     @abstractmethod
     def committed(self, group: str, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int | None]:
-        """What the consumer group ``group`` committed; ``None`` for nothing."""
+        """Returns what the consumer group ``group`` committed; ``None`` for nothing."""
 
     @abstractmethod
     def commit(self, group: str, positions: Mapping[LogPartition, int]) -> None:

@@ -61,7 +61,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         self._fixed_ends: Mapping[LogPartition, int] | None = None
         self._first = FirstAnswer(context, "partitions")
         self._applied_at = float("-inf")
-        # An end that is no more must not go on standing in the last offset.
+        # An end that no longer applies must not stay in the last offset.
         self._changed = state.stops is not None and options.stop is None
         self._last_batch = float("-inf")
         group = options.commit_group
@@ -126,7 +126,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
             self._begin(found)
         else:
             self._tracked.check(found)
-            if self._fixed_ends is not None:  # those of partitions that are gone, or begin anew, mean nothing
+            if self._fixed_ends is not None:  # those of partitions that are gone, or re-created, mean nothing
                 self._fixed_ends = {p: end for p, end in self._fixed_ends.items() if p in self._positions}
             self._fix_stops()
             self._add_unknown(found)
@@ -239,7 +239,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         return end if self._stops is None else min(end, self._stops.get(partition, 0))
 
     def _reaches(self, ends: Mapping[LogPartition, int], share: Mapping[LogPartition, int]) -> bool:
-        """Whether nothing is left before ``ends``, once the batch up to ``share`` is taken."""
+        """Returns whether nothing is left before ``ends``, once the batch up to ``share`` is taken."""
         positions = {**self._positions, **share}
         return all(positions.get(p, end) >= self._limit(p, end) for p, end in ends.items())
 
@@ -253,7 +253,9 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         return (time.monotonic() - self._last_batch) * 1000 < limits.max_trigger_delay_ms
 
     def _ask_ends(self) -> dict[LogPartition, int]:
-        """How far every partition can be read now. A log that ends before the position reached has lost its tail."""
+        """Returns how far every partition can be read now. A log that ends before the position reached has lost its
+        tail.
+        """
         for attempt in range(self._options.retries + 1):
             if attempt:
                 time.sleep(self._options.retry_interval_ms / 1000)

@@ -18,7 +18,7 @@ _FINISH_SECONDS = 10.0
 
 
 class GroupCommits:
-    """At most one commit is under way; what comes meanwhile goes with the next, so a group never moves backwards.
+    """At most one commit is running; offsets that come meanwhile are in the next, so a group never moves backwards.
 
     A commit that fails is logged and its positions are tried again with the next batch's: Spark's checkpoint is what
     counts, the group is for looking at.
@@ -64,6 +64,6 @@ class GroupCommits:
         self._changed.notify_all()
 
     def finish(self) -> None:
-        """Waits for a commit that is under way, for at most 10 s."""
+        """Waits for a running commit, for at most 10 s."""
         with self._changed:
             self._changed.wait_for(lambda: not self._running, _FINISH_SECONDS)

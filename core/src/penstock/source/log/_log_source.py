@@ -35,7 +35,7 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
 
     @abstractmethod
     def create_client(self) -> LogClient:
-        """A connection to the system. Driver; several threads use it."""
+        """Returns a connection to the system. Driver; several threads use it."""
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[LogSplit]:
@@ -70,7 +70,8 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
         )
 
     def for_sampling(self) -> tuple[LogSource, pa.Schema]:
-        """What the driver looks at a few records with, to know their event times: a source and the columns to read.
+        """Returns what the driver looks at a few records with, to know their event times: a source and the columns to
+        read.
 
         Its readers should fetch little at a time, and leave what can't be read or decoded for the tasks to tell. By
         default this source and its fixed schema. Raises BadConfigurationError if there is none.
@@ -81,7 +82,7 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
         return self, schema
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[LogSplit]:
-        """From ``batch_start`` to ``stop``, or what is the latest now."""
+        """Yields splits from ``batch_start`` to ``stop``, or to the latest position now."""
         enumerator = LogEnumerator(context, self.create_client(), self.log_options, None, bounded=True)
         try:
             enumerator.prepare_for_available_now()
@@ -90,7 +91,9 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
             enumerator.close()
 
     def assign_splits(self, splits: Sequence[LogSplit], parallelism: int) -> list[list[LogSplit]]:
-        """One task for each range; small neighbours share one, as long as there are as many tasks as slots or asked."""
+        """Returns one task for each range; small neighbours share one, as long as there are as many tasks as slots or
+        asked.
+        """
         tasks = max(parallelism, self.log_options.min_partitions or 0)
         may_join = len(splits) - tasks
         largest = min(SMALL_RANGE_RECORDS, self.log_options.max_records_per_partition or SMALL_RANGE_RECORDS)

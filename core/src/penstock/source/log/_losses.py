@@ -23,10 +23,10 @@ class LossPolicy:
         """Raises :class:`DataLostError`, or notes that ``records`` (0: not known how many) were lost and returns."""
         if self._fail:
             raise DataLostError(
-                f"{what}. To go on with what is there, set failOnDataLoss=false; to keep this from happening, keep "
+                f"{what}. To continue with what is there, set failOnDataLoss=false; to keep this from happening, keep "
                 "records longer than the query may be down"
             )
         self._metrics.add("data_losses")
         if records:
             self._metrics.add("records_lost", records)
-        _log.warning("data lost: %s; going on (failOnDataLoss=false)", what)
+        _log.warning("data lost: %s; continuing (failOnDataLoss=false)", what)

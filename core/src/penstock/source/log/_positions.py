@@ -82,7 +82,7 @@ class SpecificOffsets:
     streams: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def of(self, partition: LogPartition) -> int | None:
-        """The offset for ``partition``; ``None`` if it is not named."""
+        """Returns the offset for ``partition``; ``None`` if it is not named."""
         return self.offsets.get(partition, self.streams.get(partition.stream))
 
 

@@ -41,7 +41,7 @@ class RecordSampler:
         self._settings = settings
 
     def sample(self, ranges: Mapping[LogPartition, tuple[int, int]]) -> dict[LogPartition, Sample]:
-        """Of each partition the records from the first position (inclusive) to the second (exclusive)."""
+        """Reads, of each partition, the records from the first position (inclusive) to the second (exclusive)."""
         found = (LogSplit(p.stream, p.partition, start, end) for p, (start, end) in ranges.items())
         splits = {split.split_id: split for split in found}
         rows = self._read(splits)

@@ -1,4 +1,4 @@
-"""The partitions that are read, kept in step with what is there: new ones found, real loss told from the rest."""
+"""The partitions that are read, kept in step with the system: finds new ones, and distinguishes real loss."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TrackedPartitions:
         return [p for p in new if p.stream in known], [p for p in new if p.stream not in known]
 
     def check_incarnations(self, found: Discovery) -> None:
-        """Reports streams that were deleted and made anew by the same name, and forgets their partitions.
+        """Reports streams that were deleted and re-created with the same name, and forgets their partitions.
 
         One that is gone altogether was reported when it went.
         """
@@ -60,13 +60,13 @@ class TrackedPartitions:
                 continue
             reached = ", ".join(f"{p} offset {at}" for p, at in sorted(self.positions.items()) if p.stream == stream)
             self._losses.report(
-                f"'{stream}' was deleted and made anew (id {before} is now {incarnation}): what it held behind "
+                f"'{stream}' was deleted and re-created (id {before} is now {incarnation}): what it held after "
                 f"{reached} is gone"
             )
             self._forget([p for p in self.positions if p.stream == stream])
 
     def _check_missing(self, found: Discovery) -> None:
-        """What is away once may be a broker that has not heard of it yet; twice in a row, it is gone."""
+        """Reports missing partitions. Missing once, a broker may not know them yet; twice in a row, they are gone."""
         missing = {partition for partition in self.positions if partition not in found.earliest}
         gone = missing & self._missing
         if gone:
@@ -85,12 +85,12 @@ class TrackedPartitions:
         self.incarnations = {stream: at for stream, at in self.incarnations.items() if stream in streams}
 
     def _bring_back(self, found: Discovery) -> None:
-        """A stream with the id that it had goes on where it was left: it was away, or brokers did not know of it."""
+        """Continues a stream that returned with the same id: it was away, or brokers did not know of it."""
         back = [p for p in found.earliest if p in self.gone and p.stream in found.incarnations]
         for partition in back:
             self.positions[partition] = self.gone.pop(partition)
         if back:
-            _log.warning("%s can be found again, with the same id: going on where it was left", shown(back))
+            _log.warning("%s can be found again, with the same id: continuing where the query stopped", shown(back))
 
     def _check_retention(self, found: Discovery) -> None:
         for partition, earliest in found.earliest.items():
@@ -108,7 +108,7 @@ class TrackedPartitions:
 
 
 def shown(partitions: Iterable[LogPartition], most: int = 5) -> str:
-    """The first few by name, and how many more there are."""
+    """Returns the first few by name, and how many more there are."""
     listed = sorted(partitions)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(str(partition) for partition in listed[:most]) + more
