@@ -39,19 +39,19 @@ class PravegaConnector(Connector):
     )
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
-        """A Pravega source."""
+        """Returns a Pravega source."""
         from penstock_pravega.source import PravegaSource
 
         return PravegaSource(SourceOptions.from_values(options))
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
-        """A sink of the chosen delivery."""
+        """Returns a sink of the chosen delivery."""
         from penstock_pravega.sink import create_sink
 
         return create_sink(SinkOptions.from_values(options), schema)
 
     def dev_server(self) -> DevServer | None:
-        """A server to try it with."""
+        """Returns a server to try it with."""
         from penstock_pravega.dev import PravegaDevServer
 
         return PravegaDevServer()

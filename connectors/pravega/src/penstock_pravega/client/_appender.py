@@ -13,7 +13,7 @@ from penstock_pravega.client._wire import APPEND_SETUP, DATA_APPENDED, Refused, 
 
 __all__ = ["Block", "SegmentAppender"]
 
-#: Bytes that may be on their way.
+#: Bytes that may be in flight.
 _WINDOW = 16 << 20
 
 
@@ -30,7 +30,7 @@ class SegmentAppender:
     """Appends as one writer, which no other knows. One thread uses it. Memory: 16 MiB and one block.
 
     After a connection broke, the server tells the last event that it has of this writer; what it has is dropped here,
-    and the rest is sent again. (It would append a block again that came twice.) An older connection whose bytes arrive
+    and the rest is sent again. (It would append a repeated block again.) An older connection whose bytes arrive
     late is fenced off by the newer one.
     """
 
@@ -67,7 +67,7 @@ class SegmentAppender:
         self._persist_until(lambda: not self._under_way)
 
     def unacknowledged(self) -> list[Block]:
-        """What is not known to be in the segment. After SegmentSealed: what is known not to be."""
+        """Returns what is not known to be in the segment. After SegmentSealed: what is known not to be."""
         return list(self._under_way)
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class SegmentAppender:
             before = len(self._under_way)
             try:
                 if self._connection is None:
-                    self._set_up()  # sends what is under way, the fresh block too
+                    self._set_up()  # sends what is in flight, the fresh block too
                 elif fresh is not None:
                     self._send(self._connection, fresh)
                 fresh = None
@@ -122,8 +122,8 @@ class SegmentAppender:
     def _send_again(self, connection: Connection) -> None:
         """The first block alone, then the others.
 
-        A segment store that refuses a block (the segment was sealed) hangs up on the one behind it, and whoever is
-        still sending does not get to read the refusal.
+        A segment store that refuses a block (the segment was sealed) closes the connection at the next one, and a
+        client that is still sending can't read the refusal.
         """
         blocks = list(self._under_way)
         for block in blocks:

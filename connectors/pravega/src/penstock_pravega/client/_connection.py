@@ -20,7 +20,7 @@ class Connection:
 
     Everything raises :class:`OSError` if the other side is gone or silent for ``timeout_s``, BadConfigurationError for
     a certificate that is not trusted. A connection that failed is to be closed and not used again: half a message may
-    be on its way.
+    be in flight.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
@@ -52,7 +52,7 @@ class Connection:
         self._socket.sendall(b"".join(buffers))
 
     def receive(self) -> tuple[int, Payload]:
-        """The next message that is not a keep-alive."""
+        """Returns the next message that is not a keep-alive."""
         kind, length = self.receive_head()
         return kind, Payload(self.receive_bytes(length))
 
@@ -67,7 +67,7 @@ class Connection:
             self.receive_bytes(length)
 
     def receive_bytes(self, length: int) -> bytearray:
-        """That many bytes."""
+        """Receives that many bytes."""
         data = bytearray(length)
         self.receive_into(memoryview(data))
         return data

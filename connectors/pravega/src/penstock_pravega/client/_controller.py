@@ -62,7 +62,7 @@ class PingAnswer(Enum):
 
 @dataclass(frozen=True)
 class KeyRange:
-    """The part of the key space, 0 to 1, that a segment takes: ``low`` inclusive, ``high`` exclusive (but for 1)."""
+    """The part of the key space, 0 to 1, that a segment takes: ``low`` inclusive, ``high`` exclusive (except 1)."""
 
     low: float
     high: float
@@ -113,7 +113,7 @@ class Controller:
         return self._made(status, 2, f"scope '{scope}'")
 
     def stream_exists(self, scope: str, stream: str) -> bool:
-        """Whether there is such a stream."""
+        """Returns whether there is such a stream."""
         return bool(self._call("checkStreamExists", self._info(scope, stream), f"looking for {scope}/{stream}").exists)
 
     def create_stream(
@@ -168,24 +168,24 @@ class Controller:
     # --- segments -----------------------------------------------------------------------------------------------------
 
     def current_segments(self, scope: str, stream: str) -> dict[int, KeyRange]:
-        """The segments that are written to now; none for a stream that is sealed."""
+        """Returns the segments that are written to now; none for a stream that is sealed."""
         answer = self._call("getCurrentSegments", self._info(scope, stream), f"asking for segments of {scope}/{stream}")
         return _ranges(answer.segmentRanges)
 
     def epoch_segments(self, scope: str, stream: str, epoch: int) -> dict[int, KeyRange]:
-        """The segments that were written to in ``epoch``."""
+        """Returns the segments that were written to in ``epoch``."""
         request = message("GetEpochSegmentsRequest", streamInfo=self._info(scope, stream), epoch=epoch)
         answer = self._call("getEpochSegments", request, f"asking for segments of {scope}/{stream}, epoch {epoch}")
         return _ranges(answer.segmentRanges)
 
     def head_cut(self, scope: str, stream: str) -> dict[int, int]:
-        """Where the stream begins: behind what was truncated. (The service ignores the time that it is given.)"""
+        """Returns where the stream begins: after what was truncated. (The service ignores the time in the request.)"""
         request = message("GetSegmentsRequest", streamInfo=self._info(scope, stream))
         answer = self._call("getSegments", request, f"asking for the head of {scope}/{stream}")
         return {location.segmentId.segmentId: location.offset for location in answer.segments}
 
     def successors(self, scope: str, stream: str, segment: int) -> dict[int, list[int]]:
-        """What replaced a sealed segment: successor → all segments that it replaces. Empty: nothing (yet)."""
+        """Returns what replaced a sealed segment: successor → all segments that it replaces. Empty: nothing (yet)."""
         answer = self._call(
             "getSegmentsImmediatelyFollowing",
             self._segment(scope, stream, segment),
@@ -194,7 +194,7 @@ class Controller:
         return {entry.segment.segmentId.segmentId: list(entry.value) for entry in answer.segments}
 
     def segments_between(self, scope: str, stream: str, start: Mapping[int, int], end: Mapping[int, int]) -> list[int]:
-        """Every segment that has a place between two cuts, by epoch; some have nothing in it.
+        """Returns every segment that has a place between two cuts, by epoch; some have nothing in it.
 
         Raises BadConfigurationError if ``end`` is not behind ``start``, or one of the two is not of this stream.
         """
@@ -239,7 +239,7 @@ class Controller:
             time.sleep(0.02)
 
     def delegation_token(self, scope: str, stream: str) -> str:
-        """What segment stores want to see; empty where they ask for nothing."""
+        """Returns what segment stores want to see; empty where they ask for nothing."""
         request = self._info(scope, stream)
         request.accessOperation = _READ_WRITE
         return str(self._call("getDelegationToken", request, f"asking for access to {scope}/{stream}").delegationToken)
@@ -247,7 +247,7 @@ class Controller:
     # --- transactions -------------------------------------------------------------------------------------------------
 
     def begin_transaction(self, scope: str, stream: str, lease_ms: int) -> tuple[int, dict[int, KeyRange]]:
-        """The id of a new transaction and the segments that it has; open for ``lease_ms`` unless pinged."""
+        """Returns the id of a new transaction and the segments that it has; open for ``lease_ms`` unless pinged."""
         request = message("CreateTxnRequest", streamInfo=self._info(scope, stream), lease=lease_ms)
         answer = self._call("createTransaction", request, f"beginning a transaction on {scope}/{stream}")
         transaction = (answer.txnId.highBits & _MASK) << 64 | answer.txnId.lowBits & _MASK
@@ -333,7 +333,7 @@ class Controller:
         return grpc.secure_channel(target, grpc.ssl_channel_credentials(self._settings.certificates()), options)
 
     def _certified_name(self, address: str) -> str:
-        """The name in the server's certificate, which has to be checked in every other respect."""
+        """Returns the name in the server's certificate, which has to be checked in every other respect."""
         context = self._settings.tls_context()
         host, _, port = address.rpartition(":")
         assert context is not None

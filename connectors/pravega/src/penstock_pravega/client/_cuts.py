@@ -39,7 +39,7 @@ def parse_cut(text: str) -> tuple[str, dict[int, int]]:
 
 
 def cut_text(stream: str, cut: Mapping[int, int]) -> str:
-    """The text of ``cut``: the same for equal cuts. Compare parsed cuts with others' texts, never the texts."""
+    """Returns the text of ``cut``: the same for equal cuts. Compare parsed cuts with others' texts, never the texts."""
     segments = sorted(cut)
     columns = ([number_of(s) for s in segments], [epoch_of(s) for s in segments], [cut[s] for s in segments])
     plain = ":".join([_VERSION, stream, *(",".join(map(str, column)) for column in columns)])

@@ -81,7 +81,7 @@ class ControllerSettings:
         return (f"[{host}]" if ":" in host else host), port
 
     def certificates(self) -> bytes | None:
-        """The authorities' certificates, PEM; ``None`` if the system has no file of them."""
+        """Returns the authorities' certificates, PEM; ``None`` if the system has no file of them."""
         # Left to itself, gRPC would trust a list of its own.
         file = self.ca_file or ssl.get_default_verify_paths().cafile
         if file is None:
@@ -92,7 +92,7 @@ class ControllerSettings:
             raise BadConfigurationError(f"the file of certificates {file} can't be read: {error}") from None
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """For connections to segment stores; ``None`` without TLS."""
+        """Returns the context for connections to segment stores; ``None`` without TLS."""
         if not self.is_secure:
             return None
         try:
@@ -107,5 +107,5 @@ def certificate_refused(where: str, reason: str) -> BadConfigurationError:
     """Makes the error for a certificate that is not trusted."""
     return BadConfigurationError(
         f"the certificate of {where} is refused: {reason}. Set tls.caFile to the certificate of the authority "
-        "that signed it or, if nothing but the name in it is another, tls.checkHostname to false"
+        "that signed it or, if only the name in it is another, tls.checkHostname to false"
     )

@@ -33,7 +33,7 @@ class BrokenEvents(ValueError):
 
 
 def event_offsets(data: Buffer) -> npt.NDArray[np.int64]:
-    """Where each whole event of ``data`` begins, and behind them the end of the last one.
+    """Returns where each whole event of ``data`` begins, and behind them the end of the last one.
 
     ``data`` begins with an event; an event that is cut off at its end is left out. Raises BrokenEvents.
     """
@@ -81,7 +81,7 @@ def _walk(data: Buffer, start: int) -> npt.NDArray[np.int64]:
 
 
 def to_array(data: Buffer, offsets: npt.NDArray[np.int64]) -> pa.Array:
-    """The events as a binary array. ``data`` has less than 2 GiB.
+    """Returns the events as a binary array. ``data`` has less than 2 GiB.
 
     Slices over the same buffer, head, data, head, …, of which every second is taken: one copy of the data, in C.
     """
@@ -94,13 +94,13 @@ def to_array(data: Buffer, offsets: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def frames_size(events: pa.Array) -> int:
-    """How many bytes :func:`frame_events` makes of a large_binary array without nulls."""
+    """Returns how many bytes :func:`frame_events` makes of a large_binary array without nulls."""
     total = pc.sum(pc.binary_length(events)).as_py()
     return int(total or 0) + HEADER * len(events)
 
 
 def join_values(values: pa.Array) -> memoryview:
-    """A large_binary array without nulls as bytes, one value after the other, without frames."""
+    """Returns a large_binary array without nulls as bytes, one value after the other, without frames."""
     if not len(values):
         return memoryview(b"")
     _, ends, data = values.buffers()
@@ -109,7 +109,7 @@ def join_values(values: pa.Array) -> memoryview:
 
 
 def frame_events(events: pa.Array) -> memoryview:
-    """A large_binary array without nulls as the bytes of a segment."""
+    """Returns a large_binary array without nulls as the bytes of a segment."""
     if not len(events):
         return memoryview(b"")
     heads = np.zeros((len(events), 2), ">i4")

@@ -46,7 +46,7 @@ class KeycloakCredentials:
 
     @classmethod
     def from_file(cls, path: str, ca_file: str | None, timeout_s: float) -> KeycloakCredentials:
-        """The account of a ``keycloak.json``, as Keycloak hands it out. Raises BadConfigurationError."""
+        """Returns the account of a ``keycloak.json``, as Keycloak hands it out. Raises BadConfigurationError."""
         try:
             found = json.loads(Path(path).read_text("utf-8"))
             fields = found["auth-server-url"], found["realm"], found["resource"], found["credentials"]["secret"]

@@ -121,5 +121,5 @@ _built = _classes()
 
 
 def message(name: str, **fields: Any) -> Any:
-    """A message of the table with the given fields."""
+    """Returns a message of the table with the given fields."""
     return _built[name](**fields)

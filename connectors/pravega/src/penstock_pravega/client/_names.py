@@ -35,7 +35,7 @@ def number_of(segment: int) -> int:
 
 
 def epoch_of(segment: int) -> int:
-    """The epoch that a segment came with."""
+    """Returns the epoch that a segment came with."""
     return segment >> 32
 
 
@@ -45,10 +45,12 @@ def short_name(segment: int) -> str:
 
 
 def segment_name(stream: str, segment: int) -> str:
-    """The name that segment stores know; ``stream`` is ``scope/stream``."""
+    """Returns the name that segment stores know; ``stream`` is ``scope/stream``."""
     return f"{stream}/{short_name(segment)}"
 
 
 def transaction_segment_name(stream: str, segment: int, transaction: int) -> str:
-    """The segment that holds a transaction's events for ``segment`` of its epoch. 32 hex digits of its 128-bit id."""
+    """Returns the segment that holds a transaction's events for ``segment`` of its epoch. 32 hex digits of its 128-bit
+    id.
+    """
     return f"{segment_name(stream, segment)}#transaction.{transaction:032x}"

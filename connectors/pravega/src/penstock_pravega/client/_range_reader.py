@@ -20,11 +20,11 @@ _LEAST = 8
 class RangeReader:
     """The bytes ``start`` to ``end`` of a segment, in order, in pieces of at most 1 MiB. One thread uses it.
 
-    Who stops before the end closes it: answers that are under way would be taken for those to the next question on the
+    Close it if you stop before the end: answers in flight would be mistaken for those to the next request on the
     same connection.
 
     ``end`` must not be behind the segment's own: a segment store answers to a question about the tail only when
-    something is written there. Two requests are under way at a time. Memory: three pieces.
+    something is written there. Two requests are in flight at a time. Memory: three pieces.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RangeReader:
         self._connection: Connection | None = None
 
     def read(self) -> bytearray | None:
-        """The next bytes; ``None`` at the end.
+        """Returns the next bytes; ``None`` at the end.
 
         Raises NoSuchSegment and SegmentTruncated for what is gone, RetriableError if no segment store answers.
         """
@@ -54,7 +54,7 @@ class RangeReader:
         return data
 
     def close(self) -> None:
-        """Ends the connection if answers are under way on it, and does nothing else. May be called at any time."""
+        """Ends the connection if answers are in flight on it, and does nothing else. May be called at any time."""
         if self._asked:
             self._asked.clear()
             self._stores.forget(self._stream, self._segment)
@@ -72,7 +72,7 @@ class RangeReader:
                 self._ask_ahead(connection)
             return self._came.pop(self.at)
         except BaseException:
-            self._connection = None  # answers may still be on their way there
+            self._connection = None  # answers may still be in flight there
             raise
 
     def _ask_ahead(self, connection: Connection) -> None:
@@ -90,7 +90,7 @@ class RangeReader:
                 self._asked[position] = known[position] = length
 
     def _receive(self, connection: Connection) -> None:
-        """One answer: its offset says which request it is for. It may have fewer bytes; the rest is asked for anew."""
+        """One answer: its offset says which request it is for. It may have fewer bytes; the rest is requested again."""
         kind, length = connection.receive_head()
         if kind != SEGMENT_READ:
             raise refusal(kind, Payload(connection.receive_bytes(length)))
@@ -100,7 +100,7 @@ class RangeReader:
         connection.receive_bytes(length - 16 - name_length - size)  # the request's number
         wanted = self._asked.pop(offset, None)
         if wanted is None:
-            raise Refused(f"bytes at {offset} came that nobody asked for", self._name)
+            raise Refused(f"bytes at {offset} came that were not requested", self._name)
         if not size:
             raise ConnectionError(f"there are no bytes at {offset}, wanted up to {self.end}")
         del data[wanted:]

@@ -27,7 +27,7 @@ _FRACTION = (1 << 52) - 1
 
 
 def key_position(key: str) -> float:
-    """From 0 to less than 1: 52 bits of the low half of the key's 128-bit Murmur3 hash (of UTF-16, little-endian)."""
+    """Returns a number in [0, 1): 52 bits of the low half of the key's 128-bit Murmur3 hash (of UTF-16-LE)."""
     low = mmh3.hash64(key.encode("utf-16-le", "surrogatepass"), _SEED, x64arch=True, signed=False)[0]
     return (low >> 12 & _FRACTION) / (1 << 52)
 

@@ -20,7 +20,7 @@ AnswerT = TypeVar("AnswerT")
 class StreamClient:
     """Thread-safe: each thread has connections of its own. A stream is ``scope/stream``.
 
-    Every method raises RetriableError if nobody answers, BadConfigurationError for a stream that is not there.
+    Every method raises RetriableError if no server answers, BadConfigurationError for a stream that is not there.
     """
 
     def __init__(self, settings: ControllerSettings) -> None:
@@ -38,11 +38,11 @@ class StreamClient:
         return stores
 
     def head(self, stream: str) -> dict[int, int]:
-        """The cut before everything that is there."""
+        """Returns the cut before everything that is there."""
         return self.stores.controller.head_cut(*_parts(stream))
 
     def tail(self, stream: str) -> dict[int, int]:
-        """The cut behind everything that is there; empty for a sealed stream, whose segments all have an end."""
+        """Returns the cut after everything that is there; empty for a sealed stream, whose segments all have an end."""
         controller = self.stores.controller
         while True:
             segments = controller.current_segments(*_parts(stream))
@@ -54,7 +54,7 @@ class StreamClient:
                 return {segment: info.end for segment, info in infos.items() if info is not None}
 
     def infos(self, stream: str, segments: Iterable[int]) -> dict[int, SegmentInfo | None]:
-        """Where segments begin and end now; ``None`` for one that is gone."""
+        """Returns where segments begin and end now; ``None`` for one that is gone."""
         found: dict[int, SegmentInfo | None] = {}
         for segment in segments:
             try:
@@ -73,7 +73,7 @@ class StreamClient:
             self.stores.controller.segments_between(*_parts(stream), start, end)
 
     def key_range(self, stream: str, segment: int) -> KeyRange | None:
-        """The keys that a segment takes."""
+        """Returns the keys that a segment takes."""
         return self.stores.controller.epoch_segments(*_parts(stream), epoch_of(segment)).get(segment)
 
     def with_own_connections(self, question: Callable[[], AnswerT]) -> AnswerT:

@@ -59,7 +59,7 @@ def _positions(data: bytes, at: int, count: int) -> Iterator[tuple[int, int]]:
 
 
 def _versioned(data: bytes, at: int) -> tuple[int, int]:
-    """Where the first revision's fields of an object begin, and where the object ends."""
+    """Returns where the first revision's fields of an object begin, and where the object ends."""
     form, version, revisions = _HEAD.unpack_from(data, at)
     if form != 0 or version != 0 or revisions < 1:
         raise ValueError(f"no mark that is known: format {form}, version {version}, {revisions} revisions")
@@ -71,7 +71,7 @@ def _versioned(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _compact_int(data: bytes, at: int) -> tuple[int, int]:
-    """A number of one, two or four bytes, by its highest bits; and where it ends."""
+    """Returns a number of one, two or four bytes, by its highest bits; and where it ends."""
     first = data[at]
     if first < 0x80:
         return first, at + 1

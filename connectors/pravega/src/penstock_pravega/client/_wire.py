@@ -91,7 +91,7 @@ class AuthenticationFailed(Refused):
 
 @dataclass(frozen=True)
 class SegmentInfo:
-    """``start`` is the first offset that can be read, ``end`` the one behind the last."""
+    """``start`` is the first offset that can be read, ``end`` the one after the last."""
 
     start: int
     end: int
@@ -106,7 +106,7 @@ class Payload:
         self._at = 0
 
     def take(self, layout: str) -> Any:
-        """The fields of a :mod:`struct` layout: one value, or a tuple of several."""
+        """Returns the fields of a :mod:`struct` layout: one value, or a tuple of several."""
         values = struct.unpack_from(">" + layout, self._data, self._at)
         self._at += struct.calcsize(">" + layout)
         return values[0] if len(values) == 1 else values

@@ -16,7 +16,7 @@ _SOURCE = Path(__file__).with_name("loopback.c")
 
 
 def loopback_library(folder: Path) -> Path:
-    """A library to preload, compiled into ``folder`` if it is not there. Raises BadConfigurationError.
+    """Returns a library to preload, compiled into ``folder`` if it is not there. Raises BadConfigurationError.
 
     Pravega's controller and its ZooKeeper have no setting for the address that they listen on.
     """

@@ -24,7 +24,7 @@ _LOG_CONFIGURATION = (
 
 #: What tests would wait for is done each second instead of every ten. And long-term storage, which is memory too, takes
 #: its time: what writes to it looks at every segment again after each of its steps, which is a third of all that a
-#: server with hundreds of segments does. Nobody who reads or writes waits for it.
+#: server with hundreds of segments does. No reader or writer waits for it.
 _FOR_TESTS = {
     "controller.watermarking.frequency.seconds": "1",
     "storageextra.slow.enable": "true",
@@ -121,12 +121,12 @@ class PravegaDevServer(DevServer):
         return None
 
     def usage(self, address: str) -> str:
-        """The option of the source and the sink."""
+        """Returns the option of the source and the sink."""
         return f'.option("controller", "{address}")'
 
 
 def pravega_server(
     folder: Path | str, properties: Mapping[str, str] | None = None, *, heap_mb: int = 768
 ) -> LocalServer:
-    """A server of one's own, as a context manager; see :class:`penstock.dev.LocalServer`. A restart begins empty."""
+    """Returns a server as a context manager; see :class:`penstock.dev.LocalServer`. A restart begins empty."""
     return LocalServer(PravegaDevServer(properties, heap_mb=heap_mb), folder)

@@ -54,7 +54,7 @@ class PravegaToolbox:
             raise
 
     def create_stream(self, name: str | None = None, segments: int = 1) -> str:
-        """A new stream's name."""
+        """Returns a new stream's name."""
         name = name or f"stream-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
         self.controller.create_stream(self.scope, name, segments=segments)
         return name
@@ -74,11 +74,11 @@ class PravegaToolbox:
             appender.close()
 
     def tail(self, stream: str) -> dict[int, int]:
-        """The cut behind everything that is there."""
+        """Returns the cut behind everything that is there."""
         return self.stores.tail(stream_name(self.scope, stream))
 
     def head(self, stream: str) -> dict[int, int]:
-        """The cut before everything that is there."""
+        """Returns the cut before everything that is there."""
         return self.controller.head_cut(self.scope, stream)
 
     def read(
@@ -105,7 +105,7 @@ class PravegaToolbox:
         ]
 
     def values(self, stream: str) -> list[bytes]:
-        """The data of every event."""
+        """Returns the data of every event."""
         return [event.value for event in self.read(stream)]
 
     def split_all(self, stream: str) -> None:
@@ -122,7 +122,7 @@ class PravegaToolbox:
         self.controller.scale(self.scope, stream, list(current), merged)
 
     def epoch(self, stream: str) -> int:
-        """The newest epoch."""
+        """Returns the newest epoch."""
         return max(epoch_of(segment) for segment in self.controller.current_segments(self.scope, stream))
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ CONNECTION_OPTIONS = (
 
 
 def connection_settings(values: OptionValues) -> ControllerSettings:
-    """The settings of ``values`` and the environment. Raises BadConfigurationError."""
+    """Returns the settings of ``values`` and the environment. Raises BadConfigurationError."""
     settings = ControllerSettings(
         uri=values["controller"] or os.environ.get("PRAVEGA_CONTROLLER_URI") or DEFAULT_CONTROLLER,
         credentials=_credentials(values),
@@ -94,7 +94,7 @@ def _ca_file(values: OptionValues) -> str | None:
 
 
 def default_scope(values: OptionValues) -> str | None:
-    """The scope of streams that name none."""
+    """Returns the scope of streams that name none."""
     scope: str | None = values["scope"] or os.environ.get("PRAVEGA_SCOPE")
     return None if scope is None else _checked("scope", scope.strip())
 

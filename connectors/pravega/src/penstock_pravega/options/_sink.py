@@ -55,7 +55,7 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "transactionLease",
-            "How long a transaction stays open once nobody renews its lease any more. Unset: the longest of 10m, 5m, "
+            "How long a transaction stays open once its lease is no longer renewed. Unset: the longest of 10m, 5m, "
             "2m, 1m, 30s and 10s that the server allows",
             "duration",
             minimum=1,
@@ -64,7 +64,7 @@ SINK_OPTIONS = OptionSet(
         Option(
             "watermark.timestamps",
             "A column (timestamp, date, or ms since the epoch), or a field of one (value.at). The latest time in it is "
-            "noted at Pravega with each batch, for readers that go by the times of writers",
+            "noted at Pravega with each batch, for readers that use the times of writers",
             needs=_TRANSACTIONS,
         ),
         Option(
@@ -86,7 +86,7 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "create.eventsPerSecond",
-            "Scale at so many events a second in a segment",
+            "Scale at this many events a second in a segment",
             "int",
             minimum=1,
             needs=_CREATED,
@@ -94,16 +94,16 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "create.kbytesPerSecond",
-            "Scale for so many KiB a second in a segment",
+            "Scale at this many KiB a second in a segment",
             "int",
             minimum=1,
             needs=_CREATED,
             excludes=(_ONE_SEGMENT, when("create.eventsPerSecond")),
         ),
-        Option("create.retentionTime", "Keep events so long", "duration", minimum=1, needs=_CREATED),
+        Option("create.retentionTime", "Keep events this long", "duration", minimum=1, needs=_CREATED),
         Option(
             "create.retentionSize",
-            "Keep so many bytes",
+            "Keep this many bytes",
             "bytes",
             minimum=1,
             needs=_CREATED,
@@ -135,7 +135,7 @@ class SinkOptions:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SinkOptions:
-        """The options of ``values``. Raises BadConfigurationError for what does not go together."""
+        """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         key = (values["routingKey"] or "").strip()
         is_function = bool(_FUNCTION.fullmatch(key))
         timestamps = values["watermark.timestamps"]

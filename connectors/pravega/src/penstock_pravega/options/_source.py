@@ -40,7 +40,7 @@ SOURCE_OPTIONS = OptionSet(
         Option(
             "endingStreamCut",
             "Where reading stops, written alike; tail is where it is at the start. Default: tail for a batch; a stream "
-            "without one goes on, with one it ends",
+            "without one continues, with one it ends",
         ),
         common_option("maxBytesPerTrigger", ", but at least an event a segment"),
         common_option("maxRowsPerTrigger", ", but at least one a segment", excludes=(_BYTES_ONLY,)),
@@ -56,7 +56,7 @@ SOURCE_OPTIONS = OptionSet(
         ),
         Option(
             "pieceSize",
-            "Bytes of a row, but for the last one of a task",
+            "Bytes of a row, except for the last one of a task",
             "bytes",
             "1mb",
             minimum=1,
@@ -100,7 +100,7 @@ class SourceOptions:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SourceOptions:
-        """The options of ``values``. Raises BadConfigurationError for what does not go together."""
+        """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         scope = default_scope(values)
         names = [full_stream_name(name, scope) for name in values["stream"].split(",") if name.strip()]
         if not names or len(set(names)) != len(names):

@@ -45,11 +45,11 @@ class PravegaCommittable:
     latest_ms: int | None = None
 
     def segment_name(self, segment: int) -> str:
-        """The transaction's part of a segment."""
+        """Returns the transaction's part of a segment."""
         return transaction_segment_name(self.ref.stream, segment, self.ref.id)
 
     def describe(self) -> str:
-        """In words, for messages."""
+        """Returns a text for messages."""
         return f"{self.ref} ({self.events} events)"
 
 

@@ -1,6 +1,6 @@
 """The driver's side of the exactly-once sink: ends the transactions that tasks left open.
 
-The controller commits a transaction by its id, whoever opened it, and remembers what became of it. It commits an empty
+The controller commits a transaction by its id, from any process, and remembers how it ended. It commits an empty
 or a half-written one without a word: so the bytes of each segment are compared with what the task counted, first. An id
 is never used again, and what has ended stays as it has ended: so a late call finds its own transaction, or none.
 """
@@ -61,10 +61,10 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         #: The batch that was looked at last, with its states: its watermark waits until all of it is committed.
         self._found: dict[PravegaCommittable, Found] = {}
 
-    # 1. Look: which are open and whole, and what became of the others?
+    # 1. Look: which are open and whole, and how did the others end?
 
     def look(self, committables: Sequence[PravegaCommittable]) -> list[Found]:
-        """Finds out the state of transactions. Changes nothing but leases: only a renewal tells whether one lives on.
+        """Finds out the state of transactions. Changes only leases: only a renewal shows whether one is still alive.
 
         One that ends within a third of its lease, and can't be renewed for longer, is lost as long as none is
         committed. One that is being committed is waited for. Raises FatalError for one that may have been committed so
@@ -96,7 +96,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         return self._stores.controller.transaction_state(*ref.scope_and_stream, ref.id)
 
     def _settled_state(self, ref: TransactionRef) -> TransactionState:
-        """Returns the state, after a commit under way has ended: then the events can be read."""
+        """Returns the state, after a running commit has ended: then the events can be read."""
         deadline, pause = system().monotonic() + _SETTLE_S, _FIRST_LOOK_S
         while (state := self._state(ref)) is TransactionState.COMMITTING:
             if system().monotonic() > deadline:
@@ -106,7 +106,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         return state
 
     def _is_whole(self, committable: PravegaCommittable) -> bool:
-        """Whether its segments hold exactly what the task counted."""
+        """Returns whether its segments hold exactly what the task counted."""
         for segment, size in committable.segments:
             try:
                 size_there = self._stores.info(committable.ref.stream, segment, committable.segment_name(segment)).end
@@ -118,8 +118,8 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         return True
 
     def _lives_on(self, committable: PravegaCommittable) -> bool:
-        """Whether it stays open for another third of its lease. It gets all of it, if the server lets it live so long:
-        that is a thousand leases in all, and a day at most.
+        """Returns whether it stays open for another third of its lease. It gets all of it, if the server lets it live
+        so long: that is a thousand leases in all, and a day at most.
         """
         ref = committable.ref
         for lease_ms in (committable.lease_ms, committable.lease_ms // _LAST_PART):

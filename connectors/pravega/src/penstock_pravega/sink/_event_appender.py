@@ -137,7 +137,7 @@ class EventAppender:
             pending.clear()
 
     def bytes_by_segment(self) -> dict[int, int]:
-        """How much each segment was sent."""
+        """Returns how much each segment was sent."""
         return {segment: appender.bytes for segment, appender in self._appenders.items()}
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ __all__ = ["LeaseKeeper", "lease_keeper"]
 
 _log = logging.getLogger("penstock.pravega")
 
-#: A process stops renewing a transaction that it has not heard of for so long.
+#: A process stops renewing a transaction that has not been mentioned for this long.
 _LONGEST_S = 24 * 3600.0
 _LEASE_PART, _SOONEST_S, _RETRY_S = 4, 0.5, 2.0
 

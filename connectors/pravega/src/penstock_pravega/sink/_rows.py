@@ -83,7 +83,7 @@ class EventColumns:
         return values, self._keys(batch, columns.get(self.options.key_column.lower()))
 
     def latest_ms(self, batch: pa.RecordBatch) -> int | None:
-        """The latest event time, if times are to be noted and a row has one."""
+        """Returns the latest event time, if times are to be noted and a row has one."""
         if self.options.timestamps is None:
             return None
         latest = pc.max(self.options.timestamps.timestamps(batch)).as_py()

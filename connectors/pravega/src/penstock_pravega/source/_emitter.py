@@ -55,7 +55,7 @@ class PravegaRecordEmitter(RecordEmitter[Block, SegmentRange]):
                 row = pc.index(decoded.errors.is_valid(), True).as_py()
                 raise BadDataError(
                     f"{segment_name(split.stream, split.segment)} offset {offsets[row]}: {decoded.errors[row].as_py()}"
-                    f"; {bad} such events in this batch. To go on, set badRecords=null"
+                    f"; {bad} such events in this batch. To continue, set badRecords=null"
                 )
             self._context.metrics.add("bad_rows", bad)
         return decoded.column

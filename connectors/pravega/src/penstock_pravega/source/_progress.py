@@ -68,7 +68,7 @@ class StreamProgress:
         return [segment for segment in self.finished(limits) if segment not in self._successors]
 
     def add_successors(self, segment: int, successors: Mapping[int, list[int]]) -> None:
-        """Remembers what replaces ``segment``. An empty answer is not remembered: a scaling may be under way."""
+        """Remembers what replaces ``segment``. An empty answer is not remembered: a scaling may be running."""
         if successors and segment in self.cut:
             self._successors[segment] = successors
 

@@ -27,7 +27,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Share:
-    """What one segment may contribute: at most so many bytes and events, but at least one event."""
+    """What one segment may contribute: at most this number of bytes and events, but at least one event."""
 
     stream: str
     segment: int
@@ -63,7 +63,9 @@ class EventEnds:
         return self._part(self.start, slice(0, max(at, 1)))
 
     def _is_worth(self, share: Share) -> bool:
-        """Whether a batch up to the last end is at least half of ``share``: then nothing is read ahead again for it."""
+        """Returns whether a batch up to the last end is at least half of ``share``: then nothing is read ahead again
+        for it.
+        """
         bytes_, rows = int(self.offsets[-1]) - self.start, int(self.counts[-1])
         enough_bytes = share.max_bytes is not None and 2 * bytes_ >= share.max_bytes
         return enough_bytes or (share.max_rows is not None and 2 * rows >= share.max_rows)

@@ -44,7 +44,7 @@ class Pieces:
         return self.start + np.arange(0, len(self.data), self.size, dtype=np.int64)
 
     def values(self) -> pa.Array:
-        """The pieces, over the same memory."""
+        """Returns the pieces, over the same memory."""
         bounds = np.append(np.arange(0, len(self.data), self.size), len(self.data)).astype(np.int32)
         buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
@@ -64,7 +64,7 @@ class EventBlock:
         return self.start + self.offsets[:-1]
 
     def values(self) -> pa.Array:
-        """The data of each event."""
+        """Returns the data of each event."""
         return to_array(self.data, self.offsets)
 
 
@@ -73,7 +73,7 @@ Block: TypeAlias = "EventBlock | Pieces"
 
 class PravegaSplitReader(SplitReader[Block, SegmentRange]):
     """See :class:`penstock.source.SplitReader`. An element is about 1 MiB of events, or one larger event; or, with
-    ``piece_bytes``, pieces of so many bytes (the last of a split has fewer), counted from the start of the split.
+    ``piece_bytes``, pieces of that size (the last of a split has fewer), counted from the start of the split.
 
     Metric ``bytes_read``: of the segments.
     """
@@ -132,7 +132,7 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         return self._reader
 
     def _pieces(self, split: SegmentRange, size: int) -> RecordsBySplits[Block]:
-        """Those that are whole; the rest of a split is one, too."""
+        """Returns those that are whole; the rest of a split is one, too."""
         assert self._reader is not None
         end = len(self._left) if self._reader.at >= split.end else len(self._left) // size * size
         pieces = Pieces(self._reader.at - len(self._left), self._left[:end], size)
@@ -164,7 +164,7 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         return RecordsBySplits(finished_splits=[split.split_id])
 
     def _skip_to(self, split: SegmentRange, start: int) -> RecordsBySplits[Block]:
-        """Goes on behind what was truncated, if that is allowed."""
+        """Continues after what was truncated, if that is allowed."""
         at = self._reader.at - len(self._left) if self._reader else split.start
         self._losses.report(f"{split}: its bytes from {at} on, up to {min(start, split.end)}, were truncated")
         self._left, self._reader = bytearray(), None

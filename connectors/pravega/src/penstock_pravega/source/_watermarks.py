@@ -145,7 +145,7 @@ class StreamWatermarks:
                 ]
             except ValueError as error:
                 raise FatalError(
-                    f"what writers have noted about {stream} can't be read: {error}. Go by a field of the events "
+                    f"what writers have noted about {stream} can't be read: {error}. Use a field of the events "
                     "(watermark.timestamps)"
                 ) from None
             known.read[segment] = start + offsets[-1]
