@@ -27,7 +27,7 @@ from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix
 __all__ = ["FencedError", "KafkaTarget", "ModelCoordinators"]
 
 _TIMEOUT_MS = 900_000
-_HOST = "0123abcd"
+_HOST = 0x0123ABCD
 
 
 class FencedError(RetriableError):
@@ -127,6 +127,7 @@ class KafkaTarget(SimulatedTarget):
         super().__init__(scheduler)
         self.model = ModelCoordinators(bumps=bool(scheduler.choices.pick(2)))
         self._slots: dict[tuple[int, int], tuple[Process, int]] = {}
+        self._names: dict[tuple[int, int], int] = {}
 
     def create_sink(self) -> AnySink:
         """See the base class."""
@@ -169,14 +170,27 @@ class KafkaTarget(SimulatedTarget):
         self.scheduler.clock_us += int(_TIMEOUT_MS * 1000 * part) + 1
         self.model.time_out(self.scheduler.clock_us // 1000 - _TIMEOUT_MS)
 
-    def lend(self, generation: int, base: int) -> str:
-        """As :class:`~penstock_kafka.transactions.SlotLender`: by processes that live, and bases that were noted."""
+    def register(self, generation: int, base: int) -> TransactionRef:
+        """As :class:`~penstock_kafka.transactions.SlotLender` and the pool: slots go by processes that live and bases
+        that were noted, and an id is given up unless its registration was answered.
+        """
+        slot = self._lend(generation, base)
+        name = self._names.get(slot, 0)
+        transactional_id = QueryPrefix(DEFAULT_PREFIX, "query").transactional_id(
+            generation, f"{_HOST + name:08x}", slot[1]
+        )
+        self._names[slot] = name + 1
+        ref: TransactionRef = self.ask(f"register {transactional_id}", lambda: self.model.init(transactional_id))
+        self._names[slot] = name
+        return ref
+
+    def _lend(self, generation: int, base: int) -> tuple[int, int]:
         number = 0
         while True:
             holder = self._slots.get((generation, number))
             if holder is None or (not holder[0].alive and holder[1] < base):
                 self._slots[generation, number] = (self.scheduler.current.root, base)
-                return QueryPrefix(DEFAULT_PREFIX, "query").transactional_id(generation, _HOST, number)
+                return generation, number
             number += 1
 
     def ask(self, label: str, effect: Callable[[], Any]) -> Any:
@@ -284,8 +298,7 @@ class _SimulatedWriter(CommittingSinkWriter[KafkaCommittable, None]):
         there, context = target(), self._context
         now_ms = system().now_us() // 1000
         if self._committable is None:
-            transactional_id = there.lend(context.generation, context.base)
-            ref = there.ask(f"register {transactional_id}", lambda: there.model.init(transactional_id))
+            ref = there.register(context.generation, context.base)
             self._committable = KafkaCommittable(ref, context.batch_id, context.attempt_id, 0, now_ms, (), now_ms)
         made = self._committable
         there.ask(f"send {rows} in {_name(made.ref)}", lambda: there.model.write(made.ref, rows, made.proof, now_ms))

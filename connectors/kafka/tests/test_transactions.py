@@ -18,7 +18,15 @@ from kafka.net.inet import KafkaNetSocket
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
-from penstock_kafka.client import DeliveryError, Ended, ProducerFencedError, Proof, TransactionRef, open_producer
+from penstock_kafka.client import (
+    DeliveryError,
+    Ended,
+    ProducerFencedError,
+    ProducerIdentity,
+    Proof,
+    TransactionRef,
+    open_producer,
+)
 from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import FIRST_EDITION, ProducerPool, QueryPrefix, SlotLender, forget_slots
@@ -83,6 +91,63 @@ def test_a_slot_whose_process_died_is_not_lent_again_in_the_same_batch(tmp_path)
     assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(6).transactional_id.endswith(".1"), "a sleeper's"
     assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(8).transactional_id == used
     assert SlotLender(QueryPrefix("p", "q"), 4, tmp_path).lend(7).transactional_id.endswith(".0")
+
+
+REGISTER = """
+import os, signal, sys
+from pathlib import Path
+from penstock_kafka.transactions import QueryPrefix, SlotLender
+slot = SlotLender(QueryPrefix("p", "q"), 3, Path(sys.argv[1])).lend(7)
+print(slot.transactional_id, flush=True)
+with slot.registering():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_an_id_whose_registration_was_not_answered_is_never_used_again(tmp_path):
+    """The request may arrive in a later batch, and would end the transaction that the id has then."""
+    died = subprocess.run([sys.executable, "-c", REGISTER, str(tmp_path)], capture_output=True, text=True)
+    slot = SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(8)
+    given_up = [died.stdout.strip(), slot.transactional_id]
+    assert given_up[0].endswith(".0") and given_up[1].endswith(".0") and given_up[0] != given_up[1]
+    with pytest.raises(RetriableError), slot.registering():
+        raise RetriableError("no answer")
+    assert slot.transactional_id not in given_up
+    with slot.registering():
+        registered = slot.transactional_id
+    slot.close()
+    assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(8).transactional_id == registered
+
+
+class AnswersInTheEnd:
+    """A producer whose first requests to register are not answered."""
+
+    def __init__(self, doubts):
+        self.doubts, self.closed = doubts, 0
+
+    def init_transactions(self, timeout_ms):
+        return ProducerIdentity(1000, 0, in_doubt=self.doubts.pop() if self.doubts else False)
+
+    def close(self):
+        self.closed += 1
+
+
+def test_a_registration_that_was_repeated_gets_another_id(tmp_path):
+    doubts, opened = [True, True], []
+
+    def open_producer(transactional_id):
+        opened.append((transactional_id, AnswersInTheEnd(doubts)))
+        return opened[-1][1]
+
+    pool = ProducerPool(SlotLender(QueryPrefix("p", "q"), 0, tmp_path), open_producer)
+    ready = pool.take(0)
+    pool.close()
+    ids = [name for name, _ in opened]
+    assert len(set(ids[:3])) == 3 and ready.slot.transactional_id == ids[2]
+    assert [producer.closed for _, producer in opened[:3]] == [1, 1, 0]
+    doubts += [True] * 100
+    with pytest.raises(RetriableError, match="stays unanswered"):
+        ProducerPool(SlotLender(QueryPrefix("p", "q"), 1, tmp_path), open_producer).take(0)
 
 
 def unused_for_a_day(folder):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -162,10 +162,15 @@ class RangeConsumer(ABC):
 
 @dataclass(frozen=True)
 class ProducerIdentity:
-    """What the transaction coordinator knows a producer by; one transaction of ours is one such pair."""
+    """What the transaction coordinator knows a producer by; one transaction of ours is one such pair.
+
+    ``in_doubt``: before it was given, a request for it was sent and not answered. That request may still arrive, and
+    would shut this producer out. librdkafka does not tell.
+    """
 
     producer_id: int
     epoch: int
+    in_doubt: bool = field(default=False, compare=False)
 
 
 class BatchProducer(ABC):
@@ -227,18 +232,18 @@ _SENT_AS_IS = {"key": _BYTES, "value": _BYTES, "topic": (pa.string(), pa.large_s
 def deliverable(batch: pa.RecordBatch) -> pa.RecordBatch:
     """``batch`` with the columns of DELIVERY_SCHEMA that it has, each of a type that is sent as it is."""
     columns, fields = [], []
-    for field in DELIVERY_SCHEMA:
-        index = batch.schema.get_field_index(field.name)
+    for wanted in DELIVERY_SCHEMA:
+        index = batch.schema.get_field_index(wanted.name)
         if index < 0:
             continue
         column = batch.column(index)
-        if column.type != field.type and column.type not in _SENT_AS_IS.get(field.name, ()):
-            column = column.cast(field.type)
+        if column.type != wanted.type and column.type not in _SENT_AS_IS.get(wanted.name, ()):
+            column = column.cast(wanted.type)
         columns.append(column)
-        fields.append(pa.field(field.name, column.type))
-    missing = {"topic", "value"} - {field.name for field in fields}
+        fields.append(pa.field(wanted.name, column.type))
+    missing = {"topic", "value"} - {one.name for one in fields}
     if missing:
         raise ValueError(f"records to send lack columns {sorted(missing)}")
-    if columns[[field.name for field in fields].index("topic")].null_count:
+    if columns[[one.name for one in fields].index("topic")].null_count:
         raise ValueError("records to send have a null topic")
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, RetriableError
 from penstock.per_process import PerProcess
 from penstock_kafka.client import BatchProducer, ProducerIdentity, ProducerKind, TransactionRef
 from penstock_kafka.transactions._names import QueryPrefix
@@ -27,6 +27,12 @@ INIT_TIMEOUT_MS = 60_000
 #: A broker forgets an id that it has not heard of for days (transactional.id.expiration.ms): don't come near that.
 _STALE_AFTER_S = 3600.0
 _KEPT_POOLS = 4
+#: Registered one after the other, while requests stay unanswered.
+_MOST_IDS = 5
+
+
+class _InDoubtError(Exception):
+    """The id is registered, but an earlier request for the same has not been answered, and may still arrive."""
 
 
 @dataclass
@@ -83,16 +89,25 @@ class ProducerPool:
     def _make(self, base: int) -> ReadyProducer:
         slot = self._free_slot(base)
         try:
-            producer = self._open_producer(slot.transactional_id)
-            try:
-                identity = producer.init_transactions(INIT_TIMEOUT_MS)
-            except BaseException:
-                producer.close()
-                raise
+            for _ in range(_MOST_IDS):
+                with contextlib.suppress(_InDoubtError):
+                    return self._register(slot)
+            raise RetriableError(f"{_MOST_IDS} ids in a row had a request to register that stays unanswered")
         except BaseException:
             with self._lock:
                 self._slots.append(slot)
             raise
+
+    def _register(self, slot: Slot) -> ReadyProducer:
+        with slot.registering():
+            producer = self._open_producer(slot.transactional_id)
+            try:
+                identity = producer.init_transactions(INIT_TIMEOUT_MS)
+                if identity.in_doubt:
+                    raise _InDoubtError
+            except BaseException:
+                producer.close()
+                raise
         return ReadyProducer(producer, slot, identity, time.monotonic())
 
     def _free_slot(self, base: int) -> Slot:

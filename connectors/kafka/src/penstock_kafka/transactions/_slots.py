@@ -9,6 +9,10 @@ another id.
 A number is not lent again in the same batch: a transaction outlives its process, and waits in its slot for the driver.
 So the file also notes on which base of the decision log the last batch was planned that used the slot. What was planned
 on an earlier base is carried out or void when tasks run on a later one.
+
+An id is given up once a request to register it stays unanswered: that request may reach the broker at any later time,
+and would then end whatever transaction the id has. So while an id is being registered, the file holds another name
+already. Only the answer brings the own name back; a process that dies in between leaves the next one a new id.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import tempfile
 import time
 import uuid
 import weakref
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -40,11 +45,25 @@ class Slot:
         self._descriptor = descriptor
         self._folder = folder
         self._close = weakref.finalize(self, os.close, descriptor)
-        self._name = os.pread(descriptor, _NAME_BYTES, 0)
-        if len(self._name) < _NAME_BYTES:
-            self._name = uuid.uuid4().hex[:_NAME_BYTES].encode()
-            os.pwrite(descriptor, self._name, 0)
-        self.transactional_id: str = prefix.transactional_id(generation, self._name.decode(), number)
+        self._id_of: Callable[[str], str] = lambda name: prefix.transactional_id(generation, name, number)
+        if len(os.pread(descriptor, _NAME_BYTES, 0)) < _NAME_BYTES:
+            os.pwrite(descriptor, _new_name(), 0)
+        self._take_name()
+
+    def _take_name(self) -> None:
+        self._name = os.pread(self._descriptor, _NAME_BYTES, 0)
+        self.transactional_id: str = self._id_of(self._name.decode())
+
+    @contextlib.contextmanager
+    def registering(self) -> Iterator[None]:
+        """For the time in which the id is registered. If that fails, the slot has another id afterwards."""
+        os.pwrite(self._descriptor, _new_name(), 0)
+        try:
+            yield
+        except BaseException:
+            self._take_name()
+            raise
+        os.pwrite(self._descriptor, self._name, 0)
 
     def use(self, base: int) -> None:
         """Notes that a transaction of a batch planned on ``base`` is about to begin here."""
@@ -105,6 +124,10 @@ def forget_slots(prefix: QueryPrefix, folder: Path | None = None) -> None:
     own = _folder_of(prefix, folder)
     if own.exists():
         _remove(own)
+
+
+def _new_name() -> bytes:
+    return uuid.uuid4().hex[:_NAME_BYTES].encode()
 
 
 def _folder_of(prefix: QueryPrefix, folder: Path | None) -> Path:

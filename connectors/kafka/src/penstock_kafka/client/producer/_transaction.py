@@ -84,10 +84,14 @@ class TransactionRequests:
         self._timeout_ms = settings.transaction_timeout_ms
         self._missing_s = settings.missing_s
         self._coordinator: Any = None
+        self._unanswered = False
         self.identity = NO_IDENTITY
 
     def register(self, deadline: float) -> ProducerIdentity:
-        """Fences whoever used the transactional id before, and ends what it left open."""
+        """Fences whoever used the transactional id before, and ends what it left open.
+
+        The identity is ``in_doubt`` if a request was repeated because none answered.
+        """
         self.identity = self._connections.client.run(_persist, self._connections, deadline, self._register)
         return self.identity
 
@@ -101,7 +105,7 @@ class TransactionRequests:
         )
         answer = await self._ask(request, timeout_ms)
         self._raise(answer.error_code, "while registering the transactional id")
-        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch, in_doubt=self._unanswered)
 
     async def add_partitions(self, partitions: Collection[tuple[str, int]], deadline: float) -> None:
         """Makes the partitions a part of the transaction: what is written to them from now on belongs to it."""
@@ -204,6 +208,7 @@ class TransactionRequests:
             return await self._connections.send(request, self._coordinator, timeout_ms)
         except (KafkaError, OSError):
             self._coordinator = None  # it may have moved
+            self._unanswered = True
             raise
 
     def _raise(self, code: int, doing: str) -> None:
