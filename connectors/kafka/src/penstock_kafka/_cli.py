@@ -24,8 +24,8 @@ __all__ = ["app"]
 _PARTITIONS_SHOWN = 6
 
 #: The command ``penstock kafka``.
-app = typer.Typer(help="Looks after Kafka: transactions left open.", no_args_is_help=True, add_completion=False)
-_transactions = typer.Typer(help="Open transactions: list them, commit or abort them by hand.", no_args_is_help=True)
+app = typer.Typer(help="Lists and ends transactions left open in Kafka.", no_args_is_help=True, add_completion=False)
+_transactions = typer.Typer(help="Lists open transactions, and commits or aborts them by hand.", no_args_is_help=True)
 app.add_typer(_transactions, name="transactions")
 
 _Brokers = Annotated[
@@ -40,7 +40,7 @@ _Options = Annotated[
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="A client setting, such as kafka.sasl.password=…"),
 ]
 _Id = Annotated[str, typer.Argument(help="The transactional id.", show_default=False)]
-_AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -97,7 +97,7 @@ class _Scope:
         )
 
     def one(self, transactional_id: str) -> OpenTransaction:
-        """The open transaction of an id. Raises BadConfigurationError if it has none."""
+        """Returns the open transaction of an id. Raises BadConfigurationError if it has none."""
         found = self.coordinators.describe([transactional_id]).get(transactional_id)
         if found is None or found.state != "Ongoing":
             state = "not known to the brokers" if found is None else f"in state {found.state}"
@@ -109,7 +109,7 @@ class _Scope:
 def list_transactions(
     brokers: _Brokers = None, checkpoint: _Checkpoint = None, option: _Options = None, as_json: _AsJson = False
 ) -> None:
-    """What is open. Readers of committed records wait behind the oldest in each partition."""
+    """Lists open transactions. Readers of committed records wait for the oldest in each partition."""
     listed = _Scope(brokers, checkpoint, option).listed()
     if as_json:
         print(json.dumps([asdict(one) for one in listed], indent=2))
@@ -143,7 +143,7 @@ def abort(
     option: _Options = None,
     yes: _Yes = False,
 ) -> None:
-    """Throws a transaction's records away. Records that the query has decided to commit would be lost, and are kept."""
+    """Discards a transaction's records, except those that the query has decided to commit."""
     refusal = f"the query has decided to commit '{transactional_id}': restart it, or run: penstock finish {checkpoint}"
     _end(transactional_id, _Scope(brokers, checkpoint, option), refusal, commit=False, yes=yes)
 
@@ -156,7 +156,7 @@ def _end(transactional_id: str, scope: _Scope, refusal: str, *, commit: bool, ye
     if not yes:
         typer.confirm(f"{'Commit' if commit else 'Abort'} '{transactional_id}'?", abort=True)
     if Ended.OVER in scope.coordinators.end([ref], commit=commit):
-        raise BadConfigurationError(f"'{transactional_id}' was ended by somebody else in the meantime")
+        raise BadConfigurationError(f"'{transactional_id}' was ended by another process in the meantime")
     print(f"{transactional_id}: {'committed' if commit else 'aborted'}")
 
 

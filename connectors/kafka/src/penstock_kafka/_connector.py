@@ -39,19 +39,19 @@ class KafkaConnector(Connector):
     )
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
-        """A Kafka source."""
+        """Returns a Kafka source."""
         from penstock_kafka.source import KafkaSource
 
         return KafkaSource(SourceOptions.from_values(options))
 
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
-        """A sink of the chosen delivery."""
+        """Returns a sink of the chosen delivery."""
         from penstock_kafka.sink import create_sink
 
         return create_sink(SinkOptions.from_values(options), schema)
 
     def dev_server(self) -> DevServer | None:
-        """A broker to try it with."""
+        """Returns a broker to try it with."""
         from penstock_kafka.dev import KafkaDevServer
 
         return KafkaDevServer()

@@ -105,7 +105,7 @@ class Problem:
     retriable: bool = False
 
 
-#: A broker is busy, or somebody else leads or coordinates by now: the same question may be answered soon.
+#: A broker is busy, or another broker leads or coordinates by now: the same question may be answered soon.
 MOVING = frozenset(
     {
         *("LEADER_NOT_AVAILABLE", "NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
@@ -159,7 +159,9 @@ def _where(problem: Problem) -> str:
 
 
 def consumer_error(problem: Problem) -> PenstockError | None:
-    """What a consumer raises; ``None`` for what the client repairs by itself, or what concerns a consumer group."""
+    """Returns what a consumer raises; ``None`` for what the client repairs by itself, or what concerns a consumer
+    group.
+    """
     code = problem.code
     if code in _NOT_HELD:
         return OffsetOutOfRangeError(problem.topic, problem.partition, problem.offset)
@@ -171,12 +173,12 @@ def consumer_error(problem: Problem) -> PenstockError | None:
         return BadConfigurationError(f"not authorized to read {_where(problem)}: it needs Read and Describe ({code})")
     if problem.fatal or code == "_FATAL" or code in _UNREADABLE:
         at = f"{_where(problem)} offset {problem.offset}: " if problem.topic else ""
-        return FatalError(f"the Kafka client can't go on: {at}{problem.text} ({code})")
+        return FatalError(f"the Kafka client can't continue: {at}{problem.text} ({code})")
     return None
 
 
 def delivery_error(problem: Problem) -> PenstockError:
-    """What the first record that was not delivered means."""
+    """Returns what the first record that was not delivered means."""
     if problem.code in _FENCED:
         return ProducerFencedError(f"a record of {_where(problem)} was refused: {problem.text} ({problem.code})")
     if problem.code in _TIMED_OUT:
@@ -184,7 +186,7 @@ def delivery_error(problem: Problem) -> PenstockError:
             f"a record of {_where(problem)} was not acknowledged within delivery.timeout.ms: {problem.text}"
         )
     if problem.fatal:
-        return FatalError(f"the Kafka producer can't go on: {problem.text} ({problem.code})")
+        return FatalError(f"the Kafka producer can't continue: {problem.text} ({problem.code})")
     return DeliveryError(
         f"a record of {problem.size} bytes for {_where(problem)} was refused: {problem.text} ({problem.code})",
         problem.code,
@@ -192,7 +194,7 @@ def delivery_error(problem: Problem) -> PenstockError:
 
 
 def producer_error(problem: Problem, doing: str) -> PenstockError:
-    """What a failed call of the transactional interface means. ``doing`` says what it was for, as "to …"."""
+    """Returns what a failed call of the transactional interface means. ``doing`` says what it was for, as "to …"."""
     code, text = problem.code, problem.text
     if code in _FENCED:
         return ProducerFencedError(f"failed {doing}: {text} ({code})")
@@ -212,7 +214,7 @@ def producer_error(problem: Problem, doing: str) -> PenstockError:
 
 
 def request_error(problem: Problem, what: str, servers: str, patience_s: float) -> PenstockError:
-    """What a question means that brokers refused, or did not answer for as long as patience lasted.
+    """Returns what a question means that brokers refused, or did not answer for as long as patience lasted.
 
     ``what`` is a verb with its object, as in "list topics".
     """

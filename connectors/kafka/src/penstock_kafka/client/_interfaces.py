@@ -132,9 +132,9 @@ class DeliveryError(FatalError):
 class RangeConsumer(ABC):
     """Reads ranges of partitions. Kept over tasks: :meth:`assign` again starts the next task's ranges.
 
-    Used by one thread at a time, but for :meth:`wake_up`. Never joins a consumer group, never commits offsets. Memory
-    is bounded by the client's queue (``queued.max.messages.kbytes``, 16 MiB unless set), an answer of each broker, and
-    what one poll hands over (``max_rows`` records, or fewer of about 1.75 MiB together).
+    Used by one thread at a time, except for :meth:`wake_up`. Never joins a consumer group, never commits offsets.
+    Memory is bounded by the client's queue (``queued.max.messages.kbytes``, 16 MiB unless set), an answer of each
+    broker, and what one poll hands over (``max_rows`` records, or fewer of about 1.75 MiB together).
     """
 
     @abstractmethod
@@ -143,10 +143,10 @@ class RangeConsumer(ABC):
 
     @abstractmethod
     def poll(self, timeout_ms: int, max_rows: int = MAX_BATCH_ROWS) -> list[Fetched]:
-        """What is there, or arrives within ``timeout_ms``; empty if nothing did or it was woken up.
+        """Returns what is there, or arrives within ``timeout_ms``; empty if nothing did or it was woken up.
 
         Raises :class:`OffsetOutOfRangeError`, :class:`TransientClientError` (no broker that leads what is left can be
-        reached, as far as the client knows; calling again goes on where it stopped),
+        reached, as far as the client knows; calling again continues where it stopped),
         :class:`penstock.errors.BadConfigurationError` (not authorized, authentication failed),
         :class:`penstock.errors.DataLostError` for a topic or partition that does not exist (any more).
         """
@@ -200,7 +200,7 @@ class BatchProducer(ABC):
 
     @abstractmethod
     def init_transactions(self, timeout_ms: int) -> ProducerIdentity:
-        """Registers the transactional id, fencing whoever used it, and says under what identity. At most once.
+        """Registers the transactional id, fencing its earlier user, and returns the identity. At most once.
 
         Raises BadConfigurationError (a timeout above the broker's maximum, not authorized), TransientClientError.
         """

@@ -32,7 +32,7 @@ def _speaks_protocol(implementation: str) -> bool:
 
 
 def open_consumer(config: ClientConfig, implementation: str = "auto") -> RangeConsumer:
-    """A consumer with settings ``config``, in librdkafka's spelling.
+    """Returns a consumer with settings ``config``, in librdkafka's spelling.
 
     ``implementation`` is ``protocol``, ``librdkafka`` or ``auto``: what ``PENSTOCK_KAFKA_CLIENT`` says, else protocol
     where it can be used (see :func:`native_problem`). Settings that only librdkafka knows get librdkafka all the same.
@@ -51,7 +51,7 @@ def open_consumer(config: ClientConfig, implementation: str = "auto") -> RangeCo
 
 
 def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchProducer:
-    """A producer with settings ``config``; ``implementation`` and errors as for :func:`open_consumer`.
+    """Returns a producer with settings ``config``; ``implementation`` and errors as for :func:`open_consumer`.
 
     With ``transactional.id`` it is one for transactions.
     """
@@ -75,7 +75,7 @@ class ProducerKind:
 
     @classmethod
     def of(cls, config: ClientConfig, implementation: str) -> ProducerKind:
-        """As for :func:`open_producer`."""
+        """Returns the kind of producer that :func:`open_producer` would open."""
         return cls(tuple(sorted(config.items())), implementation)
 
     def open(self, more: Mapping[str, str] | None = None) -> BatchProducer:

@@ -67,7 +67,7 @@ class SequencedRangeConsumer(RangeConsumer):
         self._next_wave()
 
     def poll(self, timeout_ms: int, max_rows: int = MAX_BATCH_ROWS) -> list[Fetched]:
-        """What is there, or arrives within ``timeout_ms``."""
+        """Returns what is there, or arrives within ``timeout_ms``."""
         if self._empty:
             fetched, self._empty = self._empty, []
             return fetched
@@ -100,7 +100,7 @@ class SequencedRangeConsumer(RangeConsumer):
         if not problem.topic and (named := _NAMED_IN_TEXT.match(problem.text)):
             problem = replace(problem, topic=named[1], partition=int(named[2]))
             if all((one.topic, one.partition) != (problem.topic, problem.partition) for one in self._ranges):
-                # librdkafka goes on reporting a missing partition for a while after it was assigned.
+                # librdkafka keeps reporting a missing partition for a while after it was assigned.
                 return
         if problem.code == "_ALL_BROKERS_DOWN":
             self._down_since = self._down_since or time.monotonic()
@@ -123,4 +123,4 @@ class SequencedRangeConsumer(RangeConsumer):
 
     @abstractmethod
     def _fetch(self, timeout_ms: int, max_rows: int) -> list[Fetched] | Problem:
-        """What is there, with indexes into the list given to :meth:`_start`; or a problem to handle."""
+        """Returns what is there, with indexes into the list given to :meth:`_start`; or a problem to handle."""

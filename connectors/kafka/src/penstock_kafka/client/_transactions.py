@@ -13,7 +13,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class TransactionRef:
-    """One transaction for ever: an id's producer id and epoch are those of a single transaction of ours."""
+    """One transaction, forever: an id's producer id and epoch are those of a single transaction."""
 
     transactional_id: str
     producer_id: int

@@ -41,7 +41,7 @@ def check_delivery(settings: ClientSettings, delivery: Delivery) -> None:
 
 
 def check_transaction_timeout(settings: ClientSettings, timeout_ms: int) -> None:
-    """Raises BadConfigurationError if records may be under way for longer than a transaction of ``timeout_ms``."""
+    """Raises BadConfigurationError if records may be in flight for longer than a transaction of ``timeout_ms``."""
     text = settings.librdkafka().get("delivery.timeout.ms", "")
     if text.isdigit() and (int(text) == 0 or int(text) > timeout_ms):
         raise wrong(

@@ -10,7 +10,7 @@ __all__ = ["GUARDED"]
 
 _START = (
     "is not supported: the query keeps its offsets itself. Say where it starts in the option 'startingOffsets' "
-    "(earliest, latest), which holds for a new query; a restarted one goes on where it stopped"
+    "(earliest, latest), which holds for a new query; a restarted one resumes where it stopped"
 )
 _COMMIT = (
     "is not supported: offsets are kept in the checkpoint. To have those of finished batches committed to a consumer "
@@ -18,7 +18,7 @@ _COMMIT = (
 )
 _PROGRAM = "can only be set by a program that is linked with librdkafka: leave it out"
 
-#: The connector reads the partitions that it is told to, and never joins a group.
+#: The connector reads assigned partitions, and never joins a group.
 _OF_GROUP_MEMBERS = """
     auto.commit.interval.ms coordinator.query.interval.ms group.instance.id group.protocol group.protocol.type
     group.remote.assignor heartbeat.interval.ms max.poll.interval.ms max.poll.records partition.assignment.strategy

@@ -36,7 +36,7 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The login module in ``text``: ``org.…Module required name="value" …;``.
+    """Returns the login module in ``text``: ``org.…Module required name="value" …;``.
 
     Quotes are single or double; inside them a backslash escapes, as in Java (``\\"``, ``\\\\``, ``\\n``, octal).
     Raises ValueError whose message says at which character it went wrong and never shows a part of ``text``.
@@ -56,7 +56,7 @@ _Token = tuple[str, str, int]
 
 
 def _options(tokens: list[_Token], end: int) -> tuple[dict[str, str], list[_Token]]:
-    """The options before the first semicolon, and the tokens behind it."""
+    """Returns the options before the first semicolon, and the tokens behind it."""
     options: dict[str, str] = {}
     position = 0
     while position < len(tokens):

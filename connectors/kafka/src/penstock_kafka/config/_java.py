@@ -58,7 +58,7 @@ def _socket_buffer(name: str) -> Rule:
 
 
 def _compression_level(codec: str) -> Rule:
-    """One level for each codec in Java, one level for the chosen codec in librdkafka."""
+    """Returns the rule for a level: Java has one for each codec, librdkafka one for the chosen codec."""
 
     def rule(value: str, given: Mapping[str, str]) -> Mapping[str, str] | None:
         if given.get("compression.type", "none").lower() != codec:

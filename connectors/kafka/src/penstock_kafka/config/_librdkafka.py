@@ -83,5 +83,5 @@ ALIASES: Mapping[str, str] = {
 
 
 def canonical(name: str) -> str:
-    """The one name that Penstock uses for a property."""
+    """Returns the one name that Penstock uses for a property."""
     return ALIASES.get(name, name)

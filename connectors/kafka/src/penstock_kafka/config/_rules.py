@@ -1,4 +1,4 @@
-"""What becomes of one setting: it is taken as it is, renamed, converted, left out or refused."""
+"""How one setting is translated: it is taken as it is, renamed, converted, left out or refused."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Rule = Callable[[str, Mapping[str, str]], Mapping[str, str] | None]
 
 
 def wrong(name: str, advice: str) -> BadConfigurationError:
-    """The error for one client setting: its name and what to do about it."""
+    """Returns the error for one client setting: its name and what to do about it."""
     return BadConfigurationError(f"option 'kafka.{name}' {advice}")
 
 
 def renamed(name: str) -> Rule:
-    """The same thing under librdkafka's name."""
+    """Returns the same thing under librdkafka's name."""
 
     def rule(value: str, given: Mapping[str, str]) -> Mapping[str, str] | None:
         return {name: value}
@@ -54,7 +54,7 @@ def only(accepted: str, advice: str) -> Rule:
 
 
 def whole(value: str) -> int:
-    """A whole number. Raises ValueError."""
+    """Returns a whole number. Raises ValueError."""
     try:
         return int(value)
     except ValueError:

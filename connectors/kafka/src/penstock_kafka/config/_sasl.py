@@ -155,13 +155,13 @@ def _kerberos(module: LoginModule, given: Mapping[str, str]) -> dict[str, str]:
     if "sasl.kerberos.keytab" in found:
         found["sasl.kerberos.keytab"] = found["sasl.kerberos.keytab"].removeprefix("file:")
     elif "sasl.kerberos.kinit.cmd" not in given:
-        # Without a key tab the ticket cache is used as somebody else keeps it: an empty command renews nothing.
+        # Without a key tab the ticket cache is used as another program keeps it: an empty command renews nothing.
         found["sasl.kerberos.kinit.cmd"] = ""
     return {"sasl.mechanism": _mechanism(module, given, "GSSAPI"), **found}
 
 
 def _mechanism(module: LoginModule, given: Mapping[str, str], *fitting: str) -> str:
-    """The mechanism given, which must fit the module; the only fitting one if none is given."""
+    """Returns the mechanism given, which must fit the module; the only fitting one if none is given."""
     chosen = given.get("sasl.mechanism", "").strip().upper()
     if chosen in fitting:
         return chosen

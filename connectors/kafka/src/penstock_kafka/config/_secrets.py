@@ -26,7 +26,8 @@ _SEPARATORS = re.compile(r"[._\-]")
 
 
 def is_secret_setting(name: str) -> bool:
-    """Whether the value of a client setting must not be shown; ``name`` with or without ``kafka.``, in any case.
+    """Returns whether the value of a client setting must not be shown; ``name`` with or without ``kafka.``, in any
+    case.
 
     Names that neither client knows count as secret: they may be a secret's name with a slip of the pen.
     """

@@ -36,7 +36,7 @@ class ClientSettings:
         return dict(self.settings)
 
     def replaced(self, settings: Mapping[str, str]) -> ClientSettings:
-        """The same but for ``settings``, in librdkafka's spelling."""
+        """Returns the same settings with ``settings`` replaced, in librdkafka's spelling."""
         return replace(self, settings=tuple(sorted({**dict(self.settings), **settings}.items())))
 
     def __repr__(self) -> str:

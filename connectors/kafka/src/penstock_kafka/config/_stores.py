@@ -23,7 +23,7 @@ _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTAL
 def translate_stores(given: Mapping[str, str]) -> dict[str, str]:
     """librdkafka's ``ssl.ca.*``, ``.certificate.*``, ``.key.*`` and ``.keystore.*`` for :data:`STORE_SETTINGS`.
 
-    PEM stores become locations, PEM texts become ``….pem`` (their lines mended, if they came as one). A PKCS#12 key
+    PEM stores become locations, PEM texts become ``….pem`` (their lines restored, if they came as one). A PKCS#12 key
     store is read by librdkafka itself. JKS stores, and PKCS#12 trust stores, can't be read: BadConfigurationError with
     the command that converts them.
     """
@@ -119,7 +119,7 @@ def _mend_lines(name: str, text: str) -> str:
 
 
 def _type_of(location: str, declared: str | None) -> str:
-    """The type of a store; without a word on it that of its name's ending, else JKS as in Java."""
+    """Returns the type of a store; without a word on it that of its name's ending, else JKS as in Java."""
     return (declared or _BY_ENDING.get(location.rpartition(".")[2].lower(), "JKS")).strip().upper()
 
 

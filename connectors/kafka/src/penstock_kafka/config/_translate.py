@@ -74,7 +74,7 @@ def _disagree(first: str, second: str) -> BadConfigurationError:
 
 
 def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Lower-case names without aliases, values without blanks at their ends (but for secrets, which may have some)."""
+    """Returns lower-case names without aliases, and values without blanks at their ends (secrets may have some)."""
     given: dict[str, str] = {}
     origins: dict[str, str] = {}
     for spelled, value in kafka.items():

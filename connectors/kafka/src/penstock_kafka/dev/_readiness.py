@@ -12,7 +12,7 @@ from penstock_kafka.client.broker import Connections, Coordinators, KafkaAdmin, 
 
 __all__ = ["check_broker", "warm_up_broker"]
 
-#: Ids that nobody uses, enough of them to fall into every partition of the coordinators' topics.
+#: Unused ids, enough of them to fall into every partition of the coordinators' topics.
 _UNUSED = [f"penstock-dev-{number}" for number in range(16)]
 
 
@@ -25,7 +25,7 @@ def check_broker(address: str, timeout_s: float) -> None:
 
 
 def _connect(address: str, timeout_s: float) -> None:
-    # The client goes on trying for the whole time, with pauses that grow; a closed port is known at once.
+    # The client keeps trying for the whole time, with pauses that grow; a closed port is known at once.
     refused = ""
     for server in address.split(","):
         host, _, port = server.strip().rpartition(":")

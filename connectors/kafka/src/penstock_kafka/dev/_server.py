@@ -77,7 +77,7 @@ class KafkaDevServer(DevServer):
         self.node = node
 
     def command(self, place: ServerFiles) -> list[str]:
-        """Formats the storage on the first start; the settings are written anew on every start."""
+        """Formats the storage on the first start; the settings are rewritten on every start."""
         settings = place.folder / "server.properties"
         _write_properties(settings, self._settings(place))
         if not (place.folder / "data" / "meta.properties").exists():
@@ -119,7 +119,7 @@ class KafkaDevServer(DevServer):
         return ContainerImage(f"apache/kafka:{VERSION}", 9092, variables)
 
     def usage(self, address: str) -> str:
-        """The option of the source and the sink."""
+        """Returns the option of the source and the sink."""
         return f'.option("kafka.bootstrap.servers", "{address}")'
 
 
@@ -131,7 +131,7 @@ def kafka_server(
     quick_start: bool = False,
     port: int | None = None,
 ) -> LocalServer:
-    """A broker of one's own with its data in ``folder``, as a context manager; see :class:`penstock.dev.LocalServer`.
+    """Returns a broker with its data in ``folder``, as a context manager; see :class:`penstock.dev.LocalServer`.
 
     ::
 
@@ -158,7 +158,7 @@ def _node_settings(node: int, port: int, controllers: Mapping[int, int]) -> dict
 
 
 def _variable(name: str) -> str:
-    """What the image reads a setting from."""
+    """Returns what the image reads a setting from."""
     return "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 

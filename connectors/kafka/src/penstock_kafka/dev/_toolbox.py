@@ -52,7 +52,7 @@ class KafkaToolbox:
         return f"KafkaToolbox({self.address!r})"
 
     def create_topic(self, name: str | None = None, partitions: int = 1, **configs: str | int) -> str:
-        """A new topic; returns its name, one of its own unless given.
+        """Returns a new topic; returns its name, one of its own unless given.
 
         Settings are written with ``_`` for ``.``, such as ``retention_ms=1``. The topic can be written and read when
         this returns.

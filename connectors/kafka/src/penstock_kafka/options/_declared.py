@@ -97,7 +97,7 @@ _RANGE = (
     Option(
         "endingOffsets",
         'Where reading stops: latest (as of the start), or JSON {"topicA": {"0": 50, "1": -1}}. Default: latest for a '
-        "batch; a stream without any of the three goes on, with one it ends",
+        "batch; a stream without any of the three continues, with one it ends",
         needs=_NO_ENDING_TIME,
         tolerated=True,
     ),
@@ -161,7 +161,7 @@ _READING = (
         minimum=1,
     ),
     Option(
-        "fetchOffset.numRetries", "How often a look-up of offsets is tried again", kind="int", default="3", minimum=0
+        "fetchOffset.numRetries", "How often a lookup of offsets is tried again", kind="int", default="3", minimum=0
     ),
     Option(
         "fetchOffset.retryIntervalMs",
@@ -180,7 +180,7 @@ _READING = (
     Option(
         "commitGroupOffsets",
         "Consumer group into which the offsets of finished batches are committed, for monitoring of lag; may be that "
-        "of kafka.group.id, which by itself commits nothing. The query itself never goes by them",
+        "of kafka.group.id, which by itself commits nothing. The query itself never reads them",
         only_in="stream",
     ),
     common_option(
@@ -199,7 +199,7 @@ _READING = (
     ),
 )
 
-#: What the source can be told.
+#: The options of the source.
 SOURCE_OPTIONS = OptionSet(
     (
         *_CLIENT,
@@ -212,14 +212,14 @@ SOURCE_OPTIONS = OptionSet(
     )
 )
 
-#: What the sink can be told.
+#: The options of the sink.
 SINK_OPTIONS = OptionSet(
     (
         *_CLIENT,
         Option("topic", "Topic of every row; takes precedence over a column topic"),
         Option(
             "includeHeaders",
-            "Taken for Spark's sake and without an effect, as there: a column headers is always written",
+            "Accepted for compatibility with Spark; has no effect, as there: a column headers is always written",
             kind="bool",
             default="false",
         ),

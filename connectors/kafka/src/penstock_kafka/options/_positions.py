@@ -29,7 +29,7 @@ _WORDS = {"earliest": EARLIEST_OFFSET, "latest": LATEST_OFFSET}
 
 
 def parse_start(values: OptionValues, group: str | None) -> StartPosition | None:
-    """Where to start; ``None`` if no option says so. ``group`` is whose offsets ``group-offsets`` means.
+    """Returns where to start; ``None`` if no option says so. ``group`` is whose offsets ``group-offsets`` means.
 
     Raises BadConfigurationError.
     """
@@ -48,13 +48,15 @@ def parse_start(values: OptionValues, group: str | None) -> StartPosition | None
     if not group:
         raise BadConfigurationError(
             "option 'startingOffsets': group-offsets needs a consumer group: set 'kafka.group.id', or "
-            "'commitGroupOffsets' to go on where an earlier query committed"
+            "'commitGroupOffsets' to continue where an earlier query committed"
         )
     return GroupOffsets(group, values["groupOffsetsFallback"])
 
 
 def parse_stop(values: OptionValues) -> StopPosition | None:
-    """Where to stop; ``None`` if no option says so. Raises BadConfigurationError, also for a stop at the earliest."""
+    """Returns where to stop; ``None`` if no option says so. Raises BadConfigurationError, also for a stop at the
+    earliest.
+    """
     if (timestamp := values["endingTimestamp"]) is not None:
         return Timestamp(timestamp)
     if (text := values["endingOffsetsByTimestamp"]) is not None:
@@ -104,7 +106,7 @@ def check_order(start: StartPosition | None, stop: StopPosition | None) -> None:
 
 
 def _without(offsets: Mapping[LogPartition, int], topics: set[str]) -> dict[LogPartition, int]:
-    """The partitions of other topics: one of the ends of a whole topic can't be compared."""
+    """Returns the partitions of other topics: one of the ends of a whole topic can't be compared."""
     return {partition: offset for partition, offset in offsets.items() if partition.stream not in topics}
 
 
@@ -175,7 +177,7 @@ def _wrong_number(option: str, partition: LogPartition, advice: str) -> BadConfi
 
 
 def _partition(option: str, topic: str, key: Any) -> int:
-    """A partition's number, written as one or as a text."""
+    """Returns a partition's number, written as one or as a text."""
     digits = str(key)
     if isinstance(key, bool) or not (digits.isascii() and digits.isdigit()) or int(digits) >= 1 << 31:
         raise BadConfigurationError(f"option '{option}': topic '{topic}': {json.dumps(key)} is no partition number")

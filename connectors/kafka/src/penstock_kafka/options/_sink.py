@@ -46,7 +46,7 @@ class SinkOptions:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SinkOptions:
-        """The options of ``values``. Raises BadConfigurationError for what does not go together."""
+        """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         kafka = values.with_prefix("kafka.")
         producer = ClientSettings.from_options(kafka, "producer")
         delivery: Delivery = values["delivery"]

@@ -44,7 +44,7 @@ class SourceOptions:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SourceOptions:
-        """The options of ``values``. Raises BadConfigurationError for what does not go together."""
+        """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         kafka = values.with_prefix("kafka.")
         consumer = ClientSettings.from_options(kafka, "consumer")
         group_id = consumer.librdkafka().get("group.id")
@@ -72,7 +72,9 @@ class SourceOptions:
         return self.consumer.librdkafka().get("isolation.level", "read_committed").lower() != "read_uncommitted"
 
     def for_sampling(self) -> SourceOptions:
-        """The same for a look at a few records: little is fetched, and what is bad or lost is for others to report."""
+        """Returns the same for a look at a few records: little is fetched, and what is bad or lost is for others to
+        report.
+        """
         return replace(
             self,
             consumer=self.consumer.replaced({"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}),

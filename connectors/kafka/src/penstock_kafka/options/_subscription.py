@@ -36,7 +36,7 @@ class Subscription:
 
     @classmethod
     def from_values(cls, values: OptionValues) -> Subscription:
-        """What the one of the three options that is set says. Raises BadConfigurationError for what can't be read."""
+        """Parses the one of three options that is set. Raises BadConfigurationError for what can't be read."""
         if values["assign"] is not None:
             partitions = parse_assignment(values["assign"].strip())
             topics = {check_topic("assign", partition.stream) for partition in partitions}
@@ -58,7 +58,7 @@ class Subscription:
         return cls(pattern=text)
 
     def matches(self, topic: str) -> bool:
-        """Whether ``topic`` is read, all of it or some partitions. A pattern is for whole names."""
+        """Returns whether ``topic`` is read, all of it or some partitions. A pattern is for whole names."""
         if self.pattern is None:
             return topic in self.topics
         return topic not in _INTERNAL and re.fullmatch(self.pattern, topic) is not None

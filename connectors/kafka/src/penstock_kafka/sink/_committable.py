@@ -38,7 +38,7 @@ class KafkaCommittable:
         return Proof(self.batch_id, self.attempt_id)
 
     def describe(self) -> str:
-        """In words, for messages."""
+        """Returns a text for messages."""
         ref = self.ref
         return f"transaction '{ref.transactional_id}' ({self.records} records, producer {ref.producer_id}/{ref.epoch})"
 

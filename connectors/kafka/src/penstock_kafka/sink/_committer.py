@@ -1,7 +1,7 @@
 """The driver's side of the exactly-once sink: ends the transactions that tasks left open. Read it from top to bottom.
 
 A transaction is known by its transactional id, producer id and epoch: every transaction has an epoch of its own, so a
-request to end one can never end another. Whether one that is over was committed is told by its proof, an offset that
+request to end one can never end another. Its proof says whether one that is over was committed: an offset that
 was committed to a consumer group as a part of it.
 """
 
@@ -43,14 +43,14 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
         #: Of transactions that were open when they were looked at: coordinators forget it as they end them.
         self._written_to: dict[TransactionRef, Collection[Partition]] = {}
 
-    # 1. Which are open, and what became of the others?
+    # 1. Which are open, and how did the others end?
 
     def look(self, committables: Sequence[KafkaCommittable]) -> list[Found]:
         """Finds out which are open, committed or lost.
 
         One is committed when readers see it: those that brokers have ended and not marked yet are waited for.
 
-        What has a third of its time-out left, or less, is lost as long as none is committed.
+        A transaction with a third of its timeout left, or less, is lost as long as none is committed.
         """
         described = self._describe_settled({c.ref.transactional_id for c in committables})
         open_ = [c for c in committables if self._is_open(c, described.get(c.ref.transactional_id))]
@@ -89,7 +89,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
         return described is not None and described.state == "Ongoing" and described.ref == committable.ref
 
     def _describe_settled(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
-        """The states of all ids, none of them on its way from one to another."""
+        """Returns the states of all ids, none of them in transition."""
         deadline = system().monotonic() + _SETTLE_S
         while True:
             described = self._coordinators.describe(transactional_ids)
@@ -111,7 +111,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
         self._await_marks([c for c, state in found.items() if state is Found.COMMITTED], commit=True)
         return [found[c] for c in committables]
 
-    # 3. What became of one that is over: its coordinator remembers it until the id is used again; after that its proof
+    # 3. How one that is over ended: its coordinator remembers it until the id is used again; after that its proof
     # is there if, and only if, it was committed.
 
     def _outcomes(
@@ -178,14 +178,16 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
             self._describe_settled(ids)
             # Looked for again: the coordinator may have written them just before it had settled.
             if left_out := markers.missing(partitions, where):
-                # Else they would hide everything behind them, for ever.
+                # Otherwise they would hide everything after them forever.
                 markers.write(left_out, commit=commit)
                 _log.warning("brokers had ended transactions and not marked it in %s: done now", _places(left_out))
             if system().monotonic() > asked + _SETTLE_S:
                 raise RetriableError(f"a transaction has been ending for {_SETTLE_S:.0f} s; restart the query")
 
     def _partitions(self, committables: Sequence[KafkaCommittable]) -> dict[TransactionRef, Collection[Partition]]:
-        """Where the transactions wrote to: known of those that were open when looked at, guessed for the others."""
+        """Returns where the transactions wrote to: known of those that were open when looked at, guessed for the
+        others.
+        """
         others = {topic for c in committables if not self._written_to.get(c.ref) for topic in c.topics}
         guess = self._coordinators.markers.partitions_of(others)
         return {c.ref: self._written_to.get(c.ref) or guess for c in committables}
@@ -193,7 +195,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     # 5. What does not count.
 
     def seal(self, committables: Sequence[KafkaCommittable]) -> None:
-        """Aborts by producer and epoch. Brokers then refuse a request to commit that is still on its way."""
+        """Aborts by producer and epoch. Brokers then refuse a request to commit that is still in flight."""
         self._abort(committables)
 
     def discard(self, committables: Sequence[KafkaCommittable], states: Sequence[Any]) -> None:
@@ -213,7 +215,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     def clear(self, kept: Kept[KafkaCommittable, Any]) -> int:
         """Aborts what earlier runs left open: brokers list it, no id is guessed.
 
-        They are fenced and not only aborted: their producers may be alive and go on writing.
+        They are fenced and not only aborted: their producers may be alive and continue to write.
         """
         named = {c.ref.transactional_id for c in kept.committables}
 
@@ -240,7 +242,7 @@ def _places(missing: Collection[Unmarked]) -> str:
 
 
 def _is_remembered(committable: KafkaCommittable, state: OpenTransaction | None) -> bool:
-    """Whether the last thing its coordinator knows of the id is that this very transaction was committed.
+    """Returns whether the last thing its coordinator knows of the id is that this very transaction was committed.
 
     The epoch is the transaction's own, or one more: brokers with transactions version 2 raise it at the end.
     """

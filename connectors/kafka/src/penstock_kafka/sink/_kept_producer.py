@@ -11,7 +11,7 @@ from penstock_kafka.client import BatchProducer, ProducerKind
 
 __all__ = ["KeptProducer", "kept_producer"]
 
-#: A producer goes on asking for the topics it has written to, and brokers may make a topic that they are asked for: one
+#: A producer keeps asking for the topics it has written to, and brokers may make a topic that they are asked for: one
 #: that is kept for long would bring topics back that were deleted.
 _KEPT_S = 30.0
 
@@ -52,7 +52,7 @@ class KeptProducer:
                 self._leaving.start()
 
     def forget(self, producer: BatchProducer) -> None:
-        """Closes it, records on their way included, and lends it to nobody any more."""
+        """Closes it, records in flight included, and does not lend it again."""
         with self._lock:
             if self._producer is producer:
                 self._producer = None

@@ -23,7 +23,7 @@ class Partitioner(ABC):
 
     @abstractmethod
     def partition(self, batch: pa.RecordBatch, topic: str, count: int) -> pa.Array:
-        """An int32 array: a partition below ``count`` for each row of ``batch``, all of which go to ``topic``."""
+        """Returns an int32 array: a partition below ``count`` for each row of ``batch``, all for ``topic``."""
 
 
 class RoundRobin(Partitioner):
@@ -99,7 +99,7 @@ class Partitions:
 
 
 def create_partitioner(name: str, writer_index: int) -> Partitioner | None:
-    """The partitioner of an option's text; ``None`` leaves it to the client. Raises BadConfigurationError."""
+    """Returns the partitioner of an option's text; ``None`` leaves it to the client. Raises BadConfigurationError."""
     if name in CLIENT_PARTITIONERS:
         return None
     if name == "round-robin":

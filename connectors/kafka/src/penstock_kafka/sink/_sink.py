@@ -126,12 +126,12 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         return replace(self, timeout_ms=timeout_ms)
 
     def prefix_of(self, query_id: str) -> QueryPrefix:
-        """What the transactional ids of a query begin with."""
+        """Returns the prefix of a query's transactional ids."""
         return QueryPrefix(self.delivery.options.transactional_id_prefix or DEFAULT_PREFIX, query_id)
 
     @property
     def holds_back_readers(self) -> bool:
-        """True: nobody reads past an open transaction."""
+        """True: no reader gets past an open transaction."""
         return True
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[KafkaCommittable, Any]:
@@ -162,7 +162,7 @@ _most_timeouts: dict[str, int] = {}
 
 
 def _prepare_brokers(settings: ClientSettings, prefix: QueryPrefix) -> int:
-    """How long a transaction may last (ms). Asked once in a process for the brokers of ``settings``."""
+    """Returns how long a transaction may last (ms). Asked once in a process for the brokers of ``settings``."""
     brokers = settings.librdkafka()["bootstrap.servers"]
     if brokers not in _most_timeouts:
         connections = coordinators_of(settings)
@@ -174,7 +174,7 @@ def _prepare_brokers(settings: ClientSettings, prefix: QueryPrefix) -> int:
 
 
 def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaAtLeastOnceSink | KafkaTransactionalSink:
-    """The sink of ``options`` for rows of ``schema``. Driver.
+    """Returns the sink of ``options`` for rows of ``schema``. Driver.
 
     Raises BadConfigurationError, and RetriableError if a schema registry does not answer.
     """

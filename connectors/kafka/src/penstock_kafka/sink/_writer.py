@@ -35,7 +35,7 @@ class RecordBatches:
         self._partitions = partitions
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of ``DELIVERY_SCHEMA`` columns."""
+        """Returns a batch of ``DELIVERY_SCHEMA`` columns."""
         records = self._columns.convert(batch)
         return records if self._partitions is None else self._partitions.fill(records)
 
@@ -105,7 +105,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
         self._context.metrics.add("bytes_written", records.nbytes)
 
     def prepare_commit(self) -> PreparedCommit[KafkaCommittable, Any]:
-        """Waits until the brokers have every record. Nobody who reads committed records sees them yet."""
+        """Waits until the brokers have every record. No reader of committed records sees them yet."""
         ready, proof = self._ready, self._proof
         if ready is None or proof is None:
             return PreparedCommit()
@@ -139,9 +139,9 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
 
 
 class KafkaAtLeastOnceWriter(SinkWriter):
-    """At least once: everything is acknowledged when a task ends. Or no guarantee: nobody waits for that.
+    """At least once: everything is acknowledged when a task ends. Or no guarantee: the task does not wait.
 
-    ``log_failures_only``: a record that is refused is counted (``failed_records``) and logged, and the task goes on.
+    ``log_failures_only``: a record that is refused is counted (``failed_records``) and logged, and the task continues.
     Memory as for :class:`KafkaTransactionalWriter`.
     """
 

@@ -24,7 +24,7 @@ class ConsumerCache:
         self._idle: list[tuple[_Kind, RangeConsumer]] = []
 
     def acquire(self, config: ClientConfig, implementation: str) -> RangeConsumer:
-        """An idle consumer of this kind, or a new one. The caller gives it back or closes it."""
+        """Returns an idle consumer of this kind, or a new one. The caller gives it back or closes it."""
         wanted = (dict(config), implementation)
         with self._lock:
             for index, (kind, consumer) in enumerate(self._idle):

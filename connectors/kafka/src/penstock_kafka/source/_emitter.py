@@ -72,13 +72,14 @@ class KafkaRecordEmitter(RecordEmitter[pa.RecordBatch, LogSplit]):
             row = pc.index(reasons.is_valid(), True).as_py()
             raise BadDataError(
                 f"topic '{split.stream}' partition {split.partition} offset {element['offset'][row]}: "
-                f"{reasons[row].as_py()}; {bad} such records in this batch. To go on, set badRecords (null, deadLetter)"
+                f"{reasons[row].as_py()}; {bad} such records in this batch. "
+                "To continue, set badRecords (null, deadLetter)"
             )
         self._context.metrics.add("bad_rows", bad)
 
 
 def _reasons(decoded: Mapping[str, Decoded]) -> pa.Array | None:
-    """Why records could not be decoded, row for row; ``None`` if all could."""
+    """Returns why records could not be decoded, row for row; ``None`` if all could."""
     reasons = [
         pc.binary_join_element_wise(f"{name}", one.errors, ": ")
         for name, one in decoded.items()

@@ -26,7 +26,7 @@ class KafkaLogClient(LogClient):
         return self._admin.describe([name for name in self._admin.topic_names() if subscription.matches(name)])
 
     def selects(self, partition: LogPartition) -> bool:
-        """Whether the option ``assign``, if it is set, names the partition."""
+        """Returns whether the option ``assign``, if it is set, names the partition."""
         assigned = self._subscription.partitions
         return not assigned or partition in assigned
 

@@ -34,7 +34,7 @@ _consumers = PerProcess[None, ConsumerCache](lambda _: ConsumerCache())
 
 @dataclass
 class _Reading:
-    """A split on its way: the next offset to come."""
+    """A split being read: its next offset."""
 
     split: LogSplit
     next: int
@@ -82,7 +82,7 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         self._trouble = ""
 
     def handle_splits_changes(self, splits: Sequence[LogSplit]) -> None:
-        """Adds splits. All that are unfinished are assigned anew with the next fetch."""
+        """Adds splits. All unfinished ones are assigned again with the next fetch."""
         self._reading.update({split.split_id: _Reading(split, split.start, split.end) for split in splits})
         self._assigned = []
 
@@ -95,7 +95,7 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         started = time.monotonic()
         try:
             fetched = self._consumer.poll(_POLL_MS)
-        except TransientClientError as error:  # it may pass, and the client goes on by itself
+        except TransientClientError as error:  # it may pass, and the client continues by itself
             self._trouble = f": {error}"
             return self._nothing_came(started)
         except OffsetOutOfRangeError as error:

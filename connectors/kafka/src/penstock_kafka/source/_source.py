@@ -71,7 +71,9 @@ class KafkaSource(LogSource):
         return source, source._schema(dict(source._decoders))
 
     def _decoder(self, part: str, wanted: pa.DataType | None) -> RecordDecoder | None:
-        """The decoder of the key or of the value; ``None`` for bytes as they are. ``wanted``: the user's type of it."""
+        """Returns the decoder of the key or of the value; ``None`` for bytes as they are. ``wanted``: the user's type
+        of it.
+        """
         settings = self._options.key_format if part == "key" else self._options.value_format
         topics = self._options.subscription.topics
         return settings.create_decoder(wanted, topic=topics[0] if len(topics) == 1 else None)

@@ -33,11 +33,13 @@ class QueryPrefix:
         return f"{self.prefix}.{self.query_id}."
 
     def transactional_id(self, generation: int, name: str, slot: int) -> str:
-        """The id of one slot."""
+        """Returns the id of one slot."""
         return f"{self.text}{generation}.{name}.{slot}"
 
     def generation_of(self, transactional_id: str) -> int | None:
-        """The generation of one of this query's ids; ``None`` for another's, also for one that only begins alike."""
+        """Returns the generation of one of this query's ids; ``None`` for another's, also for one that only begins
+        alike.
+        """
         if not transactional_id.startswith(self.text):
             return None
         found = _SLOT.fullmatch(transactional_id[len(self.text) :])
@@ -46,5 +48,5 @@ class QueryPrefix:
         return FIRST_EDITION if found[1] is None else int(found[1])
 
     def owns(self, transactional_id: str) -> bool:
-        """Whether it is one of this query's ids."""
+        """Returns whether it is one of this query's ids."""
         return self.generation_of(transactional_id) is not None

@@ -24,7 +24,7 @@ __all__ = ["ProducerPool", "ReadyProducer", "producer_pool"]
 
 _log = logging.getLogger("penstock.kafka")
 INIT_TIMEOUT_MS = 60_000
-#: A broker forgets an id that it has not heard of for days (transactional.id.expiration.ms): don't come near that.
+#: A broker forgets an id that was not used for days (transactional.id.expiration.ms): don't come near that.
 _STALE_AFTER_S = 3600.0
 _KEPT_POOLS = 4
 #: Registered one after the other, while requests stay unanswered.
@@ -66,7 +66,9 @@ class ProducerPool:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="penstock-producers")
 
     def take(self, base: int) -> ReadyProducer:
-        """A producer for one transaction of the batch that was planned on ``base``. Raises what making it raised."""
+        """Returns a producer for one transaction of the batch that was planned on ``base``. Raises what making it
+        raised.
+        """
         ready = self._prepared() or self._make(base)
         ready.slot.use(base)
         self._next = self._worker.submit(self._make, base)

@@ -3,7 +3,7 @@
 Ids have to be few (a broker remembers each for days) and never in use twice at a time. So every machine counts its own
 from 0, and a file for each number, locked by the process that has it, says whether that is alive: the lock falls with
 the process, however that ends, and the next one takes the number again. A random name in the file is a part of the id:
-a file that was removed while its process lived (a cleaner of temporary files does that), and is made anew, stands for
+a file that was removed while its process lived (a cleaner of temporary files does that), and is re-created, stands for
 another id.
 
 A number is not lent again in the same batch: a transaction outlives its process, and waits in its slot for the driver.
@@ -39,7 +39,7 @@ _NAME_BYTES = 8
 
 
 class Slot:
-    """An id that is this process's own until :meth:`close`, or until nobody holds this object."""
+    """An id that is this process's own until :meth:`close`, or until nothing refers to this object."""
 
     def __init__(self, prefix: QueryPrefix, generation: int, number: int, descriptor: int, folder: Path) -> None:
         self._descriptor = descriptor
@@ -68,11 +68,11 @@ class Slot:
     def use(self, base: int) -> None:
         """Notes that a transaction of a batch planned on ``base`` is about to begin here."""
         os.pwrite(self._descriptor, b"%s %020d" % (self._name, base), 0)
-        with contextlib.suppress(OSError):  # somebody has removed it
+        with contextlib.suppress(OSError):  # another process has removed it
             os.utime(self._folder)
 
     def is_free(self, base: int) -> bool:
-        """Whether it was last used on an earlier base than ``base``, or never."""
+        """Returns whether it was last used on an earlier base than ``base``, or never."""
         noted = os.pread(self._descriptor, 100, _NAME_BYTES)
         return not noted or int(noted) < base
 
@@ -98,7 +98,7 @@ class SlotLender:
         self._own: dict[int, Slot] = {}
 
     def lend(self, base: int) -> Slot:
-        """The lowest number that no living process has, and that was not used on ``base`` or a later one."""
+        """Returns the lowest number that no living process has, and that was not used on ``base`` or a later one."""
         for number in count():
             if number in self._own:
                 continue
@@ -141,14 +141,14 @@ def _make(folder: Path) -> None:
 
 
 def _lock(path: Path, *, make: bool) -> int | None:
-    """A descriptor of the file, locked by this process; ``None`` if another has it, or there is none to lock."""
+    """Returns a descriptor of the file, locked by this process; ``None`` if another has it, or there is no file."""
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if make else 0), 0o600)
         except FileNotFoundError:
             if not make:
                 return None
-            _make(path.parent)  # somebody has removed it
+            _make(path.parent)  # another process has removed it
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,7 +189,7 @@ def _remove(folder: Path) -> None:
         try:
             folder.rmdir()
         except OSError:
-            os.utime(folder, (0, 0))  # whoever comes next tries again
+            os.utime(folder, (0, 0))  # the next process tries again
 
 
 def _remove_file(path: Path) -> None:

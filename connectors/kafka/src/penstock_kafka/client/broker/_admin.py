@@ -47,7 +47,7 @@ class KafkaAdmin:
     # --- topics -------------------------------------------------------------------------------------------------------
 
     def topic_names(self) -> list[str]:
-        """Every topic that may be described."""
+        """Returns every topic that may be described."""
 
         async def question(brokers: Connections) -> list[str]:
             answer = await brokers.send(MetadataRequest(topics=None, min_version=1, max_version=12))
@@ -66,7 +66,7 @@ class KafkaAdmin:
         return self._brokers.ask(question, f"describe {_some(topics)}") if topics else {}
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has that is to be written to: brokers may make it when they are asked.
+        """Returns how many partitions a topic has that is to be written to: brokers may make it when they are asked.
 
         Asked once a minute. Raises BadConfigurationError for a topic that is not there.
         """
@@ -83,19 +83,19 @@ class KafkaAdmin:
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     def earliest(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """The first offset that is there, or would be."""
+        """Returns the first offset that is there, or would be."""
         return _known(self._offsets(dict.fromkeys(partitions, _EARLIEST)))
 
     def latest(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """The offset behind the last record that may be read: for read_committed, the last stable offset."""
+        """Returns the offset behind the last record that may be read: for read_committed, the last stable offset."""
         return _known(self._offsets(dict.fromkeys(partitions, _LATEST), self._read_committed))
 
     def end(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """The offset behind the last record, committed or not."""
+        """Returns the offset behind the last record, committed or not."""
         return _known(self._offsets(dict.fromkeys(partitions, _LATEST)))
 
     def at_timestamp(self, times_ms: Mapping[LogPartition, int]) -> dict[LogPartition, int | None]:
-        """The offset of the first record at or after each time; ``None`` if there is none."""
+        """Returns the offset of the first record at or after each time; ``None`` if there is none."""
         return self._offsets(times_ms, self._read_committed)
 
     def _offsets(self, times_ms: Mapping[LogPartition, int], committed: bool = False) -> dict[LogPartition, int | None]:
@@ -123,7 +123,7 @@ class KafkaAdmin:
     # --- consumer groups ----------------------------------------------------------------------------------------------
 
     def committed(self, group: str, partitions: Collection[LogPartition]) -> dict[LogPartition, int | None]:
-        """What ``group`` committed for each of ``partitions``; ``None`` for nothing."""
+        """Returns what ``group`` committed for each of ``partitions``; ``None`` for nothing."""
         wanted = {(one.stream, one.partition): one for one in partitions}
 
         async def question(brokers: Connections) -> dict[LogPartition, int | None]:
@@ -141,12 +141,14 @@ class KafkaAdmin:
         )
 
     def close(self) -> None:
-        """Ends the use of the connections; the next question opens them anew."""
+        """Ends the use of the connections; the next request reopens them."""
         self._brokers.close()
 
 
 def _count(leaders: Leaders, topic: str) -> int:
-    """How many partitions the topic has, as was asked just now; 0 if it does not exist. Raises what kept it hidden."""
+    """Returns how many partitions the topic has, as was asked just now; 0 if it does not exist. Raises what kept it
+    hidden.
+    """
     count = leaders.count_of(topic)
     if not count and leaders.problem_of(topic) not in UNKNOWN_TOPIC:
         raise_for(leaders.problem_of(topic), f"topic '{topic}'")

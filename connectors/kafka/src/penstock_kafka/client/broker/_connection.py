@@ -106,7 +106,7 @@ class BrokerConnection:
         return request.header.get_response_class().decode(bytes_of_answer)
 
     def ask(self, request: Any) -> memoryview:
-        """The answer behind its header, for requests whose answers have a header of no tagged fields."""
+        """Returns the answer behind its header, for requests whose answers have a header of no tagged fields."""
         answer = self._exchange(request)
         self.is_proven = True
         return answer

@@ -128,7 +128,7 @@ class Coordinators:
         return self._brokers.ask(question, "list transactions")
 
     def describe(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
-        """The state of each id, one request for each coordinator; ids that it does not know are left out."""
+        """Returns the state of each id, one request for each coordinator; ids that it does not know are left out."""
         wanted = sorted(set(transactional_ids))
 
         async def question(brokers: Connections) -> dict[str, OpenTransaction]:
@@ -148,7 +148,9 @@ class Coordinators:
         return self._brokers.ask(question, "describe transactions") if wanted else {}
 
     def proofs(self, groups: Collection[str]) -> dict[str, Proof]:
-        """What the transactions of each consumer group last committed to it; groups without anything are left out."""
+        """Returns what the transactions of each consumer group last committed to it; groups without anything are left
+        out.
+        """
 
         async def question(brokers: Connections) -> dict[str, Proof]:
             found: dict[str, Proof] = {}
@@ -176,7 +178,7 @@ class Coordinators:
         self.markers.partitions_of([_GROUPS_TOPIC])
 
     def broker_setting(self, name: str) -> str | None:
-        """A broker's setting, the same on all of them by custom; ``None`` if it may not be read."""
+        """Returns a broker's setting, the same on all of them by custom; ``None`` if it may not be read."""
 
         async def question(brokers: Connections) -> str | None:
             node = brokers.client.nodes()[0]
@@ -194,7 +196,7 @@ class Coordinators:
             return None
 
     def close(self) -> None:
-        """Ends the connections; the next question opens them anew."""
+        """Closes the connections; the next request reopens them."""
         self._brokers.close()
 
 

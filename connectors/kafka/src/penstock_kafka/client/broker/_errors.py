@@ -19,7 +19,7 @@ __all__ = [
     "words_of",
 ]
 
-#: What passes: a broker is busy, moving or restarting, a topic is on its way.
+#: What passes: a broker is busy, moving or restarting, a topic is being created.
 _PASSING = {Code[name] for name in MOVING} | {
     *(Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID),
     *(Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.CONCURRENT_TRANSACTIONS),
@@ -72,7 +72,7 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether the brokers will not take these credentials, or not from this user."""
+    """Returns whether the brokers will not take these credentials, or not from this user."""
     name = type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return True

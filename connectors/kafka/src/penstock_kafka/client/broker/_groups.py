@@ -1,4 +1,4 @@
-"""What consumer groups have committed: asked of their coordinators, and set for groups without members."""
+"""What consumer groups have committed: requested from their coordinators, and set for groups without members."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """kafka-python's connections, through one small interface.
 
 The library keeps to itself what is needed here: sending any request to any node, the thread that serves the
-connections (its "loop"), and why a connection can't be made. This module alone touches its private parts; whoever
-updates kafka-python has to look here and nowhere else.
+connections (its "loop"), and why a connection can't be made. This module alone touches its private parts: to
+update kafka-python, look here and nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock_kafka.client.broker._errors import is_refusal, raise_for
 
 __all__ = ["IN_FLIGHT", "KafkaPython", "connect", "find_coordinators", "sasl_mechanism"]
 
-#: Requests that may be under way to one broker.
+#: Requests that may be in flight to one broker.
 IN_FLIGHT = 64
 _CONNECT_MS = 5000
 
@@ -46,7 +46,7 @@ async def _connect_or_close(
     return connected
 
 
-# kafka-python 3.0 leaves a socket open that could not be connected, and goes on trying: a driver whose brokers are away
+# kafka-python 3.0 leaves a socket open that could not be connected, and keeps trying: a driver whose brokers are away
 # for long would run out of files.
 _connect = KafkaNetSocket.sock_connect
 KafkaNetSocket.sock_connect = _connect_or_close
@@ -68,7 +68,7 @@ class KafkaPython:
     def run(self, question: Callable[..., Any], *arguments: Any, timeout_s: float | None = None) -> Any:
         """Returns the result of an async function that the loop runs. Not from the loop's own thread.
 
-        Raises KafkaTimeoutError after ``timeout_s``; the function goes on then, and nobody hears of its result.
+        Raises KafkaTimeoutError after ``timeout_s``; the function continues then, and its result is dropped.
         """
         if timeout_s is None:
             return self._admin._manager.run(question, *arguments)
@@ -131,7 +131,7 @@ class KafkaPython:
 
 
 class _Causes(logging.Handler):
-    """The exceptions that kafka-python only logs: of connections that it goes on trying."""
+    """Keeps exceptions that kafka-python only logs: of connections that it keeps trying."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -165,7 +165,7 @@ def connect(arguments: Mapping[str, Any], timeout_ms: float = math.inf) -> Kafka
 
 
 async def find_coordinators(client: KafkaPython, kind: CoordinatorType, keys: Collection[str]) -> dict[str, Any]:
-    """Asks which nodes coordinate groups or transactional ids, each time anew: they move. Belongs to the loop."""
+    """Asks which nodes coordinate groups or transactional ids, each time again: they move. Belongs to the loop."""
     unknown = sorted(set(keys))
     if not unknown:
         return {}

@@ -4,7 +4,8 @@ A coordinator notes that a transaction is to end, writes a mark into each of its
 ended. A broker that is killed between the two notes and comes back may not know the partitions' leaders yet; it then
 takes the partitions for deleted and leaves their marks out (``TransactionMarkerChannelManager``; seen on a single node
 of Kafka 4.3.1). The coordinator says that the transaction has ended; its records stay hidden, and so does everything
-behind them. Whoever knows how it ended can write the mark. Protocol: DescribeProducers and WriteTxnMarkers (KIP-664).
+behind them. A client that knows how it ended can write the mark.
+Protocol: DescribeProducers and WriteTxnMarkers (KIP-664).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Markers:
         self._brokers = brokers
 
     def partitions_of(self, topics: Collection[str]) -> set[Partition]:
-        """All partitions of those of the topics that exist."""
+        """Returns all partitions of those of the topics that exist."""
 
         async def question(brokers: Connections) -> set[Partition]:
             leaders = brokers.leaders
@@ -59,7 +60,9 @@ class Markers:
         return self._brokers.ask(question, "find the partitions of topics") if topics else set()
 
     def missing(self, refs: Collection[TransactionRef], partitions: Collection[Partition]) -> list[Unmarked]:
-        """Where the transactions are open still: usually for some milliseconds after they were ended, then nowhere."""
+        """Returns where the transactions are open still: usually for some milliseconds after they were ended, then
+        nowhere.
+        """
         by_producer = {(ref.producer_id, ref.epoch): ref for ref in refs}
 
         def request_for(led: Collection[Partition]) -> Any:

@@ -32,20 +32,20 @@ class Leaders:
         self._problems: dict[str, int] = {}
 
     def node_of(self, topic: str, partition: int) -> int | None:
-        """The leader; ``None`` if it is not known, or there is none at the moment."""
+        """Returns the leader; ``None`` if it is not known, or there is none at the moment."""
         return self._nodes.get((topic, partition))
 
     def count_of(self, topic: str) -> int:
-        """How many partitions the topic has; 0 if that is not known, or was asked long ago."""
+        """Returns how many partitions the topic has; 0 if that is not known, or was asked long ago."""
         count, asked = self._counts.get(topic, (0, 0.0))
         return count if time.monotonic() - asked < _KEPT_S else 0
 
     def id_of(self, topic: str) -> str:
-        """The topic's id, spelled as Kafka's tools do; empty if it is not known."""
+        """Returns the topic's id, spelled as Kafka's tools do; empty if it is not known."""
         return self._ids.get(topic, "")
 
     def problem_of(self, topic: str) -> int:
-        """The error code with which the brokers last answered for the topic; 0 for none."""
+        """Returns the error code with which the brokers last answered for the topic; 0 for none."""
         return self._problems.get(topic, 0)
 
     def forget(self, topic: str) -> None:

@@ -45,7 +45,7 @@ class OidcTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # untyped
         self._renew_at = 0.0
 
     def token(self) -> str:
-        """A token that is good for a while yet; asks for a new one where needed, which blocks for up to 10 s.
+        """Returns a token that is good for a while yet; asks for a new one where needed, which blocks for up to 10 s.
 
         Raises RetriableError if the address can't be reached, BadConfigurationError if it refuses.
         """

@@ -13,7 +13,7 @@ from penstock_kafka.client.broker._pool import Connections
 
 __all__ = ["UNKNOWN_TOPIC", "ask_leaders", "by_topic"]
 
-#: A topic does not exist, says whoever knows all of them.
+#: A topic does not exist, says a broker that knows all of them.
 UNKNOWN_TOPIC = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID))
 
 

@@ -29,7 +29,7 @@ Settings = tuple[tuple[str, str], ...]
 
 
 class Connections:
-    """One set of connections, with the thread that serves them: its "loop". Any thread, but for what says otherwise."""
+    """A set of connections, with the thread that serves them: its "loop". Any thread, unless noted otherwise."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -62,7 +62,7 @@ class Connections:
             return True
 
     def remove_user(self) -> bool:
-        """Counts one user less. Returns whether it was the last one, who closes them: nobody else may use them then."""
+        """Counts one user less. Returns whether it was the last one, which then closes them: no other may use them."""
         with self._counting:
             assert self._users
             self._users = self._users - 1 or None
@@ -83,7 +83,7 @@ class Connections:
             self._connecting.release()
 
     def arguments(self) -> dict[str, Any]:
-        """Returns kafka-python's arguments, made anew: they hold what belongs to a process."""
+        """Returns kafka-python's arguments, new ones for each call: they hold what belongs to a process."""
         return kafka_python_arguments(dict(self.settings))
 
     def address(self, node: int) -> tuple[str, int]:

@@ -36,7 +36,7 @@ class RetryingBrokers:
     ) -> None:
         """``config`` is in librdkafka's spelling. ``patience_s``: how long to ask, a minute by default.
 
-        ``first_try_s``: how long the first try may take, and the next ones twice as long as the one before: so another
+        ``first_try_s``: how long the first try may take, and each next one twice as long as the previous: so another
         broker is asked in time if one takes the question and is silent. By default a try takes as long as its requests.
         """
         self._settings = connection_settings(config)
@@ -94,7 +94,7 @@ class RetryingBrokers:
             release(ended, useful=True)
 
     def close(self) -> None:
-        """Ends the use of the connections; the next question opens them anew. Does not wait for one that is asked."""
+        """Ends the use of the connections; the next request reopens them. Does not wait for one that is asked."""
         with self._lock:
             self._closed += 1
             ended, self._kept = self._kept, None

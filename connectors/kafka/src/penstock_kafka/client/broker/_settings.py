@@ -43,7 +43,7 @@ CONNECTION_SETTINGS = """
     ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password topic.metadata.refresh.interval.ms
     """
 #: How librdkafka fills its queue, finds out what brokers can do, and what it writes to its log: there is no such queue
-#: here. A batch is sent when it is full or when nothing else is on its way.
+#: here. A batch is sent when it is full or when nothing else is in flight.
 SETTINGS_WITHOUT_EFFECT = """
     api.version.fallback.ms api.version.request api.version.request.timeout.ms
     batch.num.messages broker.address.ttl broker.version.fallback client.rack delivery.report.only.error
@@ -64,7 +64,7 @@ def _check_connection(connection: Settings) -> None:
 
 
 class SettingsReader:
-    """Takes settings out one by one; ``left`` are those that nobody knew.
+    """Takes settings out one by one; ``left`` are the unknown ones.
 
     Raises ValueError or KeyError for values that can't be used.
     """
@@ -78,22 +78,22 @@ class SettingsReader:
             self.left.pop(name, None)
 
     def text(self, name: str, default: str) -> str:
-        """As it is."""
+        """Takes out a setting as text."""
         return self.left.pop(name, default)
 
     def number(self, name: str, default: int, least: int = 1) -> int:
-        """A whole number from ``least`` on."""
+        """Returns a whole number from ``least`` on."""
         value = int(self.text(name, str(default)))
         if value < least:
             raise ValueError(name)
         return value
 
     def one_of(self, name: str, default: str, values: Mapping[str, Any]) -> Any:
-        """What the text stands for."""
+        """Returns what the text stands for."""
         return values[self.text(name, default).lower()]
 
     def all_of(self, names: str) -> Settings:
-        """Those of these that are there."""
+        """Returns those of these that are there."""
         return tuple(sorted((name, self.left.pop(name)) for name in names.split() if name in self.left))
 
 

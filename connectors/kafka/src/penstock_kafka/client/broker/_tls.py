@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 def ssl_context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    """A client's context that trusts, presents and verifies what ``settings`` say.
+    """Returns a client's context that trusts, presents and verifies what ``settings`` say.
 
     Reads files. A certificate given as text or in a PKCS#12 store passes through a private file that is gone when
     this returns. Raises BadConfigurationError that names the setting at fault.
@@ -40,7 +40,7 @@ def ssl_context(settings: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def https_context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    """The context for the address that gives out tokens (``https.ca.*``). Raises as :func:`ssl_context`."""
+    """Returns the context for the address that gives out tokens (``https.ca.*``). Raises as :func:`ssl_context`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _trust(context, settings, "https.ca")
     return context

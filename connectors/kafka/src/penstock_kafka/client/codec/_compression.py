@@ -45,7 +45,7 @@ def decompress(data: bytearray, compression: str, plain_bytes: int) -> bytearray
 
 
 def _codec(compression: str, level: int | None) -> pa.Codec:
-    # Levels mean something to gzip and zstd; librdkafka takes one for snappy, too, and does without it.
+    # Levels mean something to gzip and zstd; librdkafka accepts one for snappy, too, and ignores it.
     return pa.Codec(compression, compression_level=level if compression in ("gzip", "zstd") else None)
 
 

@@ -73,7 +73,7 @@ class Aborted:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Some records (``None`` for none), the offset to go on with, and whether the data has more of the range."""
+    """Some records (``None`` for none), the next offset, and whether the data has more of the range."""
 
     records: pa.RecordBatch | None
     next: int

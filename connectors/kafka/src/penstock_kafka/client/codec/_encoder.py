@@ -101,7 +101,7 @@ class RecordEncoder:
         return self._handle
 
     def name_of(self, topic: int) -> str:
-        """The topic of that number."""
+        """Returns the topic of that number."""
         return self._names[topic]
 
     def set_topic(self, name: str, partitions: int) -> None:
@@ -122,7 +122,7 @@ class RecordEncoder:
         )
 
     def take(self, topic: int = -1, partition: int = -1) -> SealedBatch | None:
-        """The open batch of a partition, or any; ``None`` if there is none."""
+        """Returns the open batch of a partition, or any; ``None`` if there is none."""
         sealed = _Sealed()
         if not self._library.penstock_encoder_take(self._encoder, topic, partition, ct.byref(sealed)):
             return None
@@ -130,7 +130,7 @@ class RecordEncoder:
         return SealedBatch(self.name_of(sealed.topic), sealed.partition, data, sealed.records, sealed.largest)
 
     def limit(self, batch_bytes: int) -> None:
-        """What batches may have from now on."""
+        """Sets what batches may have from now on."""
         self._library.penstock_encoder_limit(self._encoder, batch_bytes)
 
     def trim(self) -> None:
@@ -151,7 +151,7 @@ class RecordEncoder:
 
 
 def halves(batch: SealedBatch) -> tuple[SealedBatch, SealedBatch]:
-    """The records of a batch, as it was taken, in two, to be stamped."""
+    """Returns the records of a batch, as it was taken, in two, to be stamped."""
     middle = batch.records // 2
     return _part(batch, 0, middle), _part(batch, middle, batch.records - middle)
 
@@ -164,6 +164,6 @@ def _part(batch: SealedBatch, first: int, count: int) -> SealedBatch:
 
 
 def stamp(data: bytearray, *, attributes: int, producer_id: int, epoch: int, sequence: int) -> None:
-    """Writes into a batch who sends it (-1: nobody in particular), how it is packed, and its checksum."""
+    """Writes into a batch who sends it (-1: no particular producer), how it is packed, and its checksum."""
     address = ct.addressof(ct.c_char.from_buffer(data))
     library().penstock_batch_stamp(address, len(data), attributes, producer_id, epoch, sequence)

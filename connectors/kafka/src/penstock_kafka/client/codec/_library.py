@@ -38,10 +38,10 @@ LIBRARY = NativeLibrary(Path(__file__).parent / "native", _FUNCTIONS)
 
 
 def native_problem() -> str:
-    """Why the compiled part can't be used, in words for the user; empty if it can."""
+    """Returns why the compiled part can't be used, in words for the user; empty if it can."""
     return LIBRARY.problem
 
 
 def library() -> Any:
-    """The compiled part. Only where :func:`native_problem` is empty."""
+    """Returns the compiled part. Only where :func:`native_problem` is empty."""
     return LIBRARY.functions

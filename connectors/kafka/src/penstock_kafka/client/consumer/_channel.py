@@ -62,7 +62,7 @@ class Channel:
         except (KafkaError, OSError) as error:
             was_proven = self._connection is not None and self._connection.is_proven
             self._drop()
-            # A broker closes connections that nobody has used for long: what is wrong shows in a new one.
+            # A broker closes connections that were unused for long: what is wrong shows in a new one.
             if not was_proven:
                 self._fetches.forget_leader(positions)
                 if not self._fetches.is_closed:
@@ -99,7 +99,7 @@ class Channel:
         found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
         for position in positions:
             part = found.get((position.topic, position.partition))
-            if part is None:  # the broker has answered nothing but an error for all
+            if part is None:  # the broker has answered only an error for all
                 self._fetches.forget_leader([position])
             elif part.error_code:
                 self._handle_error(position, part.error_code)

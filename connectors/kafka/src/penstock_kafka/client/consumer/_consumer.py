@@ -28,7 +28,7 @@ class ProtocolConsumer(SequencedRangeConsumer):
         #: Set by any thread, reset by the reader; under the fetcher's lock, so that no wake-up is missed.
         self._woken = False
         self._is_open = True
-        #: So that the fetcher is closed once, whoever closes.
+        #: Ensures that the fetcher is closed once, from any thread.
         self._closing = threading.Lock()
 
     def _start(self, ranges: list[PartitionRange], headers: bool) -> None:

@@ -1,4 +1,4 @@
-"""Fetches ranges of partitions from their leaders, ahead of whoever takes them."""
+"""Fetches ranges of partitions from their leaders, ahead of the reader that takes them."""
 
 from __future__ import annotations
 

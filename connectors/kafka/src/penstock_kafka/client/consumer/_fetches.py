@@ -94,7 +94,7 @@ class Fetches:
                 self.changed.notify_all()
 
     def is_current(self, position: FetchPosition) -> bool:
-        """Whether it is being read: the reader may have gone on to other ranges. Under the lock."""
+        """Returns whether it is being read: the reader may have moved to other ranges. Under the lock."""
         return self.positions.get((position.topic, position.partition)) is position
 
     def forget_leader(self, positions: Sequence[FetchPosition]) -> None:
@@ -126,7 +126,7 @@ class Fetches:
 
     def end(self, error: BaseException) -> None:
         """Ends reading because a thread met an unexpected (internal) error."""
-        _log.error("the Kafka client can't go on", exc_info=error)
+        _log.error("the Kafka client can't continue", exc_info=error)
         with self.changed:
             self.fatal = Problem("_FAIL", f"{type(error).__name__}: {error}", fatal=True)
             self.changed.notify_all()

@@ -42,8 +42,8 @@ class FetchedBatches:
 class FetchPosition:
     """One range that is being read.
 
-    It belongs to the channel of ``node``, or to the finder while that is ``None``: nobody else fetches for it or says
-    when to go on. ``node`` and ``fetched`` change under the fetcher's lock only, since the reader looks at both.
+    It belongs to the channel of ``node``, or to the finder while that is ``None``: no other thread fetches for it or
+    says when to continue. ``node`` and ``fetched`` change only under the fetcher's lock, as the reader looks at both.
     """
 
     index: int

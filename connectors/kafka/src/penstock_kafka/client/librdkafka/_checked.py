@@ -27,7 +27,7 @@ _GRACE_S = 2.0
 
 
 def ends_all(event: Problem | None) -> bool:
-    """Whether nothing can be delivered after ``event``."""
+    """Returns whether nothing can be delivered after ``event``."""
     return event is not None and (event.fatal or event.code == "_AUTHENTICATION")
 
 
@@ -37,7 +37,7 @@ class CheckedProducer(BatchProducer):
     A ``timestamp`` of exactly 0 (the epoch) is sent as now: librdkafka knows no other way to say so.
     """
 
-    #: In a call of librdkafka that does not return: nothing else may be asked of it, not even to end.
+    #: In a call of librdkafka that does not return: no other call may be made on it, not even to end.
     _is_stuck = False
 
     def produce(self, batch: pa.RecordBatch) -> None:
@@ -142,11 +142,11 @@ class CheckedProducer(BatchProducer):
 
     @abstractmethod
     def _flush_for(self, timeout_ms: int) -> int:
-        """Waits for what is on its way, and returns how many records still are."""
+        """Waits for records in flight, and returns how many still are."""
 
     @abstractmethod
     def _failures(self) -> tuple[int, Problem | None, Problem | None]:
-        """How many records failed, the first failure, and the last event of the client."""
+        """Returns how many records failed, the first failure, and the last event of the client."""
 
     @abstractmethod
     def _init_transactions(self, timeout_ms: int) -> Problem | None:

@@ -10,7 +10,7 @@ __all__ = ["byte_values", "header_values", "int_values"]
 
 
 def byte_values(column: pa.Array) -> list[bytes | None]:
-    """The values of a column of binary or string, large or not."""
+    """Returns the values of a column of binary or string, large or not."""
     wide = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
     _, offsets_buffer, data_buffer = column.buffers()
     if len(column) == 0:
@@ -26,7 +26,7 @@ def byte_values(column: pa.Array) -> list[bytes | None]:
 
 
 def int_values(column: pa.Array, if_null: int) -> list[int]:
-    """The values of a column of int32 or int64."""
+    """Returns the values of a column of int32 or int64."""
     if column.null_count:
         column = column.fill_null(if_null)
     numbers = memoryview(column.buffers()[1]).cast("i" if pa.types.is_int32(column.type) else "q")
@@ -34,7 +34,7 @@ def int_values(column: pa.Array, if_null: int) -> list[int]:
 
 
 def header_values(column: pa.ListArray) -> list[list[tuple[str, bytes | None]] | None]:
-    """The values of a column of headers: null for none."""
+    """Returns the values of a column of headers: null for none."""
     if len(column) == 0:
         return []
     ends = int_values(column.offsets, 0)

@@ -177,7 +177,7 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
         return self._problems.pop(0)
 
     def _gather(self, max_rows: int, taken: list[Message] | None = None) -> list[Fetched]:
-        """What the client has ready, up to ``max_rows`` records or about the bytes of a batch."""
+        """Returns what the client has ready, up to ``max_rows`` records or about the bytes of a batch."""
         touched: dict[int, _Range] = {}
         rows = size = 0
         while taken or (taken := self._open.consume(min(self._take, max_rows - rows), 0)):

@@ -49,7 +49,7 @@ class LibrdkafkaProducer(CheckedProducer):
         self._server.start()
 
     def _serve(self) -> None:
-        # Statistics and errors pile up in an idle producer that nobody polls.
+        # Statistics and errors pile up in an idle producer that is not polled.
         while not self._closed.wait(SERVE_SECONDS):
             self._call(self._open.poll, 0)
 
@@ -233,7 +233,7 @@ class LibrdkafkaProducer(CheckedProducer):
 
 
 def _records(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The arguments of ``Producer.produce`` for each row: a Python loop, since it takes one object per record."""
+    """Returns the arguments of ``Producer.produce`` for each row: a Python loop, as it takes one object per record."""
     names = batch.schema.names
     columns: dict[str, list[Any]] = {"value": byte_values(batch.column("value"))}
     if "key" in names:

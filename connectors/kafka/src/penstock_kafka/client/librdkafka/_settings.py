@@ -24,7 +24,7 @@ _CONSUMER = {
     # A range that ends in a control record ends with an answer without records, for which the broker waits this long.
     "fetch.wait.max.ms": "20",
     "fetch.error.backoff.ms": "100",
-    # How long a missing topic may still be on its way: it was there when the range was planned.
+    # How long a missing topic may still be in creation: it was there when the range was planned.
     "topic.metadata.propagation.max.ms": "5000",
 }
 
@@ -45,7 +45,7 @@ _PRODUCER = {
     "queue.buffering.max.messages": "20000",
     "queue.buffering.max.kbytes": "65536",
     "enable.idempotence": "true",
-    # How long a missing topic may still be on its way, such as one that the broker makes when it is first asked for.
+    # How long a missing topic may still be in creation, such as one that the broker makes when it is first asked for.
     "topic.metadata.propagation.max.ms": "10000",
 }
 
@@ -79,7 +79,7 @@ def consumer_settings(config: ClientConfig) -> dict[str, str]:
 
 
 def is_transactional(config: ClientConfig) -> bool:
-    """Whether a producer of ``config`` may use transactions."""
+    """Returns whether a producer of ``config`` may use transactions."""
     return bool(config.get("transactional.id"))
 
 

@@ -1,4 +1,4 @@
-"""The batches of one producer that are neither acknowledged nor given up, and what became of the others."""
+"""The batches of one producer that are neither acknowledged nor given up, and the outcome of the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Deliveries:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether nothing is in flight."""
         return self._unfinished == 0
 
     @property

@@ -27,7 +27,7 @@ def on_loop(function: LoopFunction) -> LoopFunction:
     """Decorates a method that the loop calls: an unexpected error ends the producer instead of being swallowed."""
 
     def end(self: _Delivering, error: BaseException) -> None:
-        _log.error("the Kafka client can't go on", exc_info=error)
+        _log.error("the Kafka client can't continue", exc_info=error)
         self.deliveries.fail(Problem("_FAIL", f"{type(error).__name__}: {error}", fatal=True), event=True)
 
     @wraps(function)

@@ -24,7 +24,7 @@ _TRANSACTIONAL = 0x10
 
 @dataclass(slots=True, eq=False)
 class InFlightBatch:
-    """A batch on its way to its leader.
+    """A batch in flight to its leader.
 
     ``plain_bytes``: its length before it was compressed. ``order`` compares a producer's batches: their number, and for
     the parts of one more numbers. ``deadline``: seconds of the monotonic clock.
@@ -38,7 +38,7 @@ class InFlightBatch:
     #: The sequence number of its first record, -1 until it is first sent.
     sequence: int = -1
     is_stamped: bool = False
-    #: It was sent, and nobody knows what became of it.
+    #: It was sent, and its outcome is unknown.
     is_uncertain: bool = False
     missing_since: float = 0.0
     #: What it takes of the producer's queue.
@@ -81,7 +81,7 @@ class PartitionQueue:
     _dropped: InFlightBatch | None = None
 
     def may_send(self, now: float) -> bool:
-        """Whether the next batch may go."""
+        """Returns whether the next batch may go."""
         return (
             bool(self.waiting)
             and now >= self.not_before
@@ -118,7 +118,7 @@ class PartitionQueue:
     def put_back(self, one: InFlightBatch, now: float) -> bool:
         """Queues a batch again that failed for a reason that may pass.
 
-        Returns whether this halts the queue, which may go on at ``not_before``.
+        Returns whether this halts the queue, which may continue at ``not_before``.
         """
         self.in_flight.remove(one)
         self._wait_in_order(one)

@@ -41,7 +41,7 @@ def produce_request(
 
 
 def results(response: Any, queues: Iterable[PartitionQueue]) -> list[Result]:
-    """Returns what became of the batch of each queue. Without acknowledgements (acks=0) there is no response."""
+    """Returns the outcome of the batch of each queue. Without acknowledgements (acks=0) there is no response."""
     if response is None:
         return [_WRITTEN for _ in queues]
     answers = {

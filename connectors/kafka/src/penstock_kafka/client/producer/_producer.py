@@ -25,9 +25,9 @@ class ProtocolProducer(BatchProducer):
     """Sends Arrow batches.
 
     Rows become record batches in the calling thread, in C; the thread of the connections, which the producers of a
-    process share, brings them to the brokers. A batch is sent when it is full, or when nothing else is on its way.
+    process share, brings them to the brokers. A batch is sent when it is full, or when nothing else is in flight.
 
-    Memory: ``queue.buffering.max.kbytes`` of batches on their way, half of it again of open ones, and as much of that
+    Memory: ``queue.buffering.max.kbytes`` of batches in flight, half of it again of open ones, and as much of that
     reserved.
     """
 
@@ -110,7 +110,7 @@ class ProtocolProducer(BatchProducer):
     def _refresh_metadata(self, topic: str, *, anew: bool) -> None:
         """Tells the encoder how many partitions the topic has, or that its records are to be refused.
 
-        Waits for a topic that may be on its way, and for brokers that are away.
+        Waits for a topic that may be in creation, and for brokers that are away.
         """
         settings, leaders, started = self._settings, self._connections.leaders, time.monotonic()
         deadline = started + settings.delivery_timeout_ms / 1000
@@ -167,8 +167,8 @@ class ProtocolProducer(BatchProducer):
             self._sender.submit(batch)
 
     def _send_open_if_free(self) -> None:
-        """Called by the connections' thread when nothing is on its way, which must not wait for room or for a lock."""
-        # If it is not free: whoever has it will see that nothing is on its way.
+        """Called by the connections' thread when nothing is in flight, which must not wait for room or for a lock."""
+        # If it is not free: the thread that has it will see that nothing is in flight.
         if not self._encoding.acquire(blocking=False):
             return
         try:
@@ -229,7 +229,7 @@ class ProtocolProducer(BatchProducer):
         deadline = time.monotonic() + timeout_ms / 1000
         # Records that come after the transaction's end would be refused at best.
         if not self._sender.stop(timeout_ms / 1000):
-            raise TransientClientError(f"failed {doing}: records are still on their way after {timeout_ms} ms")
+            raise TransientClientError(f"failed {doing}: records are still in flight after {timeout_ms} ms")
         if self._transaction is None or not (self._has_offsets or self._sender.has_txn_partitions):
             return
         try:

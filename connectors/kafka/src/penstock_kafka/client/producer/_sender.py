@@ -62,7 +62,7 @@ class Sender:
         self._queues: dict[tuple[str, int], PartitionQueue] = {}
         #: Queues with batches waiting, in the order of their turns.
         self._ready: dict[tuple[str, int], PartitionQueue] = {}
-        #: Requests under way, by node.
+        #: Requests in flight, by node.
         self._in_flight: dict[Any, int] = {}
         #: Changed only while nothing is in flight: what is has the numbers of the identity before.
         self._identity = NO_IDENTITY
@@ -252,7 +252,7 @@ class Sender:
                 if is_missing or not problem_of_code(code).retriable:
                     self._fail_batch(queue, first, code, "")
 
-    # --- the loop: what became of it ----------------------------------------------------------------------------------
+    # --- the loop: the outcome ----------------------------------------------------------------------------------------
 
     @on_loop
     def _on_answer(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]], response: Any) -> None:
@@ -323,7 +323,7 @@ class Sender:
         if self._transaction is not None:
             self.deliveries.fail(problem)  # a transaction with a part missing is of no use
         elif self._settings.idempotent and one.is_uncertain:
-            # If it was written after all, batches with its numbers would be taken for it.
+            # If it was written after all, batches with its numbers would be mistaken for it.
             self._identity = NO_IDENTITY
 
     def _continue(self) -> None:

@@ -39,7 +39,7 @@ class ProducerSettings:
     request_timeout_ms: int
     #: Whether brokers may make topics that are written to, where they do that.
     creates_topics: bool
-    #: How long a missing topic may still be on its way, such as one that is being made.
+    #: How long a missing topic may still be in creation.
     missing_s: float
 
     @classmethod

@@ -88,7 +88,7 @@ class TransactionRequests:
         self.identity = NO_IDENTITY
 
     def register(self, deadline: float) -> ProducerIdentity:
-        """Fences whoever used the transactional id before, and ends what it left open.
+        """Fences the earlier user of the transactional id, and ends what it left open.
 
         The identity is ``in_doubt`` if a request was repeated because none answered.
         """
@@ -193,7 +193,7 @@ class TransactionRequests:
         self._connections.client.run(_persist, self._connections, deadline, attempt)
 
     def _identified(self) -> dict[str, Any]:
-        """What every request within the transaction says of it."""
+        """Returns what every request within the transaction says of it."""
         return {
             "transactional_id": self._id,
             "producer_id": self.identity.producer_id,
