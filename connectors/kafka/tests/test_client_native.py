@@ -10,7 +10,6 @@ from penstock.errors import BadConfigurationError
 from penstock.native import NativeLibrary
 from penstock_kafka.client import native_problem, open_consumer, open_producer
 from penstock_kafka.client.codec import _library
-from penstock_kafka.config import _client
 from penstock_kafka.options import SINK_OPTIONS, SOURCE_OPTIONS
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
@@ -50,15 +49,18 @@ def test_the_switch_decides_where_nothing_else_does(monkeypatch):
         kind()
 
 
-@pytest.mark.parametrize("declared", [SOURCE_OPTIONS, SINK_OPTIONS], ids=["source", "sink"])
-def test_former_names_of_the_clients_still_mean_the_same_and_warn_once(monkeypatch, recwarn, declared):
-    monkeypatch.setattr(_client, "_warned", set())
+@pytest.mark.parametrize(
+    ("declared", "given"), [(SOURCE_OPTIONS, {"subscribe": "t"}), (SINK_OPTIONS, {})], ids=["source", "sink"]
+)
+def test_former_names_of_the_clients_still_mean_the_same_and_warn_once(monkeypatch, caplog, declared, given):
+    monkeypatch.setattr("penstock.options._set._warned", set())
     for former, name in {"native": "protocol", "Python": "librdkafka", "python": "librdkafka"}.items():
-        assert declared.parse({"client": former}, owner="penstock.kafka")["client"] == name
-    texts = [str(one.message) for one in recwarn]
-    assert [text.split(": ")[1] for text in texts] == ["write client=protocol", "write client=librdkafka"]
+        assert declared.parse({**given, "client": former}, owner="penstock.kafka")["client"] == name
+    texts = [record.getMessage() for record in caplog.records]
+    now = {"native": "protocol", "python": "librdkafka"}
+    assert texts == [f"penstock.kafka: client={former} is called client={name} now" for former, name in now.items()]
     with pytest.raises(BadConfigurationError, match=r"'jvm' is not one of auto, protocol, librdkafka"):
-        declared.parse({"client": "jvm"}, owner="penstock.kafka")
+        declared.parse({**given, "client": "jvm"}, owner="penstock.kafka")
 
 
 @needs_compiler
