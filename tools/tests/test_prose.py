@@ -116,6 +116,27 @@ TOLD = "told"
     assert found == [(2, '"whoever"'), (4, '"anew"'), (6, '"told"')]
 
 
+def test_docstrings_of_functions_start_with_a_verb():
+    text = '''
+class A:
+    """What it is."""
+
+    def name(self):
+        """What it is called."""
+
+    @property
+    def size(self):
+        """How large it is."""
+
+    def go(self):
+        """Returns what it finds."""
+
+def of():
+    """Of a thing, its parts."""
+'''
+    assert [finding.line for finding in check_python(text)] == [6, 16]
+
+
 def test_shell_is_read_in_comments_and_messages():
     text = '#!/bin/sh\n# It is told.\n\necho "told"\ncd `told`\n'
     assert [finding.line for finding in check_shell(text)] == [2, 4]

@@ -56,7 +56,7 @@ class Slot:
 
     @contextlib.contextmanager
     def registering(self) -> Iterator[None]:
-        """For the time in which the id is registered. If that fails, the slot has another id afterwards."""
+        """Holds the slot while its id is registered. If that fails, the slot has another id afterwards."""
         os.pwrite(self._descriptor, _new_name(), 0)
         try:
             yield
