@@ -13,7 +13,7 @@ from penstock import BadConfigurationError, DataLostError, FatalError, Retriable
 from penstock.source import ReadLimits
 from penstock.source.log import LogPartition
 from penstock_kafka.client._errors import Code, request_error
-from penstock_kafka.client.broker import KafkaAdmin, problem_of_code
+from penstock_kafka.client.broker import KafkaAdmin, kafka_admin, problem_of_code
 
 ALL = ReadLimits()
 OR_LATEST = {"startingOffsetsByTimestampStrategy": "latest"}
@@ -243,3 +243,14 @@ def test_topic_ids_are_those_that_checkpoints_hold(kafka):
     (described,) = other.describe_topics(TopicCollection([topic])).values()
     admin = KafkaAdmin({"bootstrap.servers": kafka.address}, read_committed=True)
     assert admin.describe([topic, "not-there"]) == {topic: (str(described.result().topic_id), 1)}
+
+
+def test_partitions_are_counted_for_who_writes(kafka):
+    topic = kafka.create_topic(partitions=3)
+    admin = kafka_admin({"bootstrap.servers": kafka.address})
+    assert admin.partition_count(topic) == 3
+    kafka.add_partitions(topic, 5)
+    assert admin.partition_count(topic) == 3, "asked once a minute"
+    assert kafka_admin({"bootstrap.servers": kafka.address, "linger.ms": "5"}) is admin, "the connections are the same"
+    with pytest.raises(BadConfigurationError, match=f"'{topic}-missing' can't be written to"):
+        admin.partition_count(f"{topic}-missing")
