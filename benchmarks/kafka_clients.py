@@ -1,8 +1,9 @@
 """``scripts/bench kafka_clients``: the two clients of penstock.kafka beside each other, read by Spark.
 
-Each client reads each kind of records in a Spark session of its own: a JVM that has read with one client would favour
-the other. Beside the rows per second the run says what processor time the session used, its JVM and Python workers
-together, without the broker. ``--quick`` takes less data; its results go to ``.cache/bench-kafka-clients-quick.json``.
+Each client reads each kind of records in Spark sessions of its own, since a JVM that has read with one client would
+favour the other; sessions of the two take turns. Beside the rows per second the run says what processor time the
+session used, its JVM and Python workers together, without the broker. ``--quick`` takes less data; its results go to
+``.cache/bench-kafka-clients-quick.json``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("pyspark", "pyarrow", "penstock", "penstock-kafka", "confluent-kafka")
 SHAPES = (Shape(100, False, 4), Shape(100, True, 4), Shape(1000, False, 4))
 CLIENTS = {OURS: "protocol", THEIRS: "librdkafka"}
-_FULL, _QUICK = {100: 8_000_000, 1000: 2_000_000}, {100: 400_000, 1000: 100_000}
+_FULL, _QUICK = {100: 4_000_000, 1000: 1_000_000}, {100: 400_000, 1000: 100_000}
+_REPETITIONS = 3
 _ROWS_OF_A_BATCH = 16_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -36,8 +38,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def main() -> int:
     """Runs everything, or as a process of its own one session."""
     parser = argparse.ArgumentParser(prog="scripts/bench kafka_clients", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less data, one repetition")
-    parser.add_argument("--session", nargs=6, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="less data, one session of each client")
+    parser.add_argument("--session", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.session:
         _session(*arguments.session)
@@ -50,7 +52,7 @@ def main() -> int:
         kafka_server(Path(directory) / "broker", BROKER_PROPERTIES) as broker,
     ):
         rows = _QUICK if arguments.quick else _FULL
-        found = _read(KafkaToolbox(broker.address), rows, repetitions=1 if arguments.quick else 5)
+        found = _read(KafkaToolbox(broker.address), rows, sessions=1 if arguments.quick else 2)
     print(as_table(found), flush=True)
     results.put("read", found)
     if not arguments.quick:
@@ -59,22 +61,26 @@ def main() -> int:
     return 0
 
 
-def _read(toolbox: KafkaToolbox, scale: dict[int, int], repetitions: int) -> list[Measurement]:
+def _read(toolbox: KafkaToolbox, scale: dict[int, int], sessions: int) -> list[Measurement]:
     measurements = []
     for shape in SHAPES:
         rows = scale[shape.value_bytes]
         topic = toolbox.create_topic(partitions=shape.partitions)
         _fill(toolbox.address, topic, shape, rows)
-        rates, costs = {}, {}
-        for side, client in CLIENTS.items():
-            print(f"read {shape}, client={client}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
-            given = (toolbox.address, topic, client, str(shape.headers).lower(), str(rows), str(repetitions))
-            command = [sys.executable, "-m", "benchmarks.kafka_clients", "--session", *given]
-            output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-            values = [line.split()[1:] for line in output.splitlines() if line.startswith("measured ")]
-            rates[side] = [float(rate) for rate, _ in values]
-            costs[side] = [float(cost) for _, cost in values]
-            print(f"  rows/s {rates[side]}, CPU s {costs[side]}", file=sys.stderr, flush=True)
+        rates: dict[str, list[float]] = {side: [] for side in CLIENTS}
+        costs: dict[str, list[float]] = {side: [] for side in CLIENTS}
+        order = list(CLIENTS)
+        for _ in range(sessions):
+            for side in order:
+                given = (toolbox.address, topic, CLIENTS[side], str(shape.headers).lower(), str(rows))
+                command = [sys.executable, "-m", "benchmarks.kafka_clients", "--session", *given]
+                output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+                values = [line.split()[1:] for line in output.splitlines() if line.startswith("measured ")]
+                rates[side] += [float(rate) for rate, _ in values]
+                costs[side] += [float(cost) for _, cost in values]
+                load = os.getloadavg()[0]
+                print(f"{shape}, client={CLIENTS[side]}: {values}, load {load:.1f}", file=sys.stderr, flush=True)
+            order.reverse()
         toolbox.delete_topic(topic)
         measurements.append(Measurement(f"read {shape}", "rows/s", "more", rates))
         measurements.append(Measurement(f"read {shape}", "CPU s per million rows", "less", costs))
@@ -104,12 +110,12 @@ def _batch(topic: str, shape: Shape, rows: int) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-def _session(address: str, topic: str, client: str, headers: str, rows: str, repetitions: str) -> None:
+def _session(address: str, topic: str, client: str, headers: str, rows: str) -> None:
     """Reads the topic in a session of this process, and prints a line for each time."""
     spark = start_spark()
     options = {"kafka.bootstrap.servers": address, "subscribe": topic, "includeHeaders": headers, "client": client}
     frame = spark.read.format("penstock.kafka").options(**options).load()
-    for number in range(int(repetitions) + 1):
+    for number in range(_REPETITIONS + 1):
         wall_s, cpu_s = time.perf_counter(), _cpu_seconds(os.getpid())
         frame.write.format("noop").mode("overwrite").save()
         wall_s, cpu_s = time.perf_counter() - wall_s, _cpu_seconds(os.getpid()) - cpu_s

@@ -188,7 +188,8 @@ class Coordinators:
             answer = await brokers.send(DescribeConfigsRequest(resources=[wanted]), node)
             for one in answer.results:
                 raise_for(one.error_code, f"while asking broker {node} for its settings")
-            return next((str(config.value) for one in answer.results for config in one.configs), None)
+            values = [config.value for one in answer.results for config in one.configs]
+            return str(values[0]) if values and values[0] is not None else None
 
         try:
             return self._brokers.ask(question, "read the brokers' settings")
