@@ -220,7 +220,7 @@ def test_a_store_that_refuses_what_is_done_behind_a_batch_does_not_fail_it(
     with monkeypatch.context() as clearing:
         clearing.setattr(MultipartCommitter, "clear", clear_with_trouble)
         query.commit(0, attempts(query, plan, 0, rows(0)))
-    assert refused and "could not clear up behind batch 0" in caplog.text
+    assert refused and "could not clean up after batch 0" in caplog.text
     assert bucket.visible() == [0] and bucket.hidden()
     query.restart()
     query.finish()

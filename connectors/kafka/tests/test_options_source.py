@@ -180,11 +180,11 @@ def test_where_to_stop(given, stop):
         ),
         (
             {"startingOffsets": '{"t": {"0": 5}}', "endingOffsets": '{"t": {"0": 2}}'},
-            "option 'startingOffsets': topic 't' partition 0: 5 is behind the end, 2 in endingOffsets",
+            "option 'startingOffsets': topic 't' partition 0: 5 is after the end, 2 in endingOffsets",
         ),
         (
             {"startingOffsetsByTimestamp": '{"t": {"0": 5}}', "endingOffsetsByTimestamp": '{"t": {"0": 2}}'},
-            "5 is behind the end",
+            "5 is after the end",
         ),
         ({"startingTimestamp": "5", "endingTimestamp": "4"}, "'startingTimestamp' (5) is after endingTimestamp (4)"),
     ],

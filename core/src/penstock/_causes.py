@@ -15,7 +15,7 @@ _TRACE_LINE = re.compile(
     r"|Driver stacktrace|JVM stacktrace|==|During handling of the above|The above exception was)"
 )
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?")
-#: Spark's analyser puts the whole plan behind the place in the query.
+#: Spark's analyser puts the whole plan after the place in the query.
 _BEFORE_PLAN = re.compile(r"; line \d+ pos \d+;$|SQLSTATE: \w+;$")
 _SPARK_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 #: Wrappers whose own text says nothing that their cause does not say better.

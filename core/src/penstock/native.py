@@ -1,4 +1,4 @@
-"""Compiled parts of connectors: C beside Python, made by the package's ``build.py``, and loaded if it fits its sources.
+"""Compiled parts of connectors: C code, built by the package's ``build.py``, and loaded if it fits its sources.
 
 A package that holds C keeps it in one directory named ``native``, and a copy of ``build.py``. One of the sources
 defines ``const char *penstock_source_hash(void)``, which returns the macro ``PENSTOCK_SOURCE_HASH``.
@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["LIBRARY_NAME", "NativeLibrary"]
 
-#: Of the file beside the sources. ``build.py`` makes it.
+#: Of the file next to the sources. ``build.py`` makes it.
 LIBRARY_NAME = "compiled.so"
 
 
@@ -56,7 +56,7 @@ class NativeLibrary:
             return None, f"the compiled part can't be loaded: {error}"
         sources = _source_hash(self._path.parent)
         if sources and loaded.penstock_source_hash().decode() != sources:
-            return None, "the compiled part is not made of the C sources beside it: run the package's build.py"
+            return None, "the compiled part is not made of the C sources next to it: run the package's build.py"
         return loaded, ""
 
 

@@ -53,7 +53,7 @@ class Lookup(TableLookup):
         self._max_in_flight = max(1, max_in_flight)
 
     def enrich(self, rows: Any) -> Any:
-        """``penstock.enrich(rows, self)``: a DataFrame of Spark, batch or stream, with the columns behind its own."""
+        """``penstock.enrich(rows, self)``: a DataFrame of Spark, batch or stream, with the columns after its own."""
         return penstock.enrich(rows, self)
 
     @property

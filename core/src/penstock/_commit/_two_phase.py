@@ -2,7 +2,7 @@
 
 ::
 
-    driver   plan     → claim the log unless it is ours; finish what is pending; judge the batch
+    driver   plan     → claim the log unless this run owns it; finish what is pending; judge the batch
     tasks    run_task → write, flush, leave everything hidden; return what there is to decide (see ``tasks.py``)
     driver   commit   → decide (one link, created only if absent); look, publish, mark done (see ``publishing.py``)
              abort    → void the batch by a link, then throw away what it left
@@ -209,7 +209,7 @@ class TwoPhaseCommit:
         )
 
     def _own(self, head: Head) -> Head:
-        """Claims the log for this run, finishes what others have left pending, and clears up behind them."""
+        """Claims the log for this run, finishes what others have left pending, and cleans up after them."""
         self._before_claim()
         self._check_target(head)
         head = self._claim(head)
@@ -424,7 +424,7 @@ class TwoPhaseCommit:
         consumes = any(output.consumed for output in link.outputs)
         if not (self._sink.holds_back_readers or consumes or planned.batch_id % _CLEAR_EVERY == 0):
             return link
-        is_clear = self._tidily(f"clear up behind batch {planned.batch_id}", lambda: self._clear(link))
+        is_clear = self._tidily(f"clean up after batch {planned.batch_id}", lambda: self._clear(link))
         if is_clear or not self._sink.holds_back_readers:
             return link
         # A request of that clearing may arrive late: no batch may use names that it could hit.
@@ -460,10 +460,10 @@ class TwoPhaseCommit:
         self._discard([output for result in reported for output in result.outputs])
         if link.pending is not None or not self._sink.holds_back_readers:
             return  # the next claim finds the rest
-        self._tidily(f"clear up behind batch {batch_id}", lambda: self._clear(link))
+        self._tidily(f"clean up after batch {batch_id}", lambda: self._clear(link))
         if stragglers:
             self._tidily(
-                f"clear up behind batch {batch_id}", lambda: self._outlast_stragglers(lambda: self._clear(link))
+                f"clean up after batch {batch_id}", lambda: self._outlast_stragglers(lambda: self._clear(link))
             )
 
     def _outlast_stragglers(self, clear: Callable[[], object]) -> None:

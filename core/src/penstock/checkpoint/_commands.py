@@ -155,7 +155,7 @@ def _resolve_writes(writes: Sequence[StoredWrite], path: str, *, write_all_again
 
 
 def adopt(checkpoint: str, options: Mapping[str, str] | None = None, *, is_copy: bool) -> None:
-    """Makes a checkpoint that was moved (or is a copy, beside its original) at home where it is.
+    """Accepts the new place of a checkpoint that was moved, or is a copy of one that is still used.
 
     Raises BadConfigurationError for a copy with something open, which original and copy would both publish.
     """

@@ -1,4 +1,4 @@
-"""What a query's sink is, kept beside its decision log, so that it can be finished and inspected without the query."""
+"""What a query's sink is, kept next to its decision log, so that it can be finished and inspected without the query."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def add_bytecode(archive: Path) -> None:
             legacy=True,
             stripdir=str(sources),
             prependdir=str(archive),
-            # What is beside it in the archive never changes.
+            # The rest of the archive never changes.
             invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
             workers=0,
         )

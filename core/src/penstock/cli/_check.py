@@ -57,7 +57,7 @@ def _check_source(source: SourceSpec, reading: Reading) -> None:
 
 
 def _check_endpoint(endpoint: Endpoint, role: str, reading: Reading) -> Connector | None:
-    """Checks format and options; the connector if the format is one of ours and usable."""
+    """Checks format and options; the connector if the format is Penstock's and usable."""
     if not endpoint.format.startswith("penstock."):
         _check_foreign(endpoint, role, reading)
         return None

@@ -46,7 +46,7 @@ __all__ = ["Endpoint", "Pipeline", "PythonEntry", "Reading", "SourceSpec", "read
 
 _TOP = ("name", "source", "sources", "transform", "sink", "trigger", "checkpoint", "spark")
 _MODES = ("append", "update", "complete")
-#: Options that hold a path, for Spark's formats and ours.
+#: Options that hold a path, for Spark's formats and Penstock's.
 _PATH_OPTIONS = ("path", "sourcearchivedir")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _VIEW_NAME = re.compile(r"[A-Za-z_]\w*")

@@ -143,7 +143,7 @@ class OptionSet(tuple[Option, ...]):
 
         An unknown name (with the nearest one), one option under two of its names, a value of the wrong type, a user or
         password in the address of an option that is stored and shown, an option that is missing. Once these are
-        right: an option that can't take effect beside the others, or in ``mode`` (``None``: it is not known).
+        right: an option that can't take effect with the others, or in ``mode`` (``None``: it is not known).
         """
         return self._checked(given, owner, ignore, mode)[1]
 

@@ -1,7 +1,7 @@
 """The write-ahead template: rows are kept in files of the query's own until their batch is decided, then sent.
 
-For systems without transactions whose writes can't be repeated either. Tasks stage their rows as Arrow files beside the
-decision log, in segments of bounded size. The driver decides the batch (see :mod:`penstock._commit`), then sends
+For systems without transactions whose writes can't be repeated either. Tasks stage their rows as Arrow files next to
+the decision log, in segments of bounded size. The driver decides the batch (see :mod:`penstock._commit`), then sends
 segment by segment, several writers' at a time and each writer's in order, and records each once it was sent. After a
 crash it continues after the last one recorded.
 
@@ -125,7 +125,7 @@ class CheckpointCommitter(ABC):
 
 
 class FileCheckpointCommitter(CheckpointCommitter):
-    """Keeps a note for each segment beside the decision log: for targets that can't keep any themselves."""
+    """Keeps a note for each segment next to the decision log: for targets that can't keep any themselves."""
 
     def __init__(self, checkpoint: CheckpointLocation) -> None:
         self._storage = checkpoint.storage
@@ -165,7 +165,7 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
         return batch
 
     def create_checkpoint_committer(self, context: SinkContext) -> CheckpointCommitter:
-        """Returns what remembers what was sent, for one thread. Driver. By default files beside the decision log."""
+        """Returns what remembers what was sent, for one thread. Driver. By default files next to the decision log."""
         return FileCheckpointCommitter(_checkpoint(context))
 
     def start(self, context: SinkContext) -> WriteAheadSink:

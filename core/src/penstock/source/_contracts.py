@@ -140,7 +140,7 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
         """Returns whether the state must become durable now, even by a micro-batch without splits. Asked after taking a
         batch.
 
-        So it is after a start at "the latest": what comes while the query is down must be behind a position that is
+        So it is after a start at "the latest": what comes while the query is down must be after a position that is
         kept.
         """
         return False

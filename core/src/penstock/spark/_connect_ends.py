@@ -1,7 +1,7 @@
 """The end of a run over Spark Connect: the client knows that it ends, and the server reaches checkpoint and target.
 
 The sink learns that a run ends by itself, and publishes all it has with every batch. A query that is stopped has
-what it holds open published by the server, in a read of its own behind the stop. What that can't do is said in the
+what it holds open published by the server, in a read of its own after the stop. What that can't do is said in the
 client's last lines, with the command that does it.
 """
 

@@ -28,7 +28,7 @@ from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
 
 __all__ = ["PenstockDataSource", "data_source_of"]
 
-#: Options that Spark itself puts beside the connector's.
+#: Options that Spark itself adds to the connector's.
 ENGINE_OPTIONS = ("checkpointLocation", "queryName", "outputMode", ENDS_OPTION)
 
 

@@ -50,7 +50,7 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
 
 def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a session's ``stop``, behind the ends of its queries."""
+    """Returns a session's ``stop``, after the ends of its queries."""
 
     def wrapped(spark: Any, *args: Any, **given: Any) -> Any:
         stop_queries(spark)

@@ -23,7 +23,7 @@ _FOUND = "_penstock_found"
 
 
 def enrich(rows: DataFrame, lookup: TableLookup) -> DataFrame:
-    """``rows``, batch or stream, with the columns that ``lookup`` finds behind their own.
+    """``rows``, batch or stream, with the columns that ``lookup`` finds after their own.
 
     A key is looked up in the task that has the row; memory is an Arrow batch of keys
     (``spark.sql.execution.arrow.maxRecordsPerBatch``) and what was found for it. Raises BadConfigurationError, at once,
@@ -66,7 +66,7 @@ def enrich_async(
     cache_rows: int = 0,
     cache_for: str = "10m",
 ) -> DataFrame:
-    """``rows``, batch or stream, with the columns that ``function`` gives for each of them behind their own.
+    """``rows``, batch or stream, with the columns that ``function`` gives for each of them after their own.
 
     ``function`` is an :class:`penstock.enrichment.AsyncFunction`, a coroutine function of a row, or a blocking
     function, which is called in threads. It sees the columns ``on`` (default: all) as a mapping, and gives a mapping of
@@ -108,7 +108,7 @@ def enrich_async(
     added = from_arrow_schema(spec.added)
     _check(rows, keys, added.names)
     whole = StructType([*rows.schema.fields, *wanted.fields, *added.fields[len(wanted.fields) :]])
-    # Spark sends a batch of its own making where a call gives none: it is like ours only if all may be null.
+    # Spark sends a batch of its own making where a call gives none: it has the same schema only if all may be null.
     return functions.arrow_udtf(_handler(spec), returnType=_nullable(whole))(rows.asTable())
 
 

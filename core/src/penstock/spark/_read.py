@@ -192,7 +192,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(self._source, self._schema, partition, self._accumulator)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Returns what waits behind the last offset, and the source's own counters; shown in the query's progress."""
+        """Returns what waits after the last offset, and the source's own counters; shown in the query's progress."""
         if self._enumerator is None or self._coordinator is None:
             return None
         self._coordinator.run_handlers()

@@ -155,7 +155,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Driver. With the last batch of a run that ends, everything still open is published too.
 
-        With every batch of such a run if its sources do not say which is the last: nothing may stay hidden behind it.
+        With every batch of such a run if its sources do not say which is the last: nothing may stay hidden after it.
         """
         assert self._driver is not None
         results = _results(messages)

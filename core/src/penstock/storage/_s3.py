@@ -194,7 +194,7 @@ class S3Storage(Storage):
             return sorted(f"{bucket}/{one['Key']}" for page in pages for one in page.get("Contents", []))
 
     def age_s(self, path: str) -> float | None:
-        """Returns how long ago an object was written, by the store's clock and ours; ``None`` if there is none."""
+        """Returns an object's age, by the store's clock and this machine's; ``None`` if there is none."""
         bucket, key = self.split(path)
         try:
             with translated(self.url(path)):

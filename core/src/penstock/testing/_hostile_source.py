@@ -87,7 +87,7 @@ class _KeepsItsState(LinesSplitEnumerator):
 
 
 class _CountsWhatItHandsOut(LinesSplitEnumerator):
-    """What was handed out is noted beside the state, as if it were read."""
+    """What was handed out is noted next to the state, as if it were read."""
 
     noted: ClassVar[dict[str, int]] = {}
 

@@ -75,7 +75,7 @@ class SinkSuite(SinkCases):
 
     @pytest.fixture
     def query(self, target: SinkTarget, tmp_path: Path) -> SinkQuery:
-        """Returns a query that writes to ``target``, with its checkpoint beside it."""
+        """Returns a query that writes to ``target``, with its checkpoint next to it."""
         return self._query(target, tmp_path / "penstock-checkpoint")
 
     @staticmethod
@@ -211,7 +211,7 @@ class SinkSuite(SinkCases):
 
     @proves(Capability.EXACTLY_ONCE)
     def test_commit_twice(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: a commit that was carried out is repeated after a crash just behind it.
+        """Purpose: a commit that was carried out is repeated after a crash just after it.
 
         Steps: the driver ends after it has committed and before it notes so; a new one finishes the decision; then once
         more.

@@ -91,7 +91,7 @@ def open_cluster(settings: ConnectionSettings) -> Any:
         "connect_timeout": settings.connect_timeout_s,
         "control_connection_timeout": settings.connect_timeout_s,
         "connection_class": _Connection,
-        # The driver's pauses grow to ten minutes: longer than any retry of ours lasts.
+        # The driver's pauses grow to ten minutes: longer than any retry here lasts.
         "reconnection_policy": ConstantReconnectionPolicy(_RECONNECT_S, max_attempts=None),
         # Else the last packet of a request waits for the server's delayed acknowledgement of those before: 40 ms.
         "sockopts": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
@@ -109,7 +109,7 @@ def _of_bundle(settings: ConnectionSettings, arguments: dict[str, Any]) -> Any:
     cloud = {
         "secure_connect_bundle": settings.bundle,
         "connect_timeout": settings.connect_timeout_s,
-        # Else it is unpacked beside the bundle, where we may not be allowed to write.
+        # Otherwise it is unpacked next to the bundle, which may be read-only.
         "use_default_tempdir": True,
     }
     try:

@@ -30,7 +30,7 @@ _NODETOOL_OPTIONS = (
 
 
 class CassandraDevServer(DevServer):
-    """A node of Cassandra 5.0.9. ``settings`` are those of cassandra.yaml that win over ours; ``None`` leaves one out.
+    """A node of Cassandra 5.0.9. ``settings`` override the defaults in cassandra.yaml; ``None`` leaves one out.
 
     ``heap_mb`` is its heap (it takes 200 MB more). ``connection`` is how :meth:`check` connects, for a server that
     wants a password or TLS. ``quick_start`` spends less on compiling: right for tests, wrong for measuring. ``seed`` is

@@ -83,7 +83,7 @@ def tokens_of(keys: pa.BinaryArray) -> Int64s:
     if _LIBRARY.problem:
         from penstock_cassandra.client import murmur3  # which loads the driver
 
-        # A loop per key, over compiled code of the driver: without ours there is no vectorized hash.
+        # A loop per key, over compiled code of the driver: without the compiled part there is no vectorized hash.
         tokens[:] = [murmur3(key.as_py()) for key in keys]
         tokens[tokens == np.iinfo(np.int64).min] = np.iinfo(np.int64).max
         return tokens

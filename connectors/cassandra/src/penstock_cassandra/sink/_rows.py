@@ -42,7 +42,7 @@ class Request:
 
     @property
     def body(self) -> bytes:
-        """The statements, one behind the other."""
+        """The statements, one after the other."""
         offsets = self.encoded.offsets
         return bytes(self.encoded.data[offsets[self.first] : offsets[self.last]])
 

@@ -85,7 +85,7 @@ class _OrderedRows:
             if number:
                 self._writer.drain()
             self._stamp = max(self._stamp + 1, time.time_ns() // 1000)
-            # Counters have no timestamps of ours.
+            # Counters have no timestamps of the batch.
             self._writer.write(part, None if self._writer.plan.counters else self._stamp)
 
     def flush(self) -> None:

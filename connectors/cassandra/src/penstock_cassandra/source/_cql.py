@@ -137,10 +137,10 @@ def _clauses(tokens: list[_Token], at: int) -> dict[str, list[_Token]]:
             }.get(word)
             if reason:
                 raise _refuse(reason)
-            # What belongs to a clause comes behind its word; PER PARTITION LIMIT is kept as a whole.
+            # What belongs to a clause comes after its word; PER PARTITION LIMIT is kept as a whole.
             current = found[word] = [tokens[at]] if word == "PER" else []
         elif not found:
-            raise _refuse(f"'{tokens[at].text}' behind the table is not understood")
+            raise _refuse(f"'{tokens[at].text}' after the table is not understood")
         else:
             current.append(tokens[at])
         at += 1

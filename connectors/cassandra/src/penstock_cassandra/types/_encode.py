@@ -40,7 +40,7 @@ def encode(array: pa.Array, cql: CqlType) -> pa.BinaryArray:
 
 
 def prefixed(cells: pa.BinaryArray, missing: int = NULL) -> pa.BinaryArray:
-    """Returns each cell behind its length; a null one is the length ``missing`` alone."""
+    """Returns each cell after its length; a null one is the length ``missing`` alone."""
     lengths = pc.fill_null(pc.binary_length(cells), missing)
     heads = _numbers(lengths, ">i4")
     return pc.binary_join_element_wise(heads, pc.fill_null(cells, _EMPTY), _EMPTY)
@@ -145,7 +145,7 @@ def _values_of(array: pa.Array) -> tuple[Any, Any]:
 
 
 def _joined(array: pa.Array, offsets: Any, items: pa.BinaryArray, counts: Any) -> pa.BinaryArray:
-    """Neighbouring ``items`` put together, behind how many there are."""
+    """Neighbouring ``items`` put together, after how many there are."""
     _, item_offsets, data = items.buffers()
     bounds = (
         np.frombuffer(item_offsets, np.int32)[items.offset : items.offset + len(items) + 1]

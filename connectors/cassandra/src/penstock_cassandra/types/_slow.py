@@ -81,7 +81,7 @@ def durations(values: pa.BinaryArray) -> pa.Array:
 
 
 def _vint(cell: bytes, at: int) -> tuple[int, int]:
-    """Returns the number at ``at``, and what comes behind it: leading ones of the first byte count the bytes that
+    """Returns the number at ``at``, and what comes after it: leading ones of the first byte count the bytes that
     follow.
     """
     first = cell[at]

@@ -53,7 +53,7 @@ SOURCE_OPTIONS = OptionSet(
         common_option("discoveryInterval", ", a listing; longer for stores that charge for them", default="1s"),
         Option(
             "checkpointLocation",
-            "The query's checkpoint, as the writer has it. What was read is then kept beside it; else in each offset, "
+            "The query's checkpoint, as the writer has it. What was read is then kept next to it; else in each offset, "
             "11 bytes a file",
             only_in="stream",
             tolerated=True,

@@ -59,7 +59,7 @@ class UploadedPart:
 class PendingPart:
     """Committable: a finished file that becomes visible as ``final`` on commit. Paths are relative to the sink's path.
 
-    ``rename``: the bytes are in the hidden file ``hidden``, with an empty file beside it, its witness, which proves
+    ``rename``: the bytes are in the hidden file ``hidden``, with an empty file next to it, its witness, which proves
     that it was there. ``adopted`` says that it is a chunk made earlier, which must be left alone (only in what the
     first edition has decided). ``multipart``: the bytes are in the open upload ``upload_id`` to the final key, which
     the object ``marker`` records. ``consumed`` are the chunks that the part replaces.

@@ -93,8 +93,8 @@ class Fetched:
 
     ``range_index`` counts from the start of ``assign``'s list.
 
-    ``finished``: nothing of this range will follow. It is so when a record at or behind its end was seen, or the
-    client came to the end of the partition (of its committed part, for read_committed) at or behind the range's end:
+    ``finished``: nothing of this range will follow. It is so when a record at or after its end was seen, or the
+    client came to the end of the partition (of its committed part, for read_committed) at or after the range's end:
     gaps left by control records, aborted transactions and compaction are no loss. An empty range is finished at once.
     """
 
@@ -162,7 +162,7 @@ class RangeConsumer(ABC):
 
 @dataclass(frozen=True)
 class ProducerIdentity:
-    """What the transaction coordinator knows a producer by; one transaction of ours is one such pair.
+    """What the transaction coordinator knows a producer by; one transaction here is one such pair.
 
     ``in_doubt``: before it was given, a request for it was sent and not answered. That request may still arrive, and
     would shut this producer out. librdkafka does not tell.
@@ -211,7 +211,7 @@ class BatchProducer(ABC):
 
     @abstractmethod
     def send_offset(self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int) -> None:
-        """Commits one offset of a consumer group as a part of the transaction. Any thread, beside the others' calls."""
+        """Commits one offset of a consumer group as a part of the transaction. Any thread, at any time."""
 
     @abstractmethod
     def abort_transaction(self, timeout_ms: int) -> None:

@@ -56,7 +56,7 @@ _Token = tuple[str, str, int]
 
 
 def _options(tokens: list[_Token], end: int) -> tuple[dict[str, str], list[_Token]]:
-    """Returns the options before the first semicolon, and the tokens behind it."""
+    """Returns the options before the first semicolon, and the tokens after it."""
     options: dict[str, str] = {}
     position = 0
     while position < len(tokens):
@@ -69,7 +69,7 @@ def _options(tokens: list[_Token], end: int) -> tuple[dict[str, str], list[_Toke
                 f'at character {at}: expected name="value"; a quote inside a value is written \\", a backslash \\\\'
             )
         if len(following) < 2 or following[1][0] == "mark":
-            raise ValueError(f"at character {following[0][2]}: a value is missing behind the '='")
+            raise ValueError(f"at character {following[0][2]}: a value is missing after the '='")
         options[name] = following[1][1]
         position += 3
     raise ValueError(f"at character {end}: it must end with a semicolon")

@@ -126,7 +126,7 @@ def _user(module: LoginModule) -> dict[str, str]:
 def _oauth(module: LoginModule, given: Mapping[str, str]) -> dict[str, str]:
     options = module.options
     if not given.get("sasl.oauthbearer.token.endpoint.url"):
-        _refuse(f"needs 'kafka.sasl.oauthbearer.token.endpoint.url' beside OAuthBearerLoginModule; or {_OIDC_ADVICE}")
+        _refuse(f"needs 'kafka.sasl.oauthbearer.token.endpoint.url' with OAuthBearerLoginModule; or {_OIDC_ADVICE}")
     if any(name.startswith("ssl.") for name in options):
         _refuse(
             "holds TLS settings of the token's address: write them as 'kafka.https.ca.location' or 'kafka.https.ca.pem'"

@@ -26,9 +26,9 @@ def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
     """librdkafka's properties for the options ``kafka`` (without their prefix) of a client of ``role``.
 
     Settings without an effect here are left out, with one warning that names them; an ``admin`` client takes those of
-    consumers and producers silently, as it is made beside one of them. Raises BadConfigurationError for a setting
-    that neither client knows (with the nearest name), that can't be translated, or that the connector sets itself.
-    Neither the warning nor an error holds the value of a secret.
+    consumers and producers silently, as it is made together with one of them. Raises BadConfigurationError for a
+    setting that neither client knows (with the nearest name), that can't be translated, or that the connector sets
+    itself. Neither the warning nor an error holds the value of a secret.
     """
     given = _canonical(kafka)
     found = _Merged()

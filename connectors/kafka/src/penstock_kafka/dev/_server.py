@@ -48,7 +48,7 @@ class Node:
 
 
 class KafkaDevServer(DevServer):
-    """A broker of Kafka 4.3.1. ``properties`` are settings that win over ours; ``heap_mb`` is its heap.
+    """A broker of Kafka 4.3.1. ``properties`` override the default settings; ``heap_mb`` is its heap.
 
     ``quick_start`` halves what a start costs the processor, and has the broker do less per second: right for tests,
     wrong for measuring. Alone, unless it is given a ``node`` of a cluster.

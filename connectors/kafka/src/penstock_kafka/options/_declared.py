@@ -68,7 +68,7 @@ _RANGE = (
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
-        "A partition without a record at or after the starting time: fail, or start behind its last record",
+        "A partition without a record at or after the starting time: fail, or start after its last record",
         kind="choice",
         choices=("error", "latest"),
         default="error",

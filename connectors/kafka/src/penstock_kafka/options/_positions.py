@@ -120,7 +120,7 @@ def _check_order(name: str, start: Mapping[LogPartition, int], stop: Mapping[Log
     for partition, first in sorted(start.items()):
         if 0 <= stop[partition] < first:
             raise _wrong_number(
-                f"starting{name}", partition, f"{first} is behind the end, {stop[partition]} in ending{name}"
+                f"starting{name}", partition, f"{first} is after the end, {stop[partition]} in ending{name}"
             )
 
 

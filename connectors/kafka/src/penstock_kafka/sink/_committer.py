@@ -152,7 +152,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
                 raise FatalError(
                     f"{committable.describe()} was prepared {age_ms / 3_600_000:.0f} hours ago, and the brokers keep "
                     f"what would tell whether it was committed no longer than {kept_ms / 3_600_000:.0f} ({setting}). "
-                    "Look into the topic whether the batch is there, then start with a new checkpoint behind it or "
+                    "Look into the topic whether the batch is there, then start with a new checkpoint after it or "
                     "before it"
                 )
 

@@ -9,7 +9,7 @@ from penstock_kafka.client import HEADERS_TYPE
 __all__ = ["BAD_RECORD_TYPE", "record_schema"]
 
 #: The dead-letter column: null for a record that could be decoded; otherwise why it could not, and the bytes of its key
-#: and its value as they are. With topic, partition, offset, timestamp and headers beside it, nothing of it is lost.
+#: and its value as they are. With topic, partition, offset, timestamp and headers next to it, nothing of it is lost.
 BAD_RECORD_TYPE = pa.struct(
     [pa.field("error", pa.string()), pa.field("key", pa.binary()), pa.field("value", pa.binary())]
 )

@@ -196,7 +196,7 @@ class Controller:
     def segments_between(self, scope: str, stream: str, start: Mapping[int, int], end: Mapping[int, int]) -> list[int]:
         """Returns every segment that has a place between two cuts, by epoch; some have nothing in it.
 
-        Raises BadConfigurationError if ``end`` is not behind ``start``, or one of the two is not of this stream.
+        Raises BadConfigurationError if ``end`` is not after ``start``, or one of the two is not of this stream.
         """
         request = message("StreamCutRange", streamInfo=self._info(scope, stream), to=_entries(end))
         getattr(request, "from").extend(_entries(start))

@@ -33,7 +33,7 @@ class BrokenEvents(ValueError):
 
 
 def event_offsets(data: Buffer) -> npt.NDArray[np.int64]:
-    """Returns where each whole event of ``data`` begins, and behind them the end of the last one.
+    """Returns where each whole event of ``data`` begins, and after them the end of the last one.
 
     ``data`` begins with an event; an event that is cut off at its end is left out. Raises BrokenEvents.
     """

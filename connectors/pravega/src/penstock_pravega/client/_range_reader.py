@@ -23,7 +23,7 @@ class RangeReader:
     Close it if you stop before the end: answers in flight would be mistaken for those to the next request on the
     same connection.
 
-    ``end`` must not be behind the segment's own: a segment store answers to a question about the tail only when
+    ``end`` must not be after the segment's own: a segment store answers to a question about the tail only when
     something is written there. Two requests are in flight at a time. Memory: three pieces.
     """
 

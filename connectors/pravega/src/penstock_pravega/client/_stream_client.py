@@ -68,7 +68,7 @@ class StreamClient:
         return self.stores.controller.successors(*_parts(stream), segment)
 
     def check_order(self, stream: str, start: Mapping[int, int], end: Mapping[int, int]) -> None:
-        """Raises BadConfigurationError if ``end`` is not behind ``start``."""
+        """Raises BadConfigurationError if ``end`` is not after ``start``."""
         if end:
             self.stores.controller.segments_between(*_parts(stream), start, end)
 

@@ -1,7 +1,7 @@
 """Pravega's watermarks: what its writers have noted about time.
 
 The controller puts the notes of all of a stream's writers together, about every ten seconds, and appends an event to
-the stream ``_MARK…`` beside it: the earliest and the latest time that a writer has noted last, and a stream cut.
+the stream ``_MARK…`` next to it: the earliest and the latest time that a writer has noted last, and a stream cut.
 Layout as Pravega's ``Watermark`` is stored (``VersionedSerializer``, version 0).
 """
 
@@ -16,7 +16,7 @@ __all__ = ["Watermark", "watermark_stream", "parse_watermark"]
 _HEAD = struct.Struct(">BBB")  # format, version, number of revisions
 _REVISION = struct.Struct(">Bi")  # its number and length
 _BOUNDS = struct.Struct(">qq")
-_SEGMENT = struct.Struct(">q")  # its key range is behind
+_SEGMENT = struct.Struct(">q")  # its key range is after
 _OFFSET = struct.Struct(">q")
 
 

@@ -36,7 +36,7 @@ _FOR_TESTS = {
 class PravegaDevServer(DevServer):
     """Pravega 0.13.0, standalone: everything is in memory and gone when it ends. ``heap_mb`` bounds what it can hold.
 
-    ``properties`` are settings that win over ours. ``quick_start`` spends less on compiling and on long-term storage,
+    ``properties`` override the default settings. ``quick_start`` spends less on compiling and on long-term storage,
     and sets marks for noted times each second: right for tests, wrong for measuring.
     """
 

@@ -74,7 +74,7 @@ class PravegaToolbox:
             appender.close()
 
     def tail(self, stream: str) -> dict[int, int]:
-        """Returns the cut behind everything that is there."""
+        """Returns the cut after everything that is there."""
         return self.stores.tail(stream_name(self.scope, stream))
 
     def head(self, stream: str) -> dict[int, int]:

@@ -137,7 +137,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
             raise FatalError(
                 f"{committable.describe()} was prepared {age_ms / 3_600_000:.0f} hours ago, and the controller may "
                 "have forgotten whether it was committed. Look into the stream whether the batch is there. If it is "
-                "not, run: penstock resolve CHECKPOINT --write-all-again; else start with a new checkpoint behind it"
+                "not, run: penstock resolve CHECKPOINT --write-all-again; else start with a new checkpoint after it"
             )
 
     # 2. Publish: begin all commits before waiting for the first.

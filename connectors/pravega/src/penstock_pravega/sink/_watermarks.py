@@ -19,7 +19,7 @@ class WatermarkPublisher:
 
     The watermark is the latest time that was committed less ``out_of_orderness_ms``, as with
     :class:`penstock.source.event_time.BoundedOutOfOrderness`. It is published at the tail of the stream after all of a
-    batch is committed, so later events are behind it. A failure is only logged: the next batch publishes again.
+    batch is committed, so later events are after it. A failure is only logged: the next batch publishes again.
     """
 
     def __init__(self, stores: SegmentStores, writer: str, out_of_orderness_ms: int) -> None:

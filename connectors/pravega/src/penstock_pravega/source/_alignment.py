@@ -70,7 +70,7 @@ class SegmentAlignment:
         known = {key: watermark for key, watermark in known.items() if watermark != NEVER}
         untimed = {key: len(found.offsets) for key, found in waiting.items() if key not in known}
         if any(waiting[key].offsets[-1] < ends[key] for key in untimed):
-            return untimed  # the events behind them may have an early time
+            return untimed  # the events after them may have an early time
         cap = self._cap(waiting, known) if known else 0
         events = {key: int(np.searchsorted(waiting[key].times, cap)) for key in waiting if key in known}
         return {key: count for key, count in {**untimed, **events}.items() if count}

@@ -46,7 +46,7 @@ class StreamProgress:
     def _jump(self, gone: Collection[int]) -> None:
         """Replaces segments that were truncated away by those at the head of the stream that have the same keys."""
         names = ", ".join(short_name(segment) for segment in sorted(gone))
-        self._losses.report(f"{self.stream}: what was behind the cut in {names} was truncated before it was read")
+        self._losses.report(f"{self.stream}: what was after the cut in {names} was truncated before it was read")
         for segment in gone:
             del self.cut[segment]
         kept = [self._client.key_range(self.stream, segment) for segment in self.cut]

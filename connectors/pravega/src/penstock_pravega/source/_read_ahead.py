@@ -39,7 +39,7 @@ class Share:
 
 @dataclass(frozen=True)
 class EventEnds:
-    """Ends of events behind ``start``, in order: their offsets, the number of events up to each, and the latest time
+    """Ends of events after ``start``, in order: their offsets, the number of events up to each, and the latest time
     and watermark of those (ms; NEVER if times were not asked for).
     """
 
@@ -71,7 +71,7 @@ class EventEnds:
         return enough_bytes or (share.max_rows is not None and 2 * rows >= share.max_rows)
 
     def after(self, position: int) -> EventEnds | None:
-        """Returns the ends behind ``position``; ``None`` if it is not one of them, or the last one."""
+        """Returns the ends after ``position``; ``None`` if it is not one of them, or the last one."""
         if position == self.start:
             return self
         at = int(np.searchsorted(self.offsets, position))

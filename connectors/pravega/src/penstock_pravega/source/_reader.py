@@ -97,7 +97,7 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
         self._stopped = False
 
     def handle_splits_changes(self, splits: Sequence[SegmentRange]) -> None:
-        """Queues splits behind those that are left."""
+        """Queues splits after those that are left."""
         self._splits.extend(splits)
 
     def fetch(self) -> RecordsBySplits[Block]:

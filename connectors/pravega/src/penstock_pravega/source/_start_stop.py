@@ -22,7 +22,7 @@ def resolve_starts(client: StreamClient, options: SourceOptions, streams: Collec
 def resolve_stops(client: StreamClient, options: SourceOptions, starts: Cuts) -> Cuts | None:
     """Returns where all streams stop; ``None`` if the user set no end.
 
-    Raises BadConfigurationError if a stream of ``starts`` starts behind its end.
+    Raises BadConfigurationError if a stream of ``starts`` starts after its end.
     """
     if options.stop is None:
         return None

@@ -33,7 +33,7 @@ from penstock_pravega.source._split import SegmentRange
 
 __all__ = ["NEVER", "EventTimer", "RecordTimer", "StreamWatermarks", "Times", "WatermarkTimer"]
 
-#: The time of an event without one, and the watermark behind such events.
+#: The time of an event without one, and the watermark after such events.
 NEVER = int(np.iinfo(np.int64).min)
 #: Events in one call of a user's own strategy.
 _STRATEGY_ROWS = 64
@@ -45,7 +45,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Times:
-    """For each event its time and the watermark behind it, in ms since the epoch, or NEVER if unknown."""
+    """For each event its time and the watermark after it, in ms since the epoch, or NEVER if unknown."""
 
     times: npt.NDArray[np.int64]
     watermarks: npt.NDArray[np.int64]
@@ -97,7 +97,7 @@ class _KnownWatermarks:
 
 @dataclass(frozen=True)
 class _Steps:
-    """The watermarks of one segment: behind ``offsets`` nothing is earlier than ``lowers``, up to it nothing is later
+    """The watermarks of one segment: after ``offsets`` nothing is earlier than ``lowers``, up to it nothing is later
     than ``uppers``. ``before`` is the highest lower bound from before the segment existed.
     """
 

@@ -20,7 +20,7 @@ __all__ = ["AvroEncoder"]
 
 
 class AvroEncoder(RecordEncoder):
-    """Writes columns of ``type_`` as records of ``schema``, each behind ``header``.
+    """Writes columns of ``type_`` as records of ``schema``, each after ``header``.
 
     Raises BadConfigurationError if the type does not fit the schema.
     """

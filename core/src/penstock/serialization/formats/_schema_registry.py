@@ -134,7 +134,7 @@ class SchemaRegistry:
 
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:
-        """Errors of the client as ours; "not found" ends the block."""
+        """Translates errors of the client; "not found" ends the block."""
         where = f"the schema registry at {self._address}"
         try:
             yield

@@ -67,7 +67,7 @@ def event_time_options(timestamps: str | None, *, also: str = "") -> tuple[Optio
         ),
         Option(
             "watermark.punctuation",
-            "The column, or field of one, that is true (or not null) in records behind which nothing earlier follows",
+            "The column, or field of one, that is true (or not null) in records after which nothing earlier follows",
             needs=(*_ALIGNED, when("watermark.strategy", "punctuated")),
             required_with=(when("watermark.strategy", "punctuated"),),
         ),

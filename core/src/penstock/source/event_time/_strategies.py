@@ -24,7 +24,7 @@ class WatermarkStrategy(ABC):
 
     @abstractmethod
     def watermark(self, records: pa.RecordBatch, timestamps: pa.Array) -> int | None:
-        """Returns the watermark behind ``records``, whose times are ``timestamps`` (int64, ms since the epoch, may be
+        """Returns the watermark after ``records``, whose times are ``timestamps`` (int64, ms since the epoch, may be
         null).
 
         ``None`` if they don't tell: then more records before them are looked at.

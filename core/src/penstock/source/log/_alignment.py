@@ -248,7 +248,7 @@ class _Marks:
     def keep(self, position: int, end: int) -> None:
         """Forgets what is before ``position`` (but what is nearest) and more than it may hold.
 
-        If it knows of something behind ``end``, this is another log of the same name: everything is forgotten.
+        If it knows of something after ``end``, this is another log of the same name: everything is forgotten.
         """
         first = max(0, bisect_right(self._positions, position) - 1)
         if self._positions and self._positions[-1] > end:

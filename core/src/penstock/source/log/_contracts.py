@@ -96,12 +96,12 @@ class LogClient(ABC):
 
     @abstractmethod
     def latest(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """Returns the position behind the last record that may be read now. Called for every micro-batch: one round
+        """Returns the position after the last record that may be read now. Called for every micro-batch: one round
         trip.
         """
 
     def end(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """Returns the position behind the last record that is there, readable (yet) or not. Default: :meth:`latest`."""
+        """Returns the position after the last record that is there, readable (yet) or not. Default: :meth:`latest`."""
         return self.latest(partitions)
 
     @abstractmethod

@@ -43,7 +43,7 @@ class SeededChoices(Choices):
 
 
 class PlayedChoices(Choices):
-    """As ``given``, and 0 behind its end. What does not fit is cut down to the last of its place."""
+    """As ``given``, and 0 after its end. What does not fit is cut down to the last of its place."""
 
     def __init__(self, given: Sequence[int]) -> None:
         super().__init__()

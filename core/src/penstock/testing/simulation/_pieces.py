@@ -70,7 +70,7 @@ class PieceTarget(SimulatedTarget):
         return [Event("a reader takes a piece away", lambda: bool(self.visible), lambda: self.take(min(self.visible)))]
 
     def stage(self, piece: Piece, rows: tuple[int, ...]) -> None:
-        """Hidden, and a witness beside it."""
+        """Hides it, with a witness next to it."""
         self.hidden[piece.name] = rows
         self.witnesses[piece.name] = piece.base
         self.bases[piece.name] = piece.base

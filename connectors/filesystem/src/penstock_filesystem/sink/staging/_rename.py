@@ -41,7 +41,7 @@ class RenameStaging(Staging):
         return file.path
 
     def part(self, file: StagedFile, final: str, rows: int) -> PendingPart:
-        """Finishes the file and puts its witness beside it."""
+        """Finishes the file and puts its witness next to it."""
         self._finish(file)
         return self._witnessed(PendingPart("rename", final, file.size, rows, hidden=file.path))
 

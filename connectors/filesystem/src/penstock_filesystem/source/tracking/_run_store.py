@@ -1,4 +1,4 @@
-"""Stores runs of fingerprints as files beside the checkpoint, so that the query's offsets need not hold them."""
+"""Stores runs of fingerprints as files next to the checkpoint, so that the query's offsets need not hold them."""
 
 from __future__ import annotations
 
@@ -69,4 +69,4 @@ def still_referenced(replaced: Sequence[tuple[str, int]], commits: int) -> list[
 
 def _commits_of(name: str) -> int:
     head = name.partition("-")[0]
-    return int(head) if head.isdigit() else 1 << 62  # not one of ours: left alone
+    return int(head) if head.isdigit() else 1 << 62  # another program's: left alone

@@ -24,7 +24,7 @@ def fingerprint(path: str) -> int:
 class FingerprintRun:
     """An immutable, sorted run of fingerprints of files that were read, 8 bytes each, little endian.
 
-    ``name`` is the file beside the checkpoint that holds them; ``None`` while only the state does.
+    ``name`` is the file next to the checkpoint that holds them; ``None`` while only the state does.
     """
 
     fingerprints: bytes

@@ -1,4 +1,4 @@
-"""Tracks the files that a running source has read: in its state, or beside the checkpoint."""
+"""Tracks the files that a running source has read: in its state, or next to the checkpoint."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class FileTracker:
         store_options: Mapping[str, str | None] | None,
         state: FileSystemEnumeratorState | None,
     ) -> FileTracker:
-        """Restores the tracker of ``state``. Raises BadConfigurationError if it lies beside a checkpoint not given."""
+        """Restores the tracker of ``state``. Raises BadConfigurationError without the checkpoint it is next to."""
         state = state or FileSystemEnumeratorState()
         if checkpoint_location is None:
             if any(run.name for run in state.runs):
                 raise BadConfigurationError(
-                    "what this query has read is kept beside its checkpoint: set the option 'checkpointLocation' of "
+                    "what this query has read is kept next to its checkpoint: set the option 'checkpointLocation' of "
                     "the reader, as in the runs before, to the checkpoint of the query"
                 )
             return cls(context, None, state.place, state)
@@ -108,7 +108,7 @@ class FileTracker:
             self._warned = True
             _log.warning(
                 "%d files were read, and each of the query's offsets names them all (%.1f MB): set the option "
-                "'checkpointLocation' of the reader to the query's checkpoint, and they are kept beside it",
+                "'checkpointLocation' of the reader to the query's checkpoint, and they are kept next to it",
                 len(self._files),
                 len(self._files) * 11 / 1e6,
             )

@@ -87,11 +87,11 @@ class KafkaAdmin:
         return _known(self._offsets(dict.fromkeys(partitions, _EARLIEST)))
 
     def latest(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """Returns the offset behind the last record that may be read: for read_committed, the last stable offset."""
+        """Returns the offset after the last record that may be read: for read_committed, the last stable offset."""
         return _known(self._offsets(dict.fromkeys(partitions, _LATEST), self._read_committed))
 
     def end(self, partitions: Collection[LogPartition]) -> dict[LogPartition, int]:
-        """Returns the offset behind the last record, committed or not."""
+        """Returns the offset after the last record, committed or not."""
         return _known(self._offsets(dict.fromkeys(partitions, _LATEST)))
 
     def at_timestamp(self, times_ms: Mapping[LogPartition, int]) -> dict[LogPartition, int | None]:

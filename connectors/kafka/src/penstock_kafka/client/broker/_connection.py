@@ -1,7 +1,7 @@
 """A connection that one thread asks and waits on: a large answer is received by one system call, into its own memory.
 
 kafka-python's connections, which share a thread, receive in pieces of 4 KB and copy an answer four times before it is
-one. That is nothing beside a request to write or to commit, and most of the time of reading.
+one. That is nothing compared with a request to write or to commit, and most of the time of reading.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class BrokerConnection:
         return request.header.get_response_class().decode(bytes_of_answer)
 
     def ask(self, request: Any) -> memoryview:
-        """Returns the answer behind its header, for requests whose answers have a header of no tagged fields."""
+        """Returns the answer after its header, for requests whose answers have a header of no tagged fields."""
         answer = self._exchange(request)
         self.is_proven = True
         return answer

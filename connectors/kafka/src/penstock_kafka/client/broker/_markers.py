@@ -4,7 +4,7 @@ A coordinator notes that a transaction is to end, writes a mark into each of its
 ended. A broker that is killed between the two notes and comes back may not know the partitions' leaders yet; it then
 takes the partitions for deleted and leaves their marks out (``TransactionMarkerChannelManager``; seen on a single node
 of Kafka 4.3.1). The coordinator says that the transaction has ended; its records stay hidden, and so does everything
-behind them. A client that knows how it ended can write the mark.
+after them. A client that knows how it ended can write the mark.
 Protocol: DescribeProducers and WriteTxnMarkers (KIP-664).
 """
 

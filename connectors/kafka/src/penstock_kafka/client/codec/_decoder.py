@@ -81,7 +81,7 @@ class Decoded:
 
 
 def scan(data: Bytes) -> tuple[Scan, int, int]:
-    """Checks the whole batches in ``data``: their bytes together, and the offset behind them (-1 for none)."""
+    """Checks the whole batches in ``data``: their bytes together, and the offset after them (-1 for none)."""
     scanned = _Scanned()
     status = Scan(library().penstock_scan(_address(data), len(data), ct.byref(scanned)))
     return status, scanned.bytes, scanned.next

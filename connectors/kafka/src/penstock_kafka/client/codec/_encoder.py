@@ -13,7 +13,7 @@ from penstock_kafka.client.codec._library import library
 
 __all__ = ["RECORDS_AT", "RecordEncoder", "Rows", "SealedBatch", "Stop", "Stopped", "halves", "stamp"]
 
-#: Where the records begin: behind the header of a batch.
+#: Where the records begin: after the header of a batch.
 RECORDS_AT = 61
 
 

@@ -67,7 +67,7 @@ def fetch_request(
 
 
 def fetched_parts(answer: memoryview, version: int) -> list[FetchedPart]:
-    """Returns what an answer (behind its header) of that version says. Raises ValueError if it is cut off."""
+    """Returns what an answer (after its header) of that version says. Raises ValueError if it is cut off."""
     try:
         return list(_parts(answer, version))
     except (struct.error, UnicodeDecodeError) as error:

@@ -109,7 +109,7 @@ class CheckedProducer(BatchProducer):
             self._close()
 
     def _explain(self, problem: Problem, doing: str) -> PenstockError:
-        """``problem``, or the event behind it where it only says that time ran out."""
+        """``problem``, or the event after it where it only says that time ran out."""
         error = producer_error(problem, doing)
         event = self._failures()[2]
         if event is not None and isinstance(error, TransientClientError):

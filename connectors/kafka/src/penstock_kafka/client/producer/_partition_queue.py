@@ -93,7 +93,7 @@ class PartitionQueue:
         self.is_halted = False
         dropped, self._dropped = self._dropped, None
         if dropped is not None:
-            # Nothing behind it can have been written: the leader waits for its number.
+            # Nothing after it can have been written: the leader waits for its number.
             self.next_sequence = dropped.sequence
             for one in self.waiting:
                 if one.order > dropped.order:

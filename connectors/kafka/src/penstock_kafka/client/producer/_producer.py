@@ -172,7 +172,7 @@ class ProtocolProducer(BatchProducer):
         if not self._encoding.acquire(blocking=False):
             return
         try:
-            # Under the lock until they are queued: what is encoded meanwhile comes behind them, and a flush waits.
+            # Under the lock until they are queued: what is encoded meanwhile comes after them, and a flush waits.
             while self._is_open and (batch := self._encoder.take()) is not None:
                 self._sender.submit(batch, wait=False)
         finally:

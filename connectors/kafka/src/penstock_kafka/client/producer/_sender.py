@@ -207,7 +207,7 @@ class Sender:
             settings, transactional = self._settings, self._transaction is not None
             one = queue.start(self._identity, numbered=settings.idempotent, transactional=transactional)
             requests.setdefault(node, []).append((queue, one))
-            # A queue that has had its turn goes behind the others.
+            # A queue that has had its turn goes after the others.
             del self._ready[key]
             if queue.waiting:
                 self._ready[key] = queue

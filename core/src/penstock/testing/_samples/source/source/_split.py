@@ -11,7 +11,7 @@ __all__ = ["SPLIT_SERIALIZER", "STATE_SERIALIZER", "LinesSplit"]
 
 @dataclass(frozen=True)
 class LinesSplit:
-    """The lines from byte ``start`` to byte ``end``, which is behind the end of a line."""
+    """The lines from byte ``start`` to byte ``end``, which is after the end of a line."""
 
     start: int
     end: int
