@@ -184,7 +184,7 @@ def test_reprs_hold_no_option_values(tmp_path):
         ("job:main", []),
         ("job.py:mian", ["10:11: job.py has no function 'mian'; did you mean 'main'?"]),
         ("job:mian", ["10:11: job.py has no function 'mian'; did you mean 'main'?"]),
-        ("jobs:main", ["10:11: there is no module 'jobs', neither installed nor beside the pipeline file"]),
+        ("jobs:main", ["10:11: there is no module 'jobs', neither installed nor next to the pipeline file"]),
         ("no.such:main", ["10:11: module 'no.such' can't be imported: No module named 'no'"]),
         ("main", ["10:11: 'main' is not an entry point: write module:function or path/file.py:function"]),
     ],

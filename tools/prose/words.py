@@ -53,6 +53,7 @@ PHRASES = (
     Phrase(r"taken for(?! granted)|takes? (?:it|them|one) for", "treated as, mistaken for, assumed to be"),
     Phrase(r"taken for granted", "assumed"),
     Phrase(r"tests? holds? (?:it|this|that)", "a test enforces it"),
+    Phrase(r"beside", "next to, compared with, in addition to"),
     # Turns of phrase that are not English, or not plain English.
     Phrase(r"but for", "except for"),
     Phrase(r"nothing but", "only"),

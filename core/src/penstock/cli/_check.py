@@ -123,7 +123,7 @@ def _check_python(entry: PythonEntry, directory: Path) -> None:
 
 
 def _module_file(entry: PythonEntry, directory: Path) -> Path | None:
-    """Returns the source of a module, looked for beside the pipeline file as well; ``None`` if there is none to look
+    """Returns the source of a module, also if it is next to the pipeline file; ``None`` if there is none to look
     at.
     """
     sys.path.insert(0, str(directory))
@@ -135,7 +135,7 @@ def _module_file(entry: PythonEntry, directory: Path) -> Path | None:
     finally:
         sys.path.remove(str(directory))
     if spec is None:
-        entry.at.complain(f"there is no module '{entry.module}', neither installed nor beside the pipeline file")
+        entry.at.complain(f"there is no module '{entry.module}', neither installed nor next to the pipeline file")
         return None
     return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
 

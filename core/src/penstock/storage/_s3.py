@@ -29,7 +29,7 @@ _DELETED_AT_ONCE = 1000
 
 @contextlib.contextmanager
 def translated(where: str) -> Iterator[None]:
-    """botocore's errors as ours, with ``where`` (an address) in the message.
+    """Translates botocore's errors, with ``where`` (an address) in the message.
 
     Raises FileNotFoundError for what is not there, PermissionError for what is refused, else RetriableError.
     """

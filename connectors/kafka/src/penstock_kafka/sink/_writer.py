@@ -43,7 +43,7 @@ class RecordBatches:
 class _Proof:
     """Puts the proof into a transaction: an offset of a group of its own, committed if and only if it is.
 
-    Beside the records, in a thread of its own: the brokers take some milliseconds for it.
+    Runs in a thread of its own, while records are written: the brokers take some milliseconds for it.
     """
 
     def __init__(self, ready: ReadyProducer, topic: str, context: WriterContext) -> None:

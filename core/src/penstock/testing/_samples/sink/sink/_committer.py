@@ -1,7 +1,7 @@
 """Hidden files become visible, on the driver, once their batch is decided.
 
-A second, empty file beside a hidden one is its witness: it tells that the file was there, even if a reader has taken it
-away since.
+A second, empty file next to a hidden one is its witness: it shows that the file was there, even if a reader has
+removed it since.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class FilesWriter(CommittingSinkWriter[str, None]):
         self._rows += batch.num_rows
 
     def prepare_commit(self) -> PreparedCommit[str, None]:
-        """The file is on the disk, and hidden. The empty file beside it, its witness, tells later that it was there."""
+        """Puts the file on the disk, hidden. The empty file next to it, its witness, shows later that it was there."""
         if self._file is None:
             return PreparedCommit()
         self._file.flush()
