@@ -236,17 +236,17 @@ def test_clean_up_never_touches_another_query_nor_what_may_be_running(tmp_path, 
 
 def test_age_and_inactivity_publish_what_is_open(tmp_path, sink_query, numbers, visible):
     query = sink_query(
-        tmp_path, SCHEMA, bucketAssigner="basePath", rolloverInterval="15 min", inactivityInterval="5 min"
+        tmp_path, SCHEMA, bucketAssigner="basePath", rolloverInterval="12 min", inactivityInterval="4 min"
     )
-    for minute in range(0, 15, 3):
+    for minute in range(0, 12, 3):
         query.run([numbers([minute])])
         assert visible(tmp_path) == [], "neither old nor inactive"
         query.now += 3 * MINUTE
-    query.run([numbers([15])])
-    assert read_ids(visible(tmp_path)) == [0, 3, 6, 9, 12], "15 minutes old"
-    query.now += 5 * MINUTE
+    query.run([numbers([12])])
+    assert read_ids(visible(tmp_path)) == [0, 3, 6, 9], "12 minutes old"
+    query.now += 4 * MINUTE
     query.commit(query.decide(rolled=query.roll()))
-    assert read_ids(visible(tmp_path)) == [0, 3, 6, 9, 12, 15], "5 minutes without a row"
+    assert read_ids(visible(tmp_path)) == [0, 3, 6, 9, 12], "4 minutes without a row"
     assert query.states == []
 
 

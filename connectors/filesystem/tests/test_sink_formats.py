@@ -308,3 +308,27 @@ def test_fingerprint_tells_what_can_be_joined():
     assert len({fingerprint(**one) for one in same}) == 1
     assert len({fingerprint(**one) for one in same + others}) == 4
     assert fingerprint() != fingerprint("int32")
+
+
+def test_row_groups_have_as_many_rows_as_the_option_says():
+    schema = pa.schema([("id", pa.int64())])
+    data, _ = encoded([{"id": number} for number in range(10)], schema, format="parquet", rowGroupSize="3")
+    file = pq.ParquetFile(io.BytesIO(data))
+    assert [file.metadata.row_group(index).num_rows for index in range(file.num_row_groups)] == [3, 3, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, b'"a;""",,"x,y",1.5\n"",2026-01-02T03:04:05.000000Z,,\n'),
+        ({"quoteAll": "true"}, b'"a;""",,"x,y","1.5"\n'),
+        ({"quote": "'"}, b"a;\",,'x,y',1.5\n"),
+        ({"emptyValue": "EMPTY"}, b'"a;""",,"x,y",1.5\nEMPTY,'),
+        ({"timestampFormat": "dd.MM.yyyy HH:mm"}, b'"a;""",,"x,y",1.5\n"",02.01.2026 03:04,,\n'),
+    ],
+)
+def test_csv_as_the_options_say(given, expected):
+    schema = pa.schema([("s", pa.string()), ("t", pa.timestamp("us", "UTC")), ("u", pa.string()), ("f", pa.float64())])
+    rows = [{"s": 'a;"', "u": "x,y", "f": 1.5}, {"s": "", "t": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)}]
+    data, _ = encoded(rows, schema, format="csv", **{"escape": '"', **given})
+    assert data.startswith(expected), data

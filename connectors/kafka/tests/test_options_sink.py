@@ -42,6 +42,13 @@ def test_every_option_arrives():
     assert pickle.loads(pickle.dumps(made)) == made
 
 
+def test_formats():
+    made = sink(key__format="avro", key__schema='"long"', key__format__recordName="K", value__format="json",
+                value__format__ignoreNullFields="false")  # fmt: skip
+    assert dict(made.key_format.options) == {"schema": '"long"', "recordname": "K"}
+    assert dict(made.value_format.options) == {"ignorenullfields": "false"}
+
+
 @pytest.mark.parametrize(
     ("text", "partitioner"),
     [("default", "murmur2"), ("Murmur2", "murmur2"), ("task", "task"), ("my.own:choose", "my.own:choose")],

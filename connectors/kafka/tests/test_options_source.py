@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock import BadConfigurationError
+from penstock.source.event_time import BoundedOutOfOrderness, Punctuated
 from penstock.source.log import (
     Earliest,
     GroupOffsets,
@@ -241,6 +242,14 @@ def test_only_committed_records_unless_asked():
     assert not source(subscribe="t", kafka__isolation__level="READ_UNCOMMITTED").reads_committed_only
 
 
+def test_what_says_how_event_time_runs():
+    given = {"subscribe": "t", "watermark__alignment__maxDrift": "1m"}
+    bounded = source(**given, watermark__strategy="bounded", watermark__outOfOrderness="5s").log.event_time
+    assert bounded.strategy == BoundedOutOfOrderness(5_000)
+    punctuated = source(**given, watermark__strategy="punctuated", watermark__punctuation="mark").log.event_time
+    assert punctuated.strategy == Punctuated("mark")
+
+
 def test_formats():
     made = source(
         subscribe="t", key__format="string", key__format__charset="latin1", value__format="JSON",
@@ -251,6 +260,10 @@ def test_formats():
     assert (made.value_format.name, made.value_format.type) == ("json", wanted)
     avro = source(subscribe="t", value__format="avro", value__schema=' {"type": "long"}').value_format
     assert (dict(avro.options), avro.type) == ({"schema": ' {"type": "long"}'}, None)
+    key = source(subscribe="t", key__format="avro", key__schema='"long"', value__format="json", value__schema="id long",
+                 value__format__timeZone="Europe/Rome")  # fmt: skip
+    assert dict(key.key_format.options) == {"schema": '"long"'}
+    assert dict(key.value_format.options) == {"timezone": "Europe/Rome"}
     own = source(subscribe="t", value__format="my.module:Decoder").value_format
     assert own.name == "my.module:Decoder" and not own.is_raw
 

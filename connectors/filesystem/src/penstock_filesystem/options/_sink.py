@@ -146,7 +146,7 @@ SINK_OPTIONS = OptionSet(
             _CSV,
             default="\\",
         ),
-        _of_format("quoteAll", "Quote every value", _CSV, "bool", "false"),
+        _of_format("quoteAll", "Quote every value, but null only with a nullValue", _CSV, "bool", "false"),
         _of_format("nullValue", "What null is written as", _CSV, default=""),
         _of_format("emptyValue", "What an empty string is written as", _CSV, default='""'),
         _of_format(
