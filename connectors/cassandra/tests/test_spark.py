@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import penstock
 from penstock_cassandra.dev import cassandra_server
 
 pytestmark = pytest.mark.spark
@@ -115,5 +116,5 @@ def test_the_server_is_killed_in_between(spark, at_address, tmp_path):
             ids = found.rdd.mapPartitions(marking).collect()
             striking.result(120)
         assert sorted(ids) == list(range(24_000))
-        counts = spark.sparkContext.__dict__["_penstock_accumulators"]["cassandra"].value
+        counts = penstock.register(spark).accumulators["penstock.cassandra"].value
         assert counts["retries"] > 0

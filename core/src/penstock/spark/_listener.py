@@ -31,6 +31,10 @@ _log = logging.getLogger("penstock")
 _ENDING_TRIGGERS = ("AvailableNowTrigger", "OneTimeTrigger")
 
 
+#: By session. For as long as the process lives, as its end detaches each of them.
+_attached: dict[SparkSession, PublishingListener] = {}
+
+
 class PublishingListener(StreamingQueryListener):
     """Hears that a query is idle and closes what is due by age or inactivity; after an ending trigger, everything.
 
@@ -49,14 +53,12 @@ class PublishingListener(StreamingQueryListener):
     @classmethod
     def attach(cls, spark: SparkSession) -> PublishingListener:
         """Returns the listener of ``spark``, which is added once."""
-        if getattr(spark, "_penstock_listener", None) is None:
-            listener = cls(spark)
+        if spark not in _attached:
+            listener = _attached[spark] = cls(spark)
             spark.streams.addListener(listener)
-            spark._penstock_listener = listener
             # A script that just ends would leave the JVM calling a Python that is gone, and saying so at length.
             atexit.register(_detach, spark, listener)
-        attached: PublishingListener = spark._penstock_listener
-        return attached
+        return _attached[spark]
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Notes where the query's checkpoint is and whether its trigger ends by itself."""

@@ -7,6 +7,7 @@ import uuid
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -19,6 +20,10 @@ from penstock.spark._metrics import CountsParam
 from penstock.spark._workers import classic_context, run_this_python
 
 __all__ = ["Registration", "register"]
+
+
+#: By Spark context, and by connector.
+_accumulators: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 @dataclass
@@ -86,7 +91,7 @@ def _accumulator(context: Any, connector: str) -> Any:
     """Returns the connector's counters in this Spark application: one accumulator, however often it is registered."""
     if context is None:
         return None
-    kept = context.__dict__.setdefault("_penstock_accumulators", {})
+    kept = _accumulators.setdefault(context, {})
     if connector not in kept:
         kept[connector] = context.accumulator({}, CountsParam())
     return kept[connector]
