@@ -80,7 +80,7 @@ def test_what_is_written_follows_the_plan(tmp_path, kind):
 
 @pytest.mark.parametrize("name", ["My Notes", "9", "", "a--b", "../x"])
 def test_a_bad_name_is_refused(tmp_path, name):
-    with pytest.raises(BadConfigurationError, match="no name for a connector"):
+    with pytest.raises(BadConfigurationError, match="not a name for a connector"):
         new_connector("sink", name, tmp_path)
     assert list(Path(tmp_path).iterdir()) == []
 

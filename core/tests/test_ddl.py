@@ -48,8 +48,8 @@ def test_types(text, expected):
     ("text", "message"),
     [
         ("", "the schema is empty"),
-        ("id lng", "'lng' is no type; did you mean 'long'?"),
-        ("id", "'id' is no type"),
+        ("id lng", "'lng' is not a type; did you mean 'long'?"),
+        ("id", "'id' is not a type"),
         ("id long name string", "expected ',', found 'name'"),
         ("id long,", "expected a column's name, found ''"),
         ("1 long", "expected a column's name, found '1'"),
@@ -63,9 +63,9 @@ def test_types(text, expected):
         ("a varchar()", "hold 1 to 1 numbers, not 0"),
         ("a int not", "expected 'null', found 'the end'"),
         ("array<int> x", "unexpected 'x'"),
-        ("a", "'a' is no type"),
-        ("a ", "'a' is no type"),
-        ("x struct<a: >", "'>' is no type"),
+        ("a", "'a' is not a type"),
+        ("a ", "'a' is not a type"),
+        ("x struct<a: >", "'>' is not a type"),
         ("x struct<a", "the schema ends too early"),
     ],
 )

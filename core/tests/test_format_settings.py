@@ -66,7 +66,7 @@ def test_a_subject_is_named_by_the_topic_where_the_format_knows_it(monkeypatch):
     ("declared", "given", "words"),
     [
         (READING, {"value__schema": "id long"}, "only with value.format other than binary or string"),
-        (READING, {"value__format": "json", "value__schema": "id lung"}, "'lung' is no type"),
+        (READING, {"value__format": "json", "value__schema": "id lung"}, "'lung' is not a type"),
         (READING, {"value__format": "json", "value__schema": '"long"'}, "is an Avro schema"),
         (
             READING,

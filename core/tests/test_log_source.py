@@ -63,7 +63,7 @@ def test_starts_where_the_options_say(log, start, expected):
     ("start", "message"),
     [
         (GroupOffsets("g"), "group 'g' has committed nothing for a-0"),
-        (Timestamp(99_000, "error"), "no record of a-0 is as young as 99000"),
+        (Timestamp(99_000, "error"), "no record of a-0 is at or after 99000"),
         (TimestampsByPartition({A0: 1}), "must name every partition, and a-1 is missing"),
         (SpecificOffsets({A0: 1, A1: 1, A2: 1}), "names a-2, which does not exist"),
     ],

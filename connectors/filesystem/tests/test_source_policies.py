@@ -115,7 +115,7 @@ def test_read_files_are_archived_with_their_path(tmp_path, source_harness):
     clean(source, source_harness, source_harness.splits(source))
     assert (tmp_path / "old/x/a.txt").read_text() == "a\n" and not (tmp_path / "in/x/a.txt").exists()
     inside = {"cleanSource": "archive", "sourceArchiveDir": str(tmp_path / "in/old")}
-    with pytest.raises(BadConfigurationError, match="sourceArchiveDir lies in"):
+    with pytest.raises(BadConfigurationError, match="sourceArchiveDir is in"):
         clean(source_harness.source(tmp_path / "in", format="text", **inside), source_harness, [])
     with pytest.raises(BadConfigurationError, match="needs the option 'sourceArchiveDir'"):
         source_harness.source(tmp_path, format="text", cleanSource="archive")

@@ -273,7 +273,10 @@ def test_formats():
     [
         ({"value__schema": "id long"}, "only with value.format other than binary or string"),
         ({"value__schema": '{"type": "long"}'}, "only with value.format other than binary or string"),
-        ({"value__format": "json", "value__schema": "id lng"}, "option 'value.schema': 'lng' is no type; did you mean"),
+        (
+            {"value__format": "json", "value__schema": "id lng"},
+            "option 'value.schema': 'lng' is not a type; did you mean",
+        ),
         (
             {"key__format": "avro", "key__schema": '"long"', "key__format__schema": '"int"'},
             "'key.schema' and 'key.format.schema' are the same",

@@ -189,7 +189,7 @@ def test_a_silent_partition_is_waited_for_until_it_is_idle(kafka, kafka_source):
         ),
         ({"watermark.strategy": "punctuated", "watermark.punctuation": "mark"}, "no column 'mark'"),
         ({"watermark.strategy": "monotonous"}, "'monotonous' is not one of monotonic, bounded, punctuated"),
-        ({"watermark.strategy": "json:JSONDecoder"}, "json:JSONDecoder is no WatermarkStrategy"),
+        ({"watermark.strategy": "json:JSONDecoder"}, "json:JSONDecoder is not a WatermarkStrategy"),
         ({"watermark.alignment.maxDrift": "0s"}, "below the least value 1"),
     ],
 )

@@ -67,7 +67,7 @@ def test_batch_ranges(kafka_source, topic, options, expected):
 
 
 def test_timestamp_without_a_record_is_an_error(kafka_source, topic):
-    with pytest.raises(BadConfigurationError, match=f"no record of {topic}-1 is as young as 6000"):
+    with pytest.raises(BadConfigurationError, match=f"no record of {topic}-1 is at or after 6000"):
         kafka_source(subscribe=topic, startingTimestamp=6000).list_splits()
 
 

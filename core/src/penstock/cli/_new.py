@@ -35,7 +35,7 @@ _PREFIXES = {"connector": "Minimal", "sink": "Files", "source": "Lines"}
 def new_connector(kind: Kind, name: str, directory: Path) -> int:
     """Writes ``penstock-<name>`` below ``directory``. Raises BadConfigurationError for a bad name or what is there."""
     if not _NAME.fullmatch(name):
-        raise BadConfigurationError(f"'{name}' is no name for a connector: write small letters, digits and '-'")
+        raise BadConfigurationError(f"'{name}' is not a name for a connector: write small letters, digits and '-'")
     project = directory / f"penstock-{name}"
     if project.exists():
         raise BadConfigurationError(f"{project} is there already")

@@ -96,7 +96,7 @@ class _Parser:
         if low not in _NESTED:
             known = (*_SIMPLE, *_TEXTS, *_DECIMALS, *_NESTED)
             raise ValueError(
-                f"'{word}' is no type{nearest_hint(low, known) if word else '; the schema ends too early'}"
+                f"'{word}' is not a type{nearest_hint(low, known) if word else '; the schema ends too early'}"
             )
         self._expect("<")
         return self._nested(low)

@@ -38,7 +38,7 @@ class SourceReader(Generic[SplitT]):
         Once in the life of a reader: its split reader is closed then. FatalError for a second time.
         """
         if self._stopped.is_set():
-            raise FatalError("this reader has read: make another one")
+            raise FatalError("this reader was used already: create another one")
         states = {split.split_id: self._emitter.split_state(split) for split in splits}
         if len(states) != len(splits):
             raise FatalError("two splits of one task share a split id")

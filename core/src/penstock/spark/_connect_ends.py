@@ -89,7 +89,7 @@ def _say_that_it_is_unknown(query: Any) -> None:
     # Of a sink in Python Spark says no more than that it is one.
     if progress is not None and "PythonTable" in progress.sink.description:
         _log.warning(
-            "query %s was started by another process: what a sink of Penstock's holds open stays hidden until the "
+            "query %s was started by another process: what a Penstock sink holds open stays hidden until the "
             "query is started again, or you run: penstock finish CHECKPOINT",
             query.id,
         )

@@ -61,7 +61,7 @@ class CassandraCluster:
         deadline = time.monotonic() + server.server.start_seconds
         while server.nodetool("status").count("\nUN ") < len(self.servers):
             if time.monotonic() > deadline:
-                raise FatalError(f"the node at {server.address} does not take all others for alive")
+                raise FatalError(f"the node at {server.address} does not see all others as alive")
 
     def _await_others(self, server: CassandraServer) -> None:
         host, _, port = server.address.rpartition(":")

@@ -74,7 +74,7 @@ def parse_columns(text: str) -> dict[str, Target]:
         given = json.loads(text)
     except ValueError as error:
         raise BadConfigurationError(
-            f'option \'columns\' is no JSON ({error}): write {{"column of the rows": "column of the table"}}'
+            f'option \'columns\' is not JSON ({error}): write {{"column of the rows": "column of the table"}}'
         ) from error
     found = {name: _target(name, one) for name, one in given.items()}
     written = [one.name for one in found.values()]

@@ -32,9 +32,7 @@ class FileCleaner:
             for root in roots:
                 below = f"{archive_root}/".removeprefix(f"{root.rstrip('/')}/")
                 if below != f"{archive_root}/" and not any(map(is_hidden, below.split("/"))):
-                    raise BadConfigurationError(
-                        f"sourceArchiveDir lies in {root}, so archived files would be read again"
-                    )
+                    raise BadConfigurationError(f"sourceArchiveDir is in {root}, so archived files would be read again")
         self._storage = storage
         self._roots = sorted(roots, key=len, reverse=True)
         self._archive_root = archive_root

@@ -96,7 +96,7 @@ class EventTimeSettings:
         where = values["watermark.timestamps"].strip()
         assigner = ColumnTimestamps(where) if ":" not in where else _own(option, where)
         if not isinstance(assigner, TimestampAssigner):
-            raise BadConfigurationError(f"{option}: {where} is no TimestampAssigner")
+            raise BadConfigurationError(f"{option}: {where} is not a TimestampAssigner")
         return cls(max_drift, values["watermark.idleTimeout"], assigner, strategy)
 
     def check(self, schema: pa.Schema) -> None:
@@ -110,7 +110,7 @@ def _strategy(values: OptionValues) -> WatermarkStrategy:
     if ":" in name:
         strategy = _own("option 'watermark.strategy'", name)
         if not isinstance(strategy, WatermarkStrategy):
-            raise BadConfigurationError(f"option 'watermark.strategy': {name} is no WatermarkStrategy")
+            raise BadConfigurationError(f"option 'watermark.strategy': {name} is not a WatermarkStrategy")
         return strategy
     known: dict[str, WatermarkStrategy] = {
         "monotonic": Monotonic(),

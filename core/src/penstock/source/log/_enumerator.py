@@ -117,7 +117,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         elif not self._first.is_known:
             self._first.failed(error)
         else:
-            _log.warning("looking for new partitions failed, the next try is in a while: %s", error)
+            _log.warning("could not look for new partitions, trying again later: %s", error)
 
     def _apply(self, found: Discovery) -> None:
         if found.asked_at < self._applied_at:
@@ -139,7 +139,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         absent = self._client.absent(partitions)
         if absent:
             raise BadConfigurationError(
-                f"{', '.join(absent)} can't be read: it does not exist, or may not be described"
+                f"{', '.join(absent)} can't be read: it does not exist, or this user may not describe it"
             )
         start = options.batch_start if self._bounded else options.start
         self._positions.update(self._ask(lambda: resolve(self._client, start, partitions, "start")))

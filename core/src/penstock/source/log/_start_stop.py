@@ -49,7 +49,7 @@ def _at(client: LogClient, times: Mapping[LogPartition, int], if_none: str, what
     missing = sorted(p for p in times if found.get(p) is None)
     if missing and if_none == "error":
         raise BadConfigurationError(
-            f"{what}: no record of {missing[0]} is as young as {times[missing[0]]} (ms since 1970). Give an earlier "
+            f"{what}: no record of {missing[0]} is at or after {times[missing[0]]} (ms since 1970). Give an earlier "
             "time, or let such partitions count as read to their end (startingOffsetsByTimestampStrategy=latest)"
         )
     return {**_known(found), **(client.latest(missing) if missing else {})}

@@ -72,7 +72,7 @@ class TrackedPartitions:
         if gone:
             streams = sorted({partition.stream for partition in gone})
             self._losses.report(
-                f"{shown(gone)} can't be found any more: '{streams[0]}' was deleted, or may not be described"
+                f"{shown(gone)} can't be found any more: '{streams[0]}' was deleted, or this user may not describe it"
             )
             self.gone |= {p: self.positions[p] for p in sorted(gone) if p.stream in self.incarnations}
             self._forget(gone)
