@@ -43,16 +43,23 @@ class Secured:
         with Client(settings(server.address, folder)) as client:
             replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
             client.rows(f"create keyspace {self.keyspace} with replication = {replication}")
-            client.rows(f"create table {self.keyspace}.t (id bigint primary key, text text)")
             for user, password in PASSWORDS.items():
                 client.rows(f"create role {user} with password = '{password}' and login = true")
             client.rows(f"grant select on keyspace {self.keyspace} to anna")
-            client.rows(f"grant modify on table {self.keyspace}.t to anna")
+        self._table = self.new_table()
+
+    def new_table(self):
+        """Creates a table that anna may write, and returns its name."""
+        table = "t" + uuid.uuid4().hex[:8]
+        with Client(settings(self.server.address, self.folder)) as client:
+            client.rows(f"create table {self.keyspace}.{table} (id bigint primary key, text text)")
+            client.rows(f"grant modify on table {self.keyspace}.{table} to anna")
+        return table
 
     def options(self, **changes):
         host, _, port = self.server.address.rpartition(":")
         given = {
-            **{"host": host, "port": port, "keyspace": self.keyspace, "table": "t", "connectTimeout": "20s"},
+            **{"host": host, "port": port, "keyspace": self.keyspace, "table": self._table, "connectTimeout": "20s"},
             **{"user": "anna", "password": PASSWORDS["anna"], "tls": "true", "tls.caFile": self.folder / "ca.pem"},
             **{"tls.certFile": self.folder / "client.pem", "tls.keyPassword": KEY_PASSWORD},
         }
@@ -110,8 +117,9 @@ def write(options, checkpoint, *ids):
 
 
 def test_those_who_may_read_and_write(secured, tmp_path):
-    write(secured.options(), tmp_path / "ck", 1, 2, 3)
-    assert read(secured.options()) == [(id, f"row {id}") for id in (1, 2, 3)]
+    options = secured.options(table=secured.new_table())
+    write(options, tmp_path / "ck", 1, 2, 3)
+    assert read(options) == [(id, f"row {id}") for id in (1, 2, 3)]
 
 
 def refused(options, words, error=BadConfigurationError):
