@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from penstock import BadConfigurationError
 from penstock_kafka.client import open_consumer, open_producer
-from penstock_kafka.config import ClientSettings
+from penstock_kafka.client.consumer import FetchSettings
+from penstock_kafka.config import ClientSettings, report_without_effect
 from penstock_kafka.config._librdkafka import ALIASES, PROPERTIES
 
 #: Every setting of the Java client 4.3, by what has to become of it.
@@ -305,3 +306,26 @@ def test_values_are_checked_by_the_library():
     except KafkaException:
         with pytest.raises(BadConfigurationError, match="no-binary confluent-kafka"):
             check(ClientSettings.from_options(kerberos, "producer"))
+
+
+@pytest.mark.parametrize(
+    ("role", "client", "said"),
+    [
+        ("consumer", "auto", ["no effect unless client=librdkafka: kafka.check.crcs, kafka.linger.ms"]),
+        ("producer", "protocol", ["no effect unless client=librdkafka: kafka.linger.ms"]),
+        ("producer", "librdkafka", []),
+    ],
+)
+def test_settings_that_only_librdkafka_uses_are_said_once(caplog, monkeypatch, role, client, said):
+    monkeypatch.setattr("penstock_kafka.config._without_effect._reported", set())
+    given = {"linger.ms": "5", "check.crcs": "true", "client.rack": "a", "bootstrap.servers": "h:1"}
+    for _ in range(2):
+        report_without_effect(given, role, client)
+    assert [record.getMessage() for record in caplog.records] == said
+
+
+def test_a_client_that_is_named_is_not_replaced_without_a_word(caplog):
+    for asked_for in (False, True):
+        assert FetchSettings.of({"bootstrap.servers": "h:1", "debug": "all"}, asked_for=asked_for) is None
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert record.getMessage() == "librdkafka is used, which alone knows debug, and is slower"

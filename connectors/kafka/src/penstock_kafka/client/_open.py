@@ -42,7 +42,7 @@ def open_consumer(config: ClientConfig, implementation: str = "auto") -> RangeCo
         # Here and not above: it brings kafka-python, which takes a while.
         from penstock_kafka.client.consumer import FetchSettings, ProtocolConsumer
 
-        settings = FetchSettings.of(config)
+        settings = FetchSettings.of(config, asked_for=implementation == "protocol")
         if settings is not None:
             return ProtocolConsumer(settings)
     from penstock_kafka.client.librdkafka import LibrdkafkaConsumer
@@ -58,7 +58,7 @@ def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchPr
     if _speaks_protocol(implementation):
         from penstock_kafka.client.producer import ProducerSettings, ProtocolProducer
 
-        settings = ProducerSettings.of(config)
+        settings = ProducerSettings.of(config, asked_for=implementation == "protocol")
         if settings is not None:
             return ProtocolProducer(settings)
     from penstock_kafka.client.librdkafka import LibrdkafkaProducer

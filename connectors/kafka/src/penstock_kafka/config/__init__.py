@@ -7,10 +7,12 @@ from penstock_kafka.config._rules import wrong
 from penstock_kafka.config._secrets import hide, is_secret_setting
 from penstock_kafka.config._settings import ClientSettings
 from penstock_kafka.config._translate import Role
+from penstock_kafka.config._without_effect import PROTOCOL_WITHOUT_EFFECT, report_without_effect
 
 __all__ = [
     "CLIENTS",
     "FORMER_CLIENTS",
+    "PROTOCOL_WITHOUT_EFFECT",
     "ClientSettings",
     "Delivery",
     "Role",
@@ -19,5 +21,6 @@ __all__ = [
     "check_transaction_timeout",
     "hide",
     "is_secret_setting",
+    "report_without_effect",
     "wrong",
 ]

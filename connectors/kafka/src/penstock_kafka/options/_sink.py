@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.serialization.formats import FormatSettings
-from penstock_kafka.config import ClientSettings, Delivery, check_delivery, check_transaction_timeout
+from penstock_kafka.config import (
+    ClientSettings,
+    Delivery,
+    check_delivery,
+    check_transaction_timeout,
+    report_without_effect,
+)
 from penstock_kafka.options._subscription import check_topic
 
 __all__ = ["SinkOptions"]
@@ -49,6 +55,7 @@ class SinkOptions:
         """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         kafka = values.with_prefix("kafka.")
         producer = ClientSettings.from_options(kafka, "producer")
+        report_without_effect(kafka, "producer", values["client"])
         delivery: Delivery = values["delivery"]
         check_delivery(producer, delivery)
         if values["transactionTimeout"] is not None:

@@ -24,7 +24,6 @@ from penstock_kafka.client.broker._pool import Connections, Settings, acquire, r
 from penstock_kafka.client.broker._retrying import RetryingBrokers
 from penstock_kafka.client.broker._settings import (
     CONNECTION_SETTINGS,
-    SETTINGS_WITHOUT_EFFECT,
     YES_OR_NO,
     SettingsReader,
     known_settings,
@@ -35,7 +34,6 @@ __all__ = [
     "IDENTITY_LOST",
     "MAYBE_WRITTEN",
     "PATIENCE_SECONDS",
-    "SETTINGS_WITHOUT_EFFECT",
     "WRITTEN",
     "YES_OR_NO",
     "BrokerConnection",

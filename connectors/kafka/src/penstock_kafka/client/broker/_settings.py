@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
@@ -15,7 +15,6 @@ from penstock_kafka.config import canonical
 
 __all__ = [
     "CONNECTION_SETTINGS",
-    "SETTINGS_WITHOUT_EFFECT",
     "YES_OR_NO",
     "SettingsReader",
     "connection_settings",
@@ -42,17 +41,6 @@ CONNECTION_SETTINGS = """
     ssl.certificate.pem ssl.cipher.suites ssl.crl.location ssl.endpoint.identification.algorithm ssl.key.location
     ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password topic.metadata.refresh.interval.ms
     """
-#: How librdkafka fills its queue, finds out what brokers can do, and what it writes to its log: there is no such queue
-#: here. A batch is sent when it is full or when nothing else is in flight.
-SETTINGS_WITHOUT_EFFECT = """
-    api.version.fallback.ms api.version.request api.version.request.timeout.ms
-    batch.num.messages broker.address.ttl broker.version.fallback client.rack delivery.report.only.error
-    enable.metrics.push enable.random.seed linger.ms log.connection.close log.thread.name log_level
-    message.copy.max.bytes metadata.max.age.ms queue.buffering.backpressure.threshold queue.buffering.max.messages
-    reconnect.backoff.jitter.ms retry.backoff.max.ms socket.blocking.max.ms socket.keepalive.enable
-    socket.nagle.disable statistics.interval.ms sticky.partitioning.linger.ms
-    topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
-    """
 YES_OR_NO = {"true": True, "false": False}
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
@@ -72,9 +60,9 @@ class SettingsReader:
     def __init__(self, config: ClientConfig) -> None:
         self.left = {canonical(name): value for name, value in config.items()}
 
-    def drop(self, names: str) -> None:
+    def drop(self, names: Iterable[str]) -> None:
         """These have no effect."""
-        for name in names.split():
+        for name in names:
             self.left.pop(name, None)
 
     def text(self, name: str, default: str) -> str:
@@ -111,8 +99,13 @@ class _Connecting(Protocol):
 SettingsT = TypeVar("SettingsT", bound=_Connecting)
 
 
-def known_settings(config: ClientConfig, read: Callable[[SettingsReader], SettingsT]) -> SettingsT | None:
-    """Returns what ``read`` makes of the settings; ``None`` if it does not know all of them, or not what they say."""
+def known_settings(
+    config: ClientConfig, read: Callable[[SettingsReader], SettingsT], *, asked_for: bool
+) -> SettingsT | None:
+    """Returns what ``read`` makes of the settings; ``None`` if it does not know all of them, or not what they say.
+
+    Logs why, as a warning if the user has ``asked_for`` the client that speaks the protocol.
+    """
     given = SettingsReader(config)
     try:
         settings = read(given)
@@ -120,9 +113,14 @@ def known_settings(config: ClientConfig, read: Callable[[SettingsReader], Settin
             raise ValueError("security.protocol")
         _check_connection(settings.connection)
     except (ValueError, KeyError, BadConfigurationError) as error:
-        _log.info("librdkafka is used, which is slower: %s", type(error).__name__)
+        _report(f"librdkafka is used, which is slower: {type(error).__name__}", asked_for)
         return None
     if given.left:
-        _log.info("librdkafka is used, which alone knows %s, and is slower", ", ".join(sorted(given.left)))
+        _report(f"librdkafka is used, which alone knows {', '.join(sorted(given.left))}, and is slower", asked_for)
         return None
     return settings
+
+
+@lru_cache(maxsize=100)  # once in a process: every transaction has a producer of its own
+def _report(text: str, asked_for: bool) -> None:
+    _log.log(logging.WARNING if asked_for else logging.INFO, "%s", text)

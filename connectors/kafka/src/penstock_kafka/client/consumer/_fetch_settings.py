@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client.broker import (
     CONNECTION_SETTINGS,
-    SETTINGS_WITHOUT_EFFECT,
     YES_OR_NO,
     Settings,
     SettingsReader,
     known_settings,
 )
+from penstock_kafka.config import PROTOCOL_WITHOUT_EFFECT
 
 __all__ = ["FetchSettings"]
 
-_WITHOUT_EFFECT = """
-    check.crcs enable.auto.commit enable.auto.offset.store enable.partition.eof fetch.error.backoff.ms
-    fetch.queue.backoff.ms group.id queued.min.messages
-    """
+#: What librdkafka's consumer is told by ours.
+_OF_THE_READER = ("enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof", "group.id")
 _ISOLATION = {"read_committed": True, "read_uncommitted": False}
 
 
@@ -43,9 +41,9 @@ class FetchSettings:
         return dict(self.connection)["bootstrap.servers"]
 
     @classmethod
-    def of(cls, config: ClientConfig) -> FetchSettings | None:
-        """``None`` for settings that only librdkafka knows, or has to judge."""
-        return known_settings(config, cls._taken_from)
+    def of(cls, config: ClientConfig, *, asked_for: bool = False) -> FetchSettings | None:
+        """``None`` for settings that only librdkafka knows, or has to judge. See :func:`known_settings`."""
+        return known_settings(config, cls._taken_from, asked_for=asked_for)
 
     @classmethod
     def _taken_from(cls, given: SettingsReader) -> FetchSettings:
@@ -54,8 +52,8 @@ class FetchSettings:
             raise ValueError("client.rack")  # reading from the nearest replica
         if given.one_of("allow.auto.create.topics", "false", YES_OR_NO):
             raise ValueError("allow.auto.create.topics")
-        given.drop(_WITHOUT_EFFECT)
-        given.drop(SETTINGS_WITHOUT_EFFECT)
+        given.drop(_OF_THE_READER)
+        given.drop(PROTOCOL_WITHOUT_EFFECT["consumer"])
         queue_bytes = given.number("queued.max.messages.kbytes", 16_384) * 1024
         return cls(
             is_committed=given.one_of("isolation.level", "read_committed", _ISOLATION),

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client.broker import (
     CONNECTION_SETTINGS,
-    SETTINGS_WITHOUT_EFFECT,
     YES_OR_NO,
     Settings,
     SettingsReader,
     known_settings,
 )
+from penstock_kafka.config import PROTOCOL_WITHOUT_EFFECT
 
 __all__ = ["ProducerSettings"]
 
@@ -43,13 +43,13 @@ class ProducerSettings:
     missing_s: float
 
     @classmethod
-    def of(cls, config: ClientConfig) -> ProducerSettings | None:
-        """``None`` for settings that only librdkafka knows, or has to judge."""
-        return known_settings(config, cls._taken_from)
+    def of(cls, config: ClientConfig, *, asked_for: bool = False) -> ProducerSettings | None:
+        """``None`` for settings that only librdkafka knows, or has to judge. See :func:`known_settings`."""
+        return known_settings(config, cls._taken_from, asked_for=asked_for)
 
     @classmethod
     def _taken_from(cls, given: SettingsReader) -> ProducerSettings:
-        given.drop(SETTINGS_WITHOUT_EFFECT)
+        given.drop(PROTOCOL_WITHOUT_EFFECT["producer"])
         given.one_of("partitioner", "murmur2_random", {"murmur2_random": None})
         given.number("retries", 1)
         acks: int = given.one_of("acks", "all", {"all": -1, "-1": -1, "1": 1, "0": 0})
