@@ -56,7 +56,7 @@ def fill(client: Client, options: dict[str, str], rows: int) -> None:
         keys = pa.array([key + n // 1000 for n in range(10_000)], pa.int64())
         columns = [keys, pa.concat_arrays([numbers] * 10), pa.concat_arrays([text] * 10)]
         writer.write(pa.record_batch(columns, schema=schema))
-    writer.prepare_commit()
+    writer.flush()
     writer.close()
 
 
