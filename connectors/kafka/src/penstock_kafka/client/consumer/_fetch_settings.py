@@ -16,7 +16,7 @@ from penstock_kafka.config import PROTOCOL_WITHOUT_EFFECT
 
 __all__ = ["FetchSettings"]
 
-#: What librdkafka's consumer is told by ours.
+#: Settings that Penstock's reader gives to librdkafka's consumer.
 _OF_THE_READER = ("enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof", "group.id")
 _ISOLATION = {"read_committed": True, "read_uncommitted": False}
 
