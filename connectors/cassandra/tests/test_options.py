@@ -1,0 +1,91 @@
+"""What users set arrives where it is used; what it does there, the tests of source, sink and client say."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from penstock import BadConfigurationError
+from penstock_cassandra import Lookup
+from penstock_cassandra.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
+
+CONNECTION = {
+    "host": "a, b",
+    "port": "9142",
+    "localDatacenter": "dc1",
+    "user": "anna",
+    "password": "hunter2",
+    "tls": "true",
+    "tls.caFile": "ca.pem",
+    "tls.certFile": "cert.pem",
+    "tls.keyFile": "key.pem",
+    "tls.keyPassword": "hunter3",
+    "tls.checkHostname": "false",
+    "connectTimeout": "3s",
+    "requestTimeout": "4s",
+    "retryTimeout": "5s",
+    "consistency": "TWO",
+}
+TABLE = {"keyspace": "k", "table": "t"}
+
+
+def source(**given):
+    return SourceOptions.from_values(SOURCE_OPTIONS.parse({**TABLE, **given}, owner="source"))
+
+
+def sink(**given):
+    return SinkOptions.from_values(SINK_OPTIONS.parse({**TABLE, **given}, owner="sink"))
+
+
+@pytest.mark.parametrize("made_of", [source, sink])
+def test_how_to_connect(made_of):
+    made = made_of(**CONNECTION)
+    there = made.connection
+    assert (there.hosts, there.port, there.local_dc, there.user, there.password) == (
+        ("a", "b"), 9142, "dc1", "anna", "hunter2",
+    )  # fmt: skip
+    assert (there.tls, there.tls_ca_file, there.tls_cert_file, there.tls_key_file, there.tls_key_password) == (
+        True, "ca.pem", "cert.pem", "key.pem", "hunter3",
+    )  # fmt: skip
+    assert (there.tls_check_hostname, there.consistency) == (False, "TWO")
+    assert (there.connect_timeout_s, there.request_timeout_s, made.retry_for_s) == (3, 4, 5)
+    assert "hunter" not in repr(made) and pickle.loads(pickle.dumps(made)) == made
+
+
+def test_how_to_read():
+    made = source(maxSplitSize="8mb", maxSplitsPerTrigger="7", pageBytes="64kb")
+    assert (made.max_split_bytes, made.max_splits_per_trigger, made.page_bytes) == (8 << 20, 7, 64 << 10)
+
+
+def test_how_to_write():
+    made = sink(batchBytes="2kb", batchGrouping="partition", maxInFlight="3", maxRowsPerSecond="9")
+    assert (made.batch_bytes, made.grouping, made.max_in_flight, made.max_rows_per_second) == (2048, "partition", 3, 9)
+    assert sink(delivery="write-ahead", checkpointKeyspace="notes").checkpoint_keyspace == "notes"
+
+
+def test_where_dead_letters_go():
+    given = {
+        "s3.endpoint": "http://h:1",
+        "s3.region": "eu-1",
+        "s3.key": "anna",
+        "s3.secret": "hunter2",
+        "s3.token": "t",
+    }
+    storage, path = sink(deadLetterPath="s3://bucket/bad", **given).dead_letters
+    assert path == "bucket/bad"
+    credentials = storage.client._request_signer._credentials
+    assert (credentials.access_key, credentials.secret_key, credentials.token) == ("anna", "hunter2", "t")
+    assert (storage.client.meta.endpoint_url, storage.client.meta.region_name) == ("http://h:1", "eu-1")
+
+
+@pytest.mark.parametrize("name", ["where", "pageRows", "splits", "maxRowsPerSecond", "query"])
+def test_a_lookup_refuses_what_it_can_not_use(name):
+    """It accepted the condition and joined the rows that it excludes."""
+    with pytest.raises(BadConfigurationError, match=f"look-?up in penstock.cassandra has no option '{name}'"):
+        Lookup({**TABLE, name: "1"}, ["id"], ["name"])
+
+
+def test_former_names_are_accepted(caplog):
+    assert source(retryFor="7s").retry_for_s == 7
+    assert "option 'retryFor' is called 'retryTimeout' now" in caplog.text

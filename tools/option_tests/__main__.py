@@ -1,0 +1,62 @@
+"""``scripts/options [CONNECTOR ...]``: searches tests that fail if an option is ignored, and notes them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import pytest  # noqa: E402
+
+from option_tests.declared import CONNECTORS, declared_options, read_table, write_table  # noqa: E402
+from option_tests.search import Search  # noqa: E402
+
+
+def main() -> int:
+    """The command. Exit code 1 if an option has neither a test nor a reason to do without."""
+    parser = argparse.ArgumentParser(prog="scripts/options")
+    parser.add_argument("connectors", nargs="*", default=CONNECTORS, metavar="CONNECTOR")
+    parser.add_argument("--only", default="", metavar="TEXT", help="options in whose name TEXT is")
+    parser.add_argument("--missing", action="store_true", help="only options without a test so far")
+    parser.add_argument("--verify", action="store_true", help="do the tests that are noted still fail? Notes nothing")
+    parser.add_argument("--tries", type=int, default=25, metavar="N", help="tests tried for an option at most")
+    parser.add_argument("--seconds", type=float, default=250, metavar="S", help="time for an option at most")
+    parser.add_argument("--tests", nargs="*", default=[], metavar="PATH", help="files to look in, instead of all")
+    arguments = parser.parse_args()
+    os.chdir(ROOT)
+    lacking = 0
+    for connector in arguments.connectors:
+        known = read_table().get(connector, {})
+        every = declared_options(connector)
+        chosen = [
+            one
+            for one in every
+            if arguments.only.lower() in one.option.name.lower() and not (arguments.missing and one.key in known)
+        ]
+        if arguments.verify:
+            chosen = [one for one in chosen if not known.get(one.key, "-").startswith("-")]
+        search = Search(chosen, known, 1 if arguments.verify else arguments.tries, arguments.seconds)
+        tests = arguments.tests or [f"connectors/{connector}/tests", "core/tests"]
+        if arguments.verify:
+            tests = sorted({known[one.key].partition("::")[0] for one in chosen})
+        pytest.main(["-q", "-m", "not spark", "-p", "no:cacheprovider", "--no-header", *tests], plugins=[search])
+        if arguments.verify:
+            stale = [one.key for one in chosen if search.found.get(one.key) != known[one.key]]
+            print("".join(f"does not fail without the option: {key}: {known[key]}\n" for key in stale), end="")
+            lacking += len(stale)
+            continue
+        kept = {one.key: known[one.key] for one in every if one.key in known and (one not in chosen)}
+        reasons = {key: text for key, text in known.items() if text.startswith("-") and key not in search.found}
+        found = {**kept, **reasons, **search.found}
+        write_table(connector, found)
+        lacking += len([one for one in every if one.key not in found])
+        print(f"{connector}: {len(found)} of {len(every)} options have a test or a reason")
+    return int(lacking > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
