@@ -40,10 +40,6 @@ def test_how_to_connect(made_of, tmp_path):
 def test_how_to_read():
     given = {"value_format": "json", "value_schema": "at timestamp, mark boolean"}
     given["value_format_timeZone"] = "Europe/Rome"
-        "value_format": "json",
-        "value_schema": "at timestamp, mark boolean",
-        "value_format_timeZone": "Europe/Rome",
-    }
     made = source(discoveryInterval="7s", **given)
     assert made.discovery_interval_ms == 7_000
     assert dict(made.format.options) == {"timezone": "Europe/Rome"} and pa.types.is_struct(made.format.type)
