@@ -94,6 +94,7 @@ def reader(wheels, tmp_path, cases):
     [
         pytest.param("write-a-source", BRIEFLY, id="write-a-source"),
         pytest.param("write-a-sink", BRIEFLY, id="write-a-sink"),
+        pytest.param("options", "", id="options"),
         pytest.param("prove-it", BRIEFLY, id="prove-it"),
         pytest.param("publish-it", WITH_SPARK, id="publish-it"),
         pytest.param(
@@ -113,7 +114,7 @@ def test_a_page_can_be_followed(page, reader):
 
 def test_every_block_is_followed():
     """The test runs all code on these pages."""
-    assert len(list(PAGES.glob("*.md"))) == 6
+    assert len(list(PAGES.glob("*.md"))) == 7
     for page in PAGES.glob("*.md"):
         for block in blocks_of(page):
             if not block.language:

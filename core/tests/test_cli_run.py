@@ -47,7 +47,7 @@ def test_files_to_files(tmp_path):
         source:
           format: penstock.filesystem
           schema: id long, k int
-          options: {path: in, format: csv, header: true, maxFilesPerTrigger: 2, s3.secret: hunter2}
+          options: {path: in, format: csv, header: true, maxFilesPerTrigger: 2, s3.key: anna, s3.secret: hunter2}
         transform: {sql: SELECT id FROM source WHERE id % 2 = 0}
         sink:
           format: penstock.filesystem

@@ -180,7 +180,7 @@ def test_leaving_early_closes():
 def test_a_reader_reads_once():
     reader = SourceReader(CountingSource(), ReaderContext(SCHEMA, Metrics()))
     assert list(reader.read([Range(0, 3)]))
-    with pytest.raises(FatalError, match="has read"):
+    with pytest.raises(FatalError, match="was used already"):
         list(reader.read([Range(3, 4)]))
 
 
