@@ -26,7 +26,7 @@ ALLOWED = {
     "source": {"errors", "metrics", "options", "serialization"},
     "sink": {"system", "errors", "metrics", "retry", "serialization", "storage"},
     "_commit": {"system", "errors", "serialization", "sink", "storage"},
-    "enrichment": {"errors"},
+    "enrichment": {"errors", "per_process"},
     "dev": {"errors"},
     "connector": {"dev", "errors", "options", "sink", "source"},
     "_plugins": {"_version", "connector", "errors", "options"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 from pathlib import Path
 
@@ -82,3 +83,41 @@ def test_what_leaves_the_plan_is_found(tmp_path, change, says):
 @pytest.mark.parametrize("folder", ["core/src/penstock"])
 def test_modules_of_the_core_are_private_to_their_packages(folder):
     assert layout.private_imports(ROOT / folder) == []
+
+
+#: What is kept by a module although it is none of the two caches of :mod:`penstock.per_process`, and why.
+KEPT_OTHERWISE = {
+    "penstock.options._set._warned": "texts of warnings, so that each is given once",
+    "penstock.dev._local._outliving": "processes that the command has started and leaves behind",
+    "penstock.spark._listener._attached": "one for each session, for as long as it lives",
+    "penstock.spark._connect_ends._started": "names of queries; each leaves when it is stopped",
+    "penstock.spark._known_query._known": "holds nothing to close, and is bounded",
+    "penstock.spark._registration._accumulators": "weak references",
+    "penstock.testing.simulation._storage._living": "the storages of one simulation, in the place of those of the last",
+    "penstock_cassandra.sink._dead_letters._swept": "names of folders",
+    "penstock_kafka.config._without_effect._reported": "names of settings, so that each is named once",
+    "penstock_kafka.client.broker._settings._report": "texts of warnings, so that each is given once",
+}
+_EMPTY = {"dict", "list", "set", "OrderedDict", "defaultdict", "deque", "WeakKeyDictionary", "WeakValueDictionary"}
+
+
+def kept_by_modules():
+    """Every empty collection and every cached function at the top of a module."""
+    for package in [ROOT / "core/src/penstock", *PACKAGES]:
+        for path in package.rglob("*.py"):
+            module = ".".join(path.relative_to(package.parent).with_suffix("").parts)
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.FunctionDef):
+                    if any("cache" in ast.unparse(one) for one in node.decorator_list):
+                        yield f"{module}.{node.name}"
+                elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                    value = node.value
+                    name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+                    literal = isinstance(value, (ast.Dict, ast.List)) and not ast.unparse(value)[1:-1]
+                    made = isinstance(value, ast.Call) and not value.args and ast.unparse(value.func) in _EMPTY
+                    if (literal or made) and name != "__all__":
+                        yield f"{module}.{name}"
+
+
+def test_what_a_process_keeps_is_in_a_cache_that_closes_it():
+    assert sorted(kept_by_modules()) == sorted(KEPT_OTHERWISE)

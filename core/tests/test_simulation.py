@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from greenlet import greenlet
 
 from penstock._commit import Chain, Publishing, TwoPhaseCommit
 from penstock.sink import Found
@@ -97,6 +99,20 @@ TWO_BATCHES = [
 def test_everything_that_can_happen_in_a_world_of_two_batches(target, faults):
     found = tried_completely(target, {"rows": 4, "faults": faults})
     assert found.is_complete and found.states > 5_000
+
+
+def greenlets():
+    gc.collect()
+    return sum(isinstance(one, greenlet) for one in gc.get_objects())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_processes_that_were_killed_leave_nothing_behind(target):
+    search(range(5), TARGETS[target])
+    before = greenlets()
+    assert search(range(5, 60), TARGETS[target]).ends["killed"] > 20
+    # What is left is of the last schedule.
+    assert greenlets() < before + 25
 
 
 def test_a_complete_search_finds_what_is_broken(monkeypatch):

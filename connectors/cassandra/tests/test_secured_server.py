@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
+import shutil
 import ssl
 import threading
+import time
 import uuid
 import zipfile
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
@@ -24,7 +28,14 @@ from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_cassandra import CassandraConnector
-from penstock_cassandra.client import Client, ConnectionSettings
+from penstock_cassandra.client import (
+    Client,
+    ConnectionSettings,
+    _client,
+    acquire_client,
+    release_client,
+    shared_client,
+)
 from penstock_cassandra.dev._server import CassandraServer
 from suite.cassandra import QuickServer, close_clients
 
@@ -282,3 +293,34 @@ def test_bundles_that_are_none(secured, tmp_path):
     refused(with_bundle(secured, tmp_path / "nothing.zip"), "option 'bundle': .*nothing.zip can't be used")
     (tmp_path / "no.zip").write_text("no archive")
     refused(with_bundle(secured, tmp_path / "no.zip"), "option 'bundle': .*no.zip can't be used")
+
+
+def test_a_renewed_certificate_gets_a_new_connection(secured, tmp_path):
+    def renew(age_s):
+        for name in ("ca.pem", "client.pem"):
+            shutil.copy(secured.folder / name, tmp_path / name)
+            os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+
+    renew(60)
+    connecting = settings(secured.server.address, tmp_path)
+    first = acquire_client(connecting)
+    assert shared_client(connecting) is first
+    renew(30)
+    second = shared_client(connecting)
+    assert second is not first and not first.session.is_shutdown
+    release_client(first)
+    assert first.session.is_shutdown and second.rows("select release_version from system.local")
+
+
+def test_a_process_keeps_a_few_clients(monkeypatch):
+    ended = []
+    monkeypatch.setattr(_client, "open_cluster", lambda settings: MagicMock(shutdown=lambda: ended.append(settings)))
+    every = [ConnectionSettings(hosts=("few",), password=f"p{number}") for number in range(52)]
+    for one in every:
+        shared_client(one)
+    assert len(ended) >= 52 - 16 and ended[0] is every[0]
+    clients = [client for one in every[-3:] if (client := shared_client(one))]
+    assert len(set(clients)) == 3 and len(ended) <= 52
+    for one in every:
+        _client._shared.forget(one)
+    assert len(ended) == 52

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -10,7 +11,18 @@ import pytest
 from kafka.errors import KafkaConnectionError, NotCoordinatorError
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock_kafka.client.broker import KafkaAdmin, ProblemError, RetryingBrokers, _pool, acquire, release
+from penstock_kafka.client.broker import (
+    KafkaAdmin,
+    ProblemError,
+    RetryingBrokers,
+    _admin,
+    _coordinators,
+    _pool,
+    acquire,
+    release,
+)
+from penstock_kafka.client.broker._settings import CONNECTION_SETTINGS
+from penstock_kafka.config import files_of
 
 
 @pytest.fixture
@@ -99,3 +111,44 @@ def test_settings_that_are_wrong_leave_no_connections(kafka):
     with pytest.raises(BadConfigurationError, match=r"socket\.timeout\.ms"):
         admin.topic_names()
     assert not [key for key in list(_pool._shared.keys()) if ("socket.timeout.ms", "soon") in key]
+
+
+def test_renewed_certificates_get_new_connections(tmp_path):
+    certificate = tmp_path / "client.pem"
+
+    def renew(age_s):
+        certificate.write_text("")
+        os.utime(certificate, (time.time() - age_s,) * 2)
+
+    settings = (("bootstrap.servers", "127.0.0.1:1"), ("ssl.certificate.location", str(certificate)))
+    renew(60)
+    first = acquire(settings)
+    again = acquire(settings)
+    assert again is first
+    renew(30)
+    second = acquire(settings)
+    assert second is not first
+    for connections in (first, first, second):
+        release(connections, useful=True)
+    assert settings not in _pool._shared.keys()  # noqa: SIM118 - it is no dictionary
+
+
+def test_every_setting_that_names_a_file_is_watched():
+    settings = CONNECTION_SETTINGS.split()
+    named = {name for name in settings if name.endswith(("location", "file", "keytab"))}
+    assert set(files_of((name, name) for name in settings)) == named
+    assert {"ssl.ca.location", "ssl.key.location", "sasl.oauthbearer.assertion.private.key.file"} <= named
+
+
+def test_admins_and_coordinators_of_other_settings_make_room(kafka):
+    for kept in (_admin._kept, _coordinators._kept):
+        kept.clear()
+        first = kept.get((("bootstrap.servers", kafka.address), ("client.id", "first")))
+        first._brokers.ask(questions()[0], "ask")
+        assert first._brokers._kept is not None
+        for number in range(52):
+            kept.get((("bootstrap.servers", kafka.address), ("client.id", f"other-{number}")))
+        assert first._brokers._kept is None and len(kept.keys()) == 16
+        assert first._brokers.ask(questions()[0], "ask") is first._brokers._kept, "it connects again"
+        first.close()
+        kept.clear()

@@ -10,13 +10,13 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pytest
 
-import penstock_kafka.sink._kept_producer as keeping
 from penstock._commit import write_all
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
 from penstock.sink import WriterContext
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import HEADERS_TYPE, DeliveryError
+from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
 from penstock_kafka.sink._partitioners import Partitions, create_partitioner
 from penstock_kafka.sink._rows import RecordColumns, check_schema
 
@@ -174,15 +174,16 @@ def test_failures_are_only_logged_where_nothing_is_promised(kafka, write, caplog
 
 def test_an_idle_producer_leaves_and_brings_no_deleted_topic_back(kafka, write, monkeypatch):
 
-    monkeypatch.setattr(keeping, "_KEPT_S", 0.2)
+    KEPT_PRODUCERS.clear()
+    monkeypatch.setattr(KEPT_PRODUCERS, "_idle_s", 0.2)
     topic, batch = kafka.create_topic(), pa.record_batch([["a"]], schema=VALUE)
     options = {"topic": topic, "kafka.topic.metadata.refresh.interval.ms": "100"}
     write(VALUE, batch, **options)
     write(VALUE, batch, **options)
     deadline = time.monotonic() + 60
-    while keeping.kept_producer()._producer is not None and time.monotonic() < deadline:
+    while KEPT_PRODUCERS.idle() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert keeping.kept_producer()._producer is None
+    assert not KEPT_PRODUCERS.idle()
     kafka.delete_topic(topic)
     time.sleep(0.5)
     assert topic not in kafka._admin().list_topics(timeout=10).topics
@@ -193,6 +194,6 @@ def test_another_client_is_another_producer(kafka, write):
     topic, batch, kinds = kafka.create_topic(), pa.record_batch([["a"]], schema=VALUE), []
     for client in ("librdkafka", "protocol", "librdkafka"):
         write(VALUE, batch, topic=topic, client=client)
-        kinds.append(type(keeping.kept_producer()._producer).__name__)
+        kinds += [type(producer).__name__ for producer in KEPT_PRODUCERS.idle()]
     assert kinds == ["LibrdkafkaProducer", "ProtocolProducer", "LibrdkafkaProducer"]
     assert len(kafka.read(topic)) == 3

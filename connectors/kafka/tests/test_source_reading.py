@@ -13,9 +13,8 @@ import penstock_kafka.source._source as asking
 from penstock import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.source import ReaderContext, ReadLimits, SourceReader
 from penstock.source.log import LogSplit
-from penstock_kafka.client import open_consumer
 from penstock_kafka.dev import KafkaToolbox
-from penstock_kafka.source._consumer_cache import ConsumerCache
+from penstock_kafka.source._kept_consumers import KEPT_CONSUMERS
 
 NAMES = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
@@ -190,21 +189,19 @@ def test_broker_that_restarts_is_waited_for(kafka_source, breakable, monkeypatch
         impatient.read([LogSplit(topic, 0, 0, 1000)])
 
 
-def test_consumers_are_kept_for_the_next_task(kafka):
-    cache = ConsumerCache(most=2)
-    config = {"bootstrap.servers": kafka.address, "group.id": "g"}
-    first = cache.acquire(config, "auto")
-    second = cache.acquire(config, "auto")
-    assert first is not second
-    cache.release(config, "auto", first)
-    assert cache.acquire({**config, "client.id": "other"}, "auto") is not first
-    assert cache.acquire(config, "librdkafka") is not first
-    assert cache.acquire(config, "auto") is first
-    third = open_consumer(config)
-    for consumer in (first, second, third):
-        cache.release(config, "auto", consumer)
-    assert {cache.acquire(config, "auto"), cache.acquire(config, "auto")} == {second, third}
-    cache.release(config, "auto", second)
+def test_consumers_are_kept_for_the_next_task(kafka, kafka_source):
+    topic = kafka.create_topic()
+    kafka.produce(topic, [{"value": "a"}, {"value": "b"}])
+    KEPT_CONSUMERS.clear()
+    source = kafka_source(subscribe=topic)
+    source.read([LogSplit(topic, 0, 0, 1)])
+    kept = KEPT_CONSUMERS.idle()
+    source.read([LogSplit(topic, 0, 1, 2)])
+    assert KEPT_CONSUMERS.idle() == kept and len(kept) == 1
+    for options in ({"client": "librdkafka"}, {"kafka.client.id": "other"}):
+        assert len(kafka_source(subscribe=topic, **options).read([LogSplit(topic, 0, 0, 2)])) == 2
+    assert len(set(KEPT_CONSUMERS.idle()) - set(kept)) == 2
+    KEPT_CONSUMERS.clear()
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------

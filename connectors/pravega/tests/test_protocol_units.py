@@ -23,6 +23,8 @@ from penstock_pravega.client import (
     KeyRange,
     SegmentRouter,
     Watermark,
+    _segment_stores,
+    controller_of,
     event_offsets,
     frame_events,
     parse_cut,
@@ -215,3 +217,22 @@ def test_a_mark_has_any_number_of_segments(segments):
     assert parse_watermark(data) == Watermark(1, 2, dict.fromkeys(range(segments), 9))
     with pytest.raises(ValueError, match="no mark that is known"):
         parse_watermark(b"\0\1" + data[2:])
+
+
+def test_a_process_keeps_a_few_controllers(monkeypatch):
+    ended = []
+    monkeypatch.setattr(_segment_stores._controllers, "_close", ended.append)
+    every = [ControllerSettings(f"tcp://few:{port}") for port in range(1000, 1052)]
+    first = controller_of(every[0])
+    for one in every:
+        controller_of(one)
+    assert first in ended and len(ended) >= 52 - 16
+    assert controller_of(every[0]) is not first
+
+
+def test_a_controller_that_was_closed_connects_again():
+    controller = Controller(ControllerSettings("tcp://127.0.0.1:1", timeout_s=0.2, tries=1))
+    for _ in range(2):
+        with pytest.raises(RetriableError, match="no answer from the controller"):
+            controller.list_scopes()
+        controller.close()

@@ -10,6 +10,7 @@ import os
 import socket
 import ssl
 import threading
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -256,6 +257,20 @@ def test_an_authority_that_is_not_known_is_refused(secured, over_tls, tmp_path):
             PravegaToolbox(secured.address, over_tls.scope, settings)
         with pytest.raises(BadConfigurationError, match=r"segment store.*tls\.caFile"):
             Connection("127.0.0.1", secured.store.port, 20, settings.tls_context())
+
+
+def test_authorities_that_were_renewed_are_read_again(secured, over_tls, tmp_path):
+    ca = Path(Authority("another authority").write(tmp_path / "ca.pem"))
+    os.utime(ca, (time.time() - 60,) * 2)
+    stores = SegmentStores(secured.settings(ca_file=str(ca)))
+    with pytest.raises(BadConfigurationError, match=r"certificate.*tls\.caFile"):
+        stores.controller.list_scopes()
+    ca.write_bytes(Path(secured.ca).read_bytes())
+    os.utime(ca, (time.time() - 30,) * 2)
+    assert over_tls.scope in stores.controller.list_scopes()
+    stream = over_tls.create_stream()
+    assert stores.info(f"{over_tls.scope}/{stream}", 0).end == 0
+    stores.close()
 
 
 def test_a_certificate_for_another_name(secured, tmp_path, monkeypatch):

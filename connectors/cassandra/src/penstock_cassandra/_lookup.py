@@ -15,7 +15,7 @@ from penstock.enrichment import TableLookup
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.retry import retrying
 from penstock_cassandra._tables import quoted, table_of
-from penstock_cassandra.client import Client, Page, Statement, shared_client
+from penstock_cassandra.client import Client, Page, Statement, acquire_client, release_client, shared_client
 from penstock_cassandra.options import LOOKUP_OPTIONS, LookupOptions
 from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, decode_page, key_cells, prefixed
 
@@ -61,11 +61,18 @@ class Lookup(TableLookup):
         return list(self._on)
 
     def result_schema(self) -> pa.Schema:
-        return _schema(self._prepare()[1])
+        return _schema(self._prepare(shared_client(self._options.connection)))
 
     def look_up(self, keys: pa.RecordBatch) -> pa.ListArray:
         """A key with a null has no rows; a cluster that can't be asked is tried for ``retryTimeout``."""
-        client, statement = retrying(self._prepare, self._options.retry_for_s)
+        client = retrying(lambda: acquire_client(self._options.connection), self._options.retry_for_s)
+        try:
+            return self._looked_up(client, keys)
+        finally:
+            release_client(client)
+
+    def _looked_up(self, client: Client, keys: pa.RecordBatch) -> pa.ListArray:
+        statement = retrying(lambda: self._prepare(client), self._options.retry_for_s)
         cells = []
         for name, marker in zip(self._on, statement.markers, strict=True):
             cql = cql_type_of(marker[3])
@@ -88,8 +95,7 @@ class Lookup(TableLookup):
         values = found.take(pa.array(right)).to_struct_array().combine_chunks()
         return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), values)
 
-    def _prepare(self) -> tuple[Client, Statement]:
-        client = shared_client(self._options.connection)
+    def _prepare(self, client: Client) -> Statement:
         keyspace, name = self._options.keyspace, self._options.table
         table = table_of(client, keyspace, name)
         missing = [column.name for column in table.partition_key if column.name not in self._on.values()]
@@ -99,7 +105,7 @@ class Lookup(TableLookup):
             )
         columns = ", ".join(map(quoted, self._columns))
         where = " AND ".join(f"{quoted(column)} = ?" for column in self._on.values())
-        return client, client.prepare(f"SELECT {columns} FROM {quoted(keyspace)}.{quoted(name)} WHERE {where}")
+        return client.prepare(f"SELECT {columns} FROM {quoted(keyspace)}.{quoted(name)} WHERE {where}")
 
     def _found(self, client: Client, statement: Statement, keys: list[list[bytes]]) -> tuple[pa.Table, Any]:
         """Returns what was found, key by key, and how many rows for each."""

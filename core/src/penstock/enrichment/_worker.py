@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.enrichment._cache import ResultCache
 from penstock.enrichment._function import AsyncFunction, CallSettings
+from penstock.per_process import PerProcess
 
 __all__ = ["OpenFunction", "Worker", "worker"]
 
@@ -92,14 +93,9 @@ class Worker:
                 self.submit(close()).result(_CLOSE_S)
 
 
-_worker: Worker | None = None
-_lock = threading.Lock()
+_workers = PerProcess[None, Worker](lambda _: Worker(), idle_s=None)
 
 
 def worker() -> Worker:
     """Returns the worker of this process; a forked process gets its own."""
-    global _worker
-    with _lock:
-        if _worker is None or _worker.pid != os.getpid():
-            _worker = Worker()
-        return _worker
+    return _workers.get(None)

@@ -1,6 +1,6 @@
 """Talking to Cassandra: the driver, with result pages and batches left as bytes for Arrow's sake."""
 
-from penstock_cassandra.client._client import Client, Page, Statement, shared_client
+from penstock_cassandra.client._client import Client, Page, Statement, acquire_client, release_client, shared_client
 from penstock_cassandra.client._errors import cassandra_errors, translate, was_not_applied
 from penstock_cassandra.client._murmur3 import murmur3
 from penstock_cassandra.client._raw import RawRows, RowsBatch
@@ -15,8 +15,10 @@ __all__ = [
     "RowsBatch",
     "Statement",
     "Throttle",
+    "acquire_client",
     "cassandra_errors",
     "murmur3",
+    "release_client",
     "shared_client",
     "translate",
     "was_not_applied",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,7 +18,10 @@ from penstock_cassandra.client._errors import cassandra_errors
 from penstock_cassandra.client._raw import RawHandler, RawRows
 from penstock_cassandra.client._settings import ConnectionSettings
 
-__all__ = ["Client", "Page", "Statement", "shared_client"]
+__all__ = ["Client", "Page", "Statement", "acquire_client", "release_client", "shared_client"]
+
+
+_MOST_PREPARED = 500
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Client:
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
-        self._prepared: dict[str, Statement] = {}
+        #: The one that was asked for last at the end.
+        self._prepared: OrderedDict[str, Statement] = OrderedDict()
         self._lock = threading.Lock()
         with cassandra_errors(f"connecting to Cassandra ({settings.where})"):
             self._cluster = open_cluster(settings)
@@ -89,11 +94,14 @@ class Client:
             self._cluster.refresh_table_metadata(keyspace, table)
 
     def prepare(self, cql: str) -> Statement:
-        """Returns the prepared statement, the same each time."""
+        """Returns the prepared statement, the same each time while it is one of the last few hundred."""
         with self._lock:
             if cql not in self._prepared:
                 with cassandra_errors(f"preparing '{cql}'"):
                     self._prepared[cql] = Statement(cql, self.session.prepare(cql))
+            self._prepared.move_to_end(cql)
+            if len(self._prepared) > _MOST_PREPARED:
+                self._prepared.popitem(last=False)
             return self._prepared[cql]
 
     def rows(self, cql: str, values: Sequence[Any] = (), consistency: str | None = None) -> list[tuple[Any, ...]]:
@@ -179,9 +187,19 @@ def _python_rows(raw: RawRows) -> list[tuple[Any, ...]]:
     return found
 
 
-_shared = PerProcess(Client)
+_shared = PerProcess(Client, close=Client.close, files=lambda settings: settings.files)
 
 
 def shared_client(settings: ConnectionSettings) -> Client:
-    """Returns a client that all tasks of this process share, and later ones; it lives as long as the process."""
+    """Returns the client that this process shares, for a short use: a few requests, made at once."""
     return _shared.get(settings)
+
+
+def acquire_client(settings: ConnectionSettings) -> Client:
+    """Returns the client that this process shares, which is not closed before it is released."""
+    return _shared.acquire(settings)
+
+
+def release_client(client: Client) -> None:
+    """Ends the use of an acquired client. It is closed when it has had no user for some minutes."""
+    _shared.release(client)

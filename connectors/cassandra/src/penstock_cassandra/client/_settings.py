@@ -40,6 +40,11 @@ class ConnectionSettings:
         """The cluster, in words for errors."""
         return f"bundle {self.bundle}" if self.bundle else f"{','.join(self.hosts)}, port {self.port}"
 
+    @property
+    def files(self) -> list[str]:
+        """Paths of the files that are read when a connection is opened."""
+        return [one for one in (self.bundle, self.tls_ca_file, self.tls_cert_file, self.tls_key_file) if one]
+
     def tls_context(self) -> ssl.SSLContext | None:
         """Returns the driver's TLS context. Raises BadConfigurationError that names the option of an unusable file."""
         if not self.tls:

@@ -9,7 +9,7 @@ from penstock.errors import BadConfigurationError, FatalError
 from penstock.retry import retrying
 from penstock.sink import CheckpointCommitter, Segment, base_of
 from penstock_cassandra._tables import quoted
-from penstock_cassandra.client import Client
+from penstock_cassandra.client import Client, release_client
 
 __all__ = ["CassandraCheckpointCommitter"]
 
@@ -38,6 +38,9 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
         self._name_of_first_edition = f"{quoted(keyspace)}.{quoted(_TABLE_OF_FIRST_EDITION)}"
         given = client.settings.consistency
         self._consistency = given if given in _QUORUMS else "LOCAL_QUORUM"
+
+    def close(self) -> None:
+        release_client(self._client)
 
     def create(self) -> None:
         """Makes the table unless it is there."""

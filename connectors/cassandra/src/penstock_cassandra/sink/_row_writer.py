@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.retry import retrying
-from penstock_cassandra.client import Client, shared_client
+from penstock_cassandra.client import Client, acquire_client, release_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._dispatcher import RequestDispatcher
@@ -44,8 +44,12 @@ class RowWriter:
         logging.getLogger("cassandra.protocol").addFilter(_quiet)
         self._options = options
         self._metrics = metrics
-        client = retrying(lambda: shared_client(options.connection), options.retry_for_s)
-        self.plan: WritePlan = retrying(lambda: write_plan(client, options, schema), options.retry_for_s)
+        self._client = client = retrying(lambda: acquire_client(options.connection), options.retry_for_s)
+        try:
+            self.plan: WritePlan = retrying(lambda: write_plan(client, options, schema), options.retry_for_s)
+        except BaseException:
+            release_client(client)
+            raise
         self._grouping = _grouping(client, options, self.plan)
         self._letters = DeadLetters(*options.dead_letters, name) if options.dead_letters is not None else None
         self._dispatcher = RequestDispatcher(
@@ -101,6 +105,10 @@ class RowWriter:
         self._dispatcher.drain()
         if self._letters is not None:
             self._letters.flush()
+
+    def close(self) -> None:
+        """Ends the use of the connection."""
+        release_client(self._client)
 
     def _refused(self, request: Request, reason: str) -> None:
         row = int(request.encoded.order[request.first])

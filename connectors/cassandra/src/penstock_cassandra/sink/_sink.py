@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.retry import retrying
 from penstock.sink import IdempotentSink, Sender, Sink, SinkContext, SinkWriter, Upserter, WriteAheadSink, WriterContext
-from penstock_cassandra.client import shared_client
+from penstock_cassandra.client import acquire_client, shared_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._committer import CassandraCheckpointCommitter
 from penstock_cassandra.sink._dead_letters import DeadLetters
@@ -72,7 +73,8 @@ class CassandraWriteAheadSink(WriteAheadSink):
     def start(self, context: SinkContext) -> CassandraWriteAheadSink:
         """Makes the table of what was sent, if it is not there."""
         super().start(context)
-        self.create_checkpoint_committer(context).create()
+        with contextlib.closing(self.create_checkpoint_committer(context)) as committer:
+            committer.create()
         return self
 
     def create_checkpoint_committer(self, context: SinkContext) -> CassandraCheckpointCommitter:
@@ -82,7 +84,7 @@ class CassandraWriteAheadSink(WriteAheadSink):
                 "delivery=write-ahead keeps a table of what was sent: name its keyspace with the option "
                 "'checkpointKeyspace'"
             )
-        client, options = shared_client(self.options.connection), self.options
+        client, options = acquire_client(self.options.connection), self.options
         return CassandraCheckpointCommitter(client, options.checkpoint_keyspace, context.query_id, options.retry_for_s)
 
     def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:

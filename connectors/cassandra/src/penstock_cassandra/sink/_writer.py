@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 
@@ -35,6 +36,9 @@ class CassandraUpserter(Upserter):
     def flush(self) -> None:
         self._writer.drain()
 
+    def close(self) -> None:
+        self._writer.close()
+
 
 class CassandraAtLeastOnceWriter(SinkWriter):
     """Writes the rows of one attempt, those of one key in their order. One thread. Memory: see :class:`RowWriter`."""
@@ -54,6 +58,9 @@ class CassandraAtLeastOnceWriter(SinkWriter):
         self._rows.flush()
         self._context.metrics.add("rows_written", self._count)
 
+    def close(self) -> None:
+        self._rows.close()
+
 
 class CassandraSender(Sender):
     """Sends segments, each with a writer of its own. The thread that sends. Memory: see :class:`RowWriter`."""
@@ -64,9 +71,10 @@ class CassandraSender(Sender):
 
     def send(self, batches: Iterator[pa.RecordBatch], segment: Segment) -> None:
         rows = _OrderedRows(self._options, self._context.schema, self._context.metrics, segment.id)
-        for batch in batches:
-            rows.write(batch)
-        rows.flush()
+        with contextlib.closing(rows):
+            for batch in batches:
+                rows.write(batch)
+            rows.flush()
 
 
 class _OrderedRows:
@@ -91,6 +99,10 @@ class _OrderedRows:
     def flush(self) -> None:
         """Returns when the server has all rows."""
         self._writer.drain()
+
+    def close(self) -> None:
+        """Ends the use of the connection."""
+        self._writer.close()
 
 
 def _rounds(batch: pa.RecordBatch, keys: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:

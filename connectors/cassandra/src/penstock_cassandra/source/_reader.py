@@ -12,7 +12,7 @@ from typing import Any
 from penstock.errors import RetriableError
 from penstock.retry import retrying
 from penstock.source import ReaderContext, RecordsBySplits, SplitReader
-from penstock_cassandra.client import Client, Page, RawRows, Throttle, shared_client
+from penstock_cassandra.client import Client, Page, RawRows, Throttle, acquire_client, release_client
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._plan import ReadPlan
 from penstock_cassandra.source._ring import Partitioner, partitioner_of
@@ -105,9 +105,13 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._future = future
 
     def _connect(self) -> Client:
-        client = shared_client(self._options.connection)
-        self._plan = self._make_plan(client, self._context.schema.names)
-        self._partitioner = partitioner_of(client.metadata.partitioner)
+        client = acquire_client(self._options.connection)
+        try:
+            self._plan = self._make_plan(client, self._context.schema.names)
+            self._partitioner = partitioner_of(client.metadata.partitioner)
+        except BaseException:
+            release_client(client)
+            raise
         return client
 
     def _adapt(self, page: Page) -> None:
@@ -137,5 +141,8 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._woken.set()
 
     def close(self) -> None:
-        """The connection is shared with other tasks of the process, and stays."""
+        """Ends the use of the connection, which stays for later tasks of the process."""
         self._todo.clear()
+        client, self._client = self._client, None
+        if client is not None:
+            release_client(client)

@@ -23,7 +23,7 @@ from penstock_kafka.client._interfaces import (
     RangeConsumer,
     TransientClientError,
 )
-from penstock_kafka.client._open import ProducerKind, open_consumer, open_producer
+from penstock_kafka.client._open import ClientKind, open_consumer, open_producer
 from penstock_kafka.client._transactions import Ended, OpenTransaction, Partition, Proof, TransactionRef
 from penstock_kafka.client.codec import native_problem
 
@@ -35,6 +35,7 @@ __all__ = [
     "RECORD_SCHEMA",
     "BatchProducer",
     "ClientConfig",
+    "ClientKind",
     "DeliveryError",
     "Ended",
     "Fetched",
@@ -44,7 +45,6 @@ __all__ = [
     "PartitionRange",
     "ProducerFencedError",
     "ProducerIdentity",
-    "ProducerKind",
     "Proof",
     "RangeConsumer",
     "TransactionRef",

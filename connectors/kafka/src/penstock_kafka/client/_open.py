@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from penstock.errors import BadConfigurationError
 from penstock_kafka.client._interfaces import BatchProducer, ClientConfig, RangeConsumer
 from penstock_kafka.client.codec import native_problem
-from penstock_kafka.config import CLIENTS, FORMER_CLIENTS
+from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, files_of
 
-__all__ = ["ProducerKind", "open_consumer", "open_producer"]
+__all__ = ["ClientKind", "open_consumer", "open_producer"]
 
 #: Environment variable that decides where ``auto`` is asked for.
 SWITCH = "PENSTOCK_KAFKA_CLIENT"
@@ -67,17 +67,26 @@ def open_producer(config: ClientConfig, implementation: str = "auto") -> BatchPr
 
 
 @dataclass(frozen=True, repr=False)
-class ProducerKind:
-    """How a producer is opened; one that is kept will do for all that ask for its kind. Holds secrets: never shown."""
+class ClientKind:
+    """How a client is opened: one that is kept will do for all that ask for its kind. Holds secrets: never shown."""
 
     settings: tuple[tuple[str, str], ...]
     implementation: str
 
     @classmethod
-    def of(cls, config: ClientConfig, implementation: str) -> ProducerKind:
-        """Returns the kind of producer that :func:`open_producer` would open."""
+    def of(cls, config: ClientConfig, implementation: str) -> ClientKind:
+        """Returns the kind of client that :func:`open_producer` or :func:`open_consumer` would open."""
         return cls(tuple(sorted(config.items())), implementation)
 
-    def open(self, more: Mapping[str, str] | None = None) -> BatchProducer:
-        """Opens one, with ``more`` settings. Raises as :func:`open_producer` does."""
+    def open_consumer(self) -> RangeConsumer:
+        """Opens a consumer. Raises as :func:`open_consumer` does."""
+        return open_consumer(dict(self.settings), self.implementation)
+
+    def open_producer(self, more: Mapping[str, str] | None = None) -> BatchProducer:
+        """Opens a producer, with ``more`` settings. Raises as :func:`open_producer` does."""
         return open_producer({**dict(self.settings), **(more or {})}, self.implementation)
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of the files that the client reads when it connects."""
+        return files_of(self.settings)

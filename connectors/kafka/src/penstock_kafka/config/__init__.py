@@ -2,6 +2,7 @@
 
 from penstock_kafka.config._client import CLIENTS, FORMER_CLIENTS
 from penstock_kafka.config._delivery import Delivery, check_delivery, check_transaction_timeout
+from penstock_kafka.config._files import files_of
 from penstock_kafka.config._librdkafka import canonical
 from penstock_kafka.config._rules import wrong
 from penstock_kafka.config._secrets import hide, is_secret_setting
@@ -19,6 +20,7 @@ __all__ = [
     "canonical",
     "check_delivery",
     "check_transaction_timeout",
+    "files_of",
     "hide",
     "is_secret_setting",
     "report_without_effect",

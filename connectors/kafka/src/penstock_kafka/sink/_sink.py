@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.per_process import PerProcess
 from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordEncoder
 from penstock.sink import (
@@ -19,16 +20,16 @@ from penstock.sink import (
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock_kafka.client import ProducerKind
+from penstock_kafka.client import ClientKind
 from penstock_kafka.config import ClientSettings, check_transaction_timeout
 from penstock_kafka.options import SinkOptions
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.sink._kept_producer import kept_producer
+from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
 from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, Partitions, create_partitioner
 from penstock_kafka.sink._rows import RecordColumns, check_schema
 from penstock_kafka.sink._writer import KafkaAtLeastOnceWriter, KafkaTransactionalWriter, RecordBatches
-from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, producer_pool
+from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, acquire_pool
 
 if TYPE_CHECKING:
     from penstock_kafka.client.broker import Coordinators
@@ -83,7 +84,7 @@ class KafkaAtLeastOnceSink(Sink):
         return KafkaAtLeastOnceWriter(
             context,
             self.delivery.batches(context.writer_index),
-            kept_producer().acquire(ProducerKind.of(config, options.client)),
+            KEPT_PRODUCERS.acquire(ClientKind.of(config, options.client)),
             wait=waits,
             log_failures_only=options.log_failures_only,
         )
@@ -115,7 +116,7 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         if self.timeout_ms:
             return self
         options = self.delivery.options
-        most_ms = _prepare_brokers(options.admin, self.prefix_of(context.query_id))
+        most_ms = _longest_transactions.get(_LongestTransaction(options.admin, self.prefix_of(context.query_id)))
         timeout_ms = options.transaction_timeout_ms or most_ms
         if timeout_ms > most_ms:
             raise BadConfigurationError(
@@ -137,8 +138,8 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[KafkaCommittable, Any]:
         """Makes the writer of a task, on a producer with a transaction of its own."""
         config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
-        kind = ProducerKind.of(config, self.delivery.options.client)
-        pool = producer_pool(self.prefix_of(context.query_id), context.generation, kind)
+        kind = ClientKind.of(config, self.delivery.options.client)
+        pool = acquire_pool(self.prefix_of(context.query_id), context.generation, kind)
         return KafkaTransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
 
     def create_committer(self, context: SinkContext) -> Committer[KafkaCommittable, Any]:
@@ -158,19 +159,24 @@ def coordinators_of(settings: ClientSettings) -> Coordinators:
     return coordinators(settings.settings)
 
 
-_most_timeouts: dict[str, int] = {}
+def _prepare_brokers(question: _LongestTransaction) -> int:
+    connections = coordinators_of(question.settings)
+    # New brokers have none, and it takes them seconds to make some.
+    connections.await_group_coordinators(f"{question.prefix.text}start")
+    value = connections.broker_setting(_MAX_TIMEOUT_SETTING)
+    return int(value) if value is not None else _USUAL_MAX_TIMEOUT_MS
 
 
-def _prepare_brokers(settings: ClientSettings, prefix: QueryPrefix) -> int:
-    """Returns how long a transaction may last (ms). Asked once in a process for the brokers of ``settings``."""
-    brokers = settings.librdkafka()["bootstrap.servers"]
-    if brokers not in _most_timeouts:
-        connections = coordinators_of(settings)
-        # New brokers have none, and it takes them seconds to make some.
-        connections.await_group_coordinators(f"{prefix.text}start")
-        value = connections.broker_setting(_MAX_TIMEOUT_SETTING)
-        _most_timeouts[brokers] = int(value) if value is not None else _USUAL_MAX_TIMEOUT_MS
-    return _most_timeouts[brokers]
+@dataclass(frozen=True)
+class _LongestTransaction:
+    """A question to brokers: how long may a transaction last? They give every query the same answer."""
+
+    settings: ClientSettings
+    prefix: QueryPrefix = field(compare=False)
+
+
+#: In ms. A limit that was changed is seen by a query that starts a while later.
+_longest_transactions = PerProcess(_prepare_brokers)
 
 
 def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaAtLeastOnceSink | KafkaTransactionalSink:

@@ -16,10 +16,10 @@ from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, Writ
 from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
-from penstock_kafka.sink._kept_producer import kept_producer
+from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
 from penstock_kafka.sink._partitioners import Partitions
 from penstock_kafka.sink._rows import RecordColumns
-from penstock_kafka.transactions import ProducerPool, ReadyProducer
+from penstock_kafka.transactions import ProducerPool, ReadyProducer, release_pool
 
 __all__ = ["KafkaAtLeastOnceWriter", "RecordBatches", "KafkaTransactionalWriter"]
 
@@ -136,6 +136,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
         if self._ready is not None:
             self._pool.retire(self._ready)
             self._ready = None
+        release_pool(self._pool)
 
 
 class KafkaAtLeastOnceWriter(SinkWriter):
@@ -162,7 +163,7 @@ class KafkaAtLeastOnceWriter(SinkWriter):
         self._failed_before = producer.failed
         self._records = 0
         self._logged = False
-        self._is_flushed = False
+        self._is_reusable = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Sends a batch."""
@@ -180,11 +181,10 @@ class KafkaAtLeastOnceWriter(SinkWriter):
             with self._failures():
                 self._producer.flush()
         failed = self._producer.failed - self._failed_before
+        self._is_reusable = not failed  # it would tell the next task of this one's failures
         self._context.metrics.add("rows_written", self._records - failed)
         if failed:
             self._context.metrics.add("failed_records", failed)
-            kept_producer().forget(self._producer)  # it would tell the next task of this one's failures
-        self._is_flushed = True
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
@@ -202,6 +202,8 @@ class KafkaAtLeastOnceWriter(SinkWriter):
 
         After an error it is not used again: its records in flight can't be called back.
         """
-        if not self._is_flushed:
-            kept_producer().forget(self._producer)
-        kept_producer().release(self._producer)
+        if self._is_reusable:
+            KEPT_PRODUCERS.release(self._producer)
+        else:
+            KEPT_PRODUCERS.discard(self._producer)
+            self._producer.close()

@@ -10,26 +10,24 @@ import pyarrow as pa
 
 from penstock.errors import DataLostError, PenstockError, RetriableError
 from penstock.metrics import Metrics
-from penstock.per_process import PerProcess
 from penstock.source import RecordsBySplits, SplitReader
 from penstock.source.log import LogPartition, LogSplit, LossPolicy
 from penstock_kafka.client import (
     ClientConfig,
+    ClientKind,
     OffsetOutOfRangeError,
     PartitionRange,
     RangeConsumer,
     TransientClientError,
 )
 from penstock_kafka.client.broker import KafkaAdmin
-from penstock_kafka.source._consumer_cache import ConsumerCache
+from penstock_kafka.source._kept_consumers import KEPT_CONSUMERS
 
 __all__ = ["KafkaSplitReader"]
 
 _POLL_MS = 500
 #: After this long without a record, the brokers are asked whether what is waited for exists at all.
 _LOOK_AFTER_SECONDS = 5.0
-
-_consumers = PerProcess[None, ConsumerCache](lambda _: ConsumerCache())
 
 
 @dataclass
@@ -89,7 +87,7 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
     def fetch(self) -> RecordsBySplits[pa.RecordBatch]:
         """Polls the client, and handles what it reports."""
         if self._consumer is None:
-            self._consumer = _consumers.get(None).acquire(self._config, self._implementation)
+            self._consumer = KEPT_CONSUMERS.acquire(ClientKind.of(self._config, self._implementation))
         if not self._assigned:
             self._assign()
         started = time.monotonic()
@@ -224,6 +222,8 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         if consumer is None:
             return
         if self._reading:
+            KEPT_CONSUMERS.discard(consumer)
             consumer.close()
         else:
-            _consumers.get(None).release(self._config, self._implementation, consumer)
+            consumer.assign([], headers=False)
+            KEPT_CONSUMERS.release(consumer)

@@ -4,7 +4,7 @@ The driver ends them with :class:`penstock_kafka.client.broker.Coordinators`.
 """
 
 from penstock_kafka.transactions._names import DEFAULT_PREFIX, FIRST_EDITION, QueryPrefix
-from penstock_kafka.transactions._producers import ProducerPool, ReadyProducer, producer_pool
+from penstock_kafka.transactions._producers import ProducerPool, ReadyProducer, acquire_pool, release_pool
 from penstock_kafka.transactions._slots import Slot, SlotLender, forget_slots
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "ReadyProducer",
     "Slot",
     "SlotLender",
+    "acquire_pool",
     "forget_slots",
-    "producer_pool",
+    "release_pool",
 ]

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from penstock.errors import PenstockError, RetriableError
 from penstock.per_process import PerProcess
-from penstock_kafka.client import BatchProducer, ProducerIdentity, ProducerKind, TransactionRef
+from penstock_kafka.client import BatchProducer, ClientKind, ProducerIdentity, TransactionRef
 from penstock_kafka.transactions._names import QueryPrefix
 from penstock_kafka.transactions._slots import Slot, SlotLender
 
-__all__ = ["ProducerPool", "ReadyProducer", "producer_pool"]
+__all__ = ["ProducerPool", "ReadyProducer", "acquire_pool", "release_pool"]
 
 _log = logging.getLogger("penstock.kafka")
 INIT_TIMEOUT_MS = 60_000
@@ -144,19 +144,28 @@ class _Owner:
 
     prefix: QueryPrefix
     generation: int
-    kind: ProducerKind
+    kind: ClientKind
 
     def make_pool(self) -> ProducerPool:
         lender = SlotLender(self.prefix, self.generation)
-        return ProducerPool(lender, lambda transactional_id: self.kind.open({"transactional.id": transactional_id}))
+        return ProducerPool(
+            lender, lambda transactional_id: self.kind.open_producer({"transactional.id": transactional_id})
+        )
 
 
-_pools = PerProcess(_Owner.make_pool, most=_KEPT_POOLS, close=ProducerPool.close)
+_pools = PerProcess(_Owner.make_pool, most=_KEPT_POOLS, close=ProducerPool.close, files=lambda owner: owner.kind.files)
 
 
-def producer_pool(prefix: QueryPrefix, generation: int, kind: ProducerKind) -> ProducerPool:
-    """This process's pool of a generation of a query, kept from batch to batch; those of earlier ones are closed."""
+def acquire_pool(prefix: QueryPrefix, generation: int, kind: ClientKind) -> ProducerPool:
+    """Returns this process's pool of a generation of a query, kept from batch to batch; those of earlier ones are
+    closed. Release it.
+    """
     for owner in _pools.keys():  # noqa: SIM118 - it is no dictionary
-        if owner.prefix == prefix and owner.generation < generation and (earlier := _pools.forget(owner)) is not None:
-            earlier.close()
-    return _pools.get(_Owner(prefix, generation, kind))
+        if owner.prefix == prefix and owner.generation < generation:
+            _pools.forget(owner)
+    return _pools.acquire(_Owner(prefix, generation, kind))
+
+
+def release_pool(pool: ProducerPool) -> None:
+    """Ends a task's use of an acquired pool."""
+    _pools.release(pool)

@@ -85,6 +85,8 @@ class StreamPolicy:
 class Controller:
     """Calls of the service, one method for each that is used. Thread-safe. Not to be used after a fork.
 
+    Connects with the first call, and again with the first after :meth:`close`.
+
     A stream is ``scope`` and ``stream``; a cut maps segment id → offset; a transaction id is an unsigned 128-bit
     number. Every method raises :class:`RetriableError` if no controller answers in time,
     :class:`BadConfigurationError` if it refuses, :class:`UnknownStreamError` for what does not exist.
@@ -94,9 +96,11 @@ class Controller:
         self._settings = settings
 
     def close(self) -> None:
-        """Ends the connection."""
-        if "_channel" in self.__dict__:
-            self._channel.close()
+        """Ends the connection. A call in flight is made again."""
+        self.__dict__.pop("_stubs", None)
+        channel = self.__dict__.pop("_channel", None)
+        if channel is not None:
+            channel.close()
 
     # --- scopes and streams -------------------------------------------------------------------------------------------
 

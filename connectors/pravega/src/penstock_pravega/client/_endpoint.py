@@ -80,10 +80,20 @@ class ControllerSettings:
             raise BadConfigurationError(f"the controller '{text}' is not written as tcp://host:port or tls://host:port")
         return (f"[{host}]" if ":" in host else host), port
 
+    @property
+    def files(self) -> list[str]:
+        """Paths of the files that are read when a connection is opened."""
+        file = self._authorities if self.is_secure else None
+        return [] if file is None else [file]
+
+    @property
+    def _authorities(self) -> str | None:
+        return self.ca_file or ssl.get_default_verify_paths().cafile
+
     def certificates(self) -> bytes | None:
         """Returns the authorities' certificates, PEM; ``None`` if the system has no file of them."""
         # Left to itself, gRPC would trust a list of its own.
-        file = self.ca_file or ssl.get_default_verify_paths().cafile
+        file = self._authorities
         if file is None:
             return None
         try:

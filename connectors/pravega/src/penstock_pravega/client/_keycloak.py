@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
+from penstock.per_process import PerProcess
 
 __all__ = ["KeycloakCredentials"]
 
@@ -70,21 +71,14 @@ class KeycloakCredentials:
 
         Raises BadConfigurationError if Keycloak refuses, RetriableError if it does not answer.
         """
-        with _lock:
-            token, ends = _tokens.get(self, ("", 0.0))
-            if time.monotonic() >= ends:
-                token, lasts_s = self._fetch()
-                _tokens[self] = token, time.monotonic() + max(lasts_s - _SLACK_S, 0.75 * lasts_s)
-            return f"Bearer {token}"
+        return f"Bearer {_tokens.get(self).current()}"
 
     def renew(self, refused: str) -> bool:
         """Forgets the token that was ``refused``. Returns True: another one can be fetched."""
-        with _lock:
-            if f"Bearer {_tokens.get(self, ('', 0.0))[0]}" == refused:
-                _tokens.pop(self)
+        _tokens.get(self).forget(refused.removeprefix("Bearer "))
         return True
 
-    def _fetch(self) -> tuple[str, float]:
+    def fetch(self) -> tuple[str, float]:
         """Fetches a token. Returns it with its lifetime in seconds."""
         account = {"grant_type": "client_credentials", "client_id": self.client, "client_secret": self.secret}
         access = self._ask(account, {})["access_token"]
@@ -150,5 +144,28 @@ def _reason(answer: bytes) -> str:
         return "no reason given"
 
 
-_tokens: dict[KeycloakCredentials, tuple[str, float]] = {}
-_lock = threading.Lock()
+class _Token:
+    """The token of an account, fetched when it is asked for. Thread-safe: one thread fetches, the others wait."""
+
+    def __init__(self, account: KeycloakCredentials) -> None:
+        self._account = account
+        self._lock = threading.Lock()
+        self._token = ""
+        self._ends = 0.0
+
+    def current(self) -> str:
+        """Returns a token that lasts for a while yet."""
+        with self._lock:
+            if time.monotonic() >= self._ends:
+                self._token, lasts_s = self._account.fetch()
+                self._ends = time.monotonic() + max(lasts_s - _SLACK_S, 0.75 * lasts_s)
+            return self._token
+
+    def forget(self, token: str) -> None:
+        """Has another one fetched, unless another thread has done so since."""
+        with self._lock:
+            if self._token == token:
+                self._ends = 0.0
+
+
+_tokens = PerProcess(_Token)

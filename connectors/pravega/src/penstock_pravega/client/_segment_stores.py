@@ -39,11 +39,15 @@ _FINAL = (NoSuchSegment, SegmentSealed, SegmentTruncated)
 
 AnswerT = TypeVar("AnswerT")
 
-_controllers = PerProcess(Controller)
+_controllers = PerProcess(Controller, close=Controller.close, files=lambda settings: settings.files)
 
 
 def controller_of(settings: ControllerSettings) -> Controller:
-    """Returns this process's controller for ``settings``, which is shared: do not close it."""
+    """Returns this process's controller for ``settings``, which is shared: ask for it again for the next call.
+
+    It is closed some minutes after the last one who asked, so that a call is never cut off, and when the authorities'
+    certificates have changed.
+    """
     return _controllers.get(settings)
 
 
@@ -55,12 +59,15 @@ class SegmentStores:
 
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
-        self.controller = controller_of(settings)
-        self._tls = settings.tls_context()
         self._addresses: dict[tuple[str, int], tuple[str, int]] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
         self._tokens: dict[str, str] = {}
         self._closed = False
+
+    @property
+    def controller(self) -> Controller:
+        """The cluster's controller, for one call."""
+        return controller_of(self.settings)
 
     def info(self, stream: str, segment: int, name: str | None = None) -> SegmentInfo:
         """Asks where a segment, or the transaction segment ``name``, begins and ends. Raises NoSuchSegment."""
@@ -118,7 +125,7 @@ class SegmentStores:
     def connect(self, stream: str, segment: int) -> Connection:
         """Opens a connection of the caller's own to the store that has the segment."""
         host, port = self.address(stream, segment)
-        return Connection(host, port, self.settings.timeout_s, self._tls)
+        return Connection(host, port, self.settings.timeout_s, self.settings.tls_context())
 
     def address(self, stream: str, segment: int) -> tuple[str, int]:
         """Returns host and port of the store that has the segment, from memory or the controller."""

@@ -46,12 +46,16 @@ class PravegaToolbox:
         self.scope = scope or f"toolbox-{uuid.uuid4().hex[:8]}"
         self.settings = settings or ControllerSettings(address)
         self.stores = SegmentStores(self.settings)
-        self.controller: Controller = self.stores.controller
         try:
             self.controller.create_scope(self.scope)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def controller(self) -> Controller:
+        """The server's controller."""
+        return self.stores.controller
 
     def create_stream(self, name: str | None = None, segments: int = 1) -> str:
         """Returns a new stream's name."""

@@ -136,7 +136,7 @@ def _interval(lease_ms: int) -> float:
     return max(_SOONEST_S, lease_ms / 1000 / _LEASE_PART)
 
 
-_keepers = PerProcess[None, LeaseKeeper](lambda _: LeaseKeeper())
+_keepers = PerProcess[None, LeaseKeeper](lambda _: LeaseKeeper(), idle_s=None)
 
 
 def lease_keeper() -> LeaseKeeper:

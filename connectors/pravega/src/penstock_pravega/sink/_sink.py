@@ -135,8 +135,8 @@ def _ask_lease(limit: _LeaseLimit) -> int:
     return allowed
 
 
-#: What a server allows does not change while it runs; asking opens a transaction.
-_leases_ms = PerProcess(_ask_lease, most=100)
+#: Asking opens a transaction. A limit that was changed is seen by a query that starts a while later.
+_leases_ms = PerProcess(_ask_lease)
 
 
 def _prepare_stream(options: SinkOptions) -> None:

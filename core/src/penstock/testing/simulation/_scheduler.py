@@ -219,8 +219,10 @@ class Scheduler:
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Returns when it holds, and it is this process's turn."""
         process = self.current
-        process.until = condition
-        self._main.switch()
+        if process.root.alive:
+            process.until = condition
+            self._main.switch()
+        # Also of a process that was killed and waits again while its stack is unwound: it would be kept forever.
         if not process.root.alive:
             raise GreenletExit
 
@@ -273,6 +275,8 @@ class Scheduler:
 
     def close(self) -> None:
         """Ends what still runs."""
+        for process in list(self.processes):
+            process.root.alive = False
         for process in list(self.processes):
             self._bury(process)
 
@@ -445,6 +449,8 @@ class _SimulatedThreads(Executor):
     def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = _SimulatedFuture(self._scheduler)
         owner = self._scheduler.current
+        if not owner.root.alive:
+            raise GreenletExit
 
         def run() -> None:
             try:

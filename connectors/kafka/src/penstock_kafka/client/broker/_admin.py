@@ -163,7 +163,10 @@ def _some(topics: Collection[str]) -> str:
     return ", ".join(sorted(topics)[:5])
 
 
-_kept = PerProcess[Settings, KafkaAdmin](lambda settings: KafkaAdmin(dict(settings), read_committed=False))
+#: One that is closed connects again when it is asked.
+_kept = PerProcess[Settings, KafkaAdmin](
+    lambda settings: KafkaAdmin(dict(settings), read_committed=False), close=KafkaAdmin.close
+)
 
 
 def kafka_admin(config: ClientConfig) -> KafkaAdmin:

@@ -212,8 +212,8 @@ def _open_transaction(one: Any) -> OpenTransaction:
     return OpenTransaction(ref, one.transaction_state, started_ms, timeout_ms, partitions)
 
 
-#: Kept, since a process commits batch after batch.
-_kept = PerProcess[Settings, Coordinators](lambda settings: Coordinators(dict(settings)))
+#: Kept, since a process commits batch after batch. One that is closed connects again when it is asked.
+_kept = PerProcess[Settings, Coordinators](lambda settings: Coordinators(dict(settings)), close=Coordinators.close)
 
 
 def coordinators(settings: Settings) -> Coordinators:

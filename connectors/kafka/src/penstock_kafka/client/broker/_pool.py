@@ -16,6 +16,7 @@ from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._errors import ProblemError, is_refusal, problem_of
 from penstock_kafka.client.broker._kafka_python import KafkaPython, connect
 from penstock_kafka.client.broker._metadata import Leaders
+from penstock_kafka.config import files_of
 
 __all__ = ["Connections", "Settings", "acquire", "release"]
 
@@ -34,10 +35,6 @@ class Connections:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.leaders = Leaders()
-        #: How many have acquired it; ``None`` once the last of them is gone. Guarded by its lock, which is never held
-        #: while connecting or closing.
-        self._users: int | None = 0
-        self._counting = threading.Lock()
         #: Held while connecting, so that one thread does it and the others wait for it.
         self._connecting = threading.Lock()
         self._client: KafkaPython | None = None
@@ -52,21 +49,6 @@ class Connections:
     def is_broken(self) -> bool:
         """Whether the loop has ended without having been asked to."""
         return self._client is not None and self._client.is_broken
-
-    def add_user(self) -> bool:
-        """Counts one more user. Returns whether it may use them: they are neither broken nor being closed."""
-        with self._counting:
-            if self._users is None or self.is_broken:
-                return False
-            self._users += 1
-            return True
-
-    def remove_user(self) -> bool:
-        """Counts one user less. Returns whether it was the last one, which then closes them: no other may use them."""
-        with self._counting:
-            assert self._users
-            self._users = self._users - 1 or None
-            return self._users is None
 
     def open(self, deadline: float) -> None:
         """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
@@ -136,20 +118,17 @@ def _until(deadline: float, attempt: Callable[[float], Any]) -> Any:
         time.sleep(_PAUSE_S)
 
 
-_shared = PerProcess(Connections)
+#: The last user of connections closes them.
+_shared = PerProcess(
+    Connections, close=Connections.close, idle_s=0, files=files_of, usable=lambda connections: not connections.is_broken
+)
 
 
 def acquire(settings: Settings) -> Connections:
     """Returns this process's connections with ``settings``. Release them when they are no longer needed."""
-    while not (connections := _shared.get(settings)).add_user():
-        _shared.forget(settings, only=connections)
-    return connections
+    return _shared.acquire(settings)
 
 
 def release(connections: Connections, *, useful: bool) -> None:
     """Ends the use of acquired connections; the last user closes them. Useless ones are not shared any further."""
-    is_last = connections.remove_user()
-    if is_last or not useful:
-        _shared.forget(connections.settings, only=connections)
-    if is_last:
-        connections.close()
+    _shared.release(connections, useful=useful)

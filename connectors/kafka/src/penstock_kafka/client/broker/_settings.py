@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from penstock.errors import BadConfigurationError
+from penstock.per_process import PerProcess
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._pool import Settings
-from penstock_kafka.config import canonical
+from penstock_kafka.config import canonical, files_of
 
 __all__ = [
     "CONNECTION_SETTINGS",
@@ -45,10 +46,13 @@ YES_OR_NO = {"true": True, "false": False}
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
 
-@lru_cache(maxsize=8)
 def _check_connection(connection: Settings) -> None:
-    """Raises BadConfigurationError. Reads certificates: not again for every transaction's producer."""
+    """Raises BadConfigurationError for what can't be used."""
     kafka_python_arguments(dict(connection))
+
+
+#: It reads certificates: not again for every transaction's producer.
+_checked = PerProcess(_check_connection, files=files_of)
 
 
 class SettingsReader:
@@ -111,7 +115,7 @@ def known_settings(
         settings = read(given)
         if dict(settings.connection).get("security.protocol", "plaintext").lower() not in _PROTOCOLS:
             raise ValueError("security.protocol")
-        _check_connection(settings.connection)
+        _checked.get(settings.connection)
     except (ValueError, KeyError, BadConfigurationError) as error:
         _report(f"librdkafka is used, which is slower: {type(error).__name__}", asked_for)
         return None
