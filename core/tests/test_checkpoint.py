@@ -11,9 +11,12 @@ import pytest
 
 import penstock
 from penstock import BadConfigurationError, FatalError
+from penstock._commit import run_task
 from penstock._plugins import find_connector
-from penstock.checkpoint import open_stored_query, query_id_of, remember_sink
-from penstock.spark._known_query import known_query
+from penstock.checkpoint import open_stored_query, query_id_of, remember_sink, take_over
+from penstock.sink import WriterContext
+from penstock.spark._known_query import _known, known_query
+from penstock.spark._write import _Driver
 from penstock.storage import LocalStorage
 
 GOLDEN = Path(__file__).parent / "golden" / "checkpoint-v1"
@@ -76,3 +79,32 @@ def test_what_killed_writes_left_is_removed_when_a_run_begins(checkpoint, tmp_pa
     options = sink.sink_options.parse({"path": str(tmp_path / "out")}, owner="test")
     known_query(LocalStorage(), str(checkpoint)).begin("filesystem", options, pa.schema([("id", pa.int64())]))
     assert all(one.swept for one in left)
+
+
+def test_rows_for_a_former_target_are_finished_as_the_error_says(tmp_path):
+    connector, checkpoint = find_connector("filesystem").load(), tmp_path / "ck"
+    schema = pa.schema([("id", pa.int64())])
+    for name in ("offsets", "commits"):
+        (checkpoint / name).mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id": "0b53ab65-4a2c-4f10-9a4d-a54a8f1f64c9"}')
+    (checkpoint / "offsets" / "0").write_text("v1\n{}\n{}")
+
+    def start(target):
+        _known.clear()  # a new process
+        options = connector.sink_options.parse({"path": str(tmp_path / target)}, owner="test")
+        sink = connector.create_sink(options, schema)
+        return _Driver(sink, schema, "filesystem", options, str(checkpoint), "session")
+
+    driver = start("before")
+    plan = driver.plan()
+    context = WriterContext(plan.planned.query_id, schema, batch_id=0, writer_index=0, attempt_id="a" * 32)
+    result = run_task(driver.sink, plan, context, [pa.record_batch([[1, 2]], schema=schema)])
+    driver.protocol([result]).commit(0, [result])
+    (checkpoint / "commits" / "0").write_text("v1\n{}")
+    (checkpoint / "offsets" / "1").write_text("v1\n{}\n{}")
+    for _ in range(2):
+        with pytest.raises(BadConfigurationError, match="run penstock finish --take-over CHECKPOINT first"):
+            start("after").plan()
+    (finished,) = take_over(str(checkpoint))
+    assert finished.published and [*(tmp_path / "before").rglob("part*")] != []
+    assert start("after").plan().planned.batch_id == 1

@@ -210,8 +210,8 @@ class TwoPhaseCommit:
 
     def _own(self, head: Head) -> Head:
         """Claims the log for this run, finishes what others have left pending, and cleans up after them."""
+        self._check_target(head)  # first: what finishes the rows for another target needs the sink as it was stored
         self._before_claim()
-        self._check_target(head)
         head = self._claim(head)
         head = self._carry_out_pending(head)
         self._check_states(head.link)
