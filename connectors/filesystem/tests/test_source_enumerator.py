@@ -6,11 +6,13 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
+from penstock.metrics import Metrics
 from penstock.serialization import Versioned
-from penstock.source import ReadLimits
+from penstock.source import ReaderContext, ReadLimits
 from penstock_filesystem.source._split import Edge, FileSplit, FileSystemEnumeratorState, StoredRun
 from penstock_filesystem.source.tracking._sketch import SetSketch
 from penstock_filesystem.source.tracking._tracked_files import FingerprintRun, TrackedFiles, fingerprint
@@ -75,6 +77,20 @@ def test_order_is_by_time_then_path(stream):
     assert s.take() == []  # nothing is listed on the way of a request
     s.look()
     assert names(s.take()) == ["e"]
+
+
+def test_a_file_that_was_begun_in_ranges_is_not_read_again_as_a_whole(stream):
+    s = stream(maxFilesPerTrigger=1, maxSplitBytes=4)
+    s.put("f", 1, "one\ntwo\nten\n")
+    s.look()
+    (first, *_) = s.take(ReadLimits(max_bytes=4))
+    again = stream(s.stored(), wholetext=True)
+    (rest,) = again.take()
+    assert (first.start, first.length, rest.start) == (0, 4, 4)
+    reader = again.source.create_reader(ReaderContext(pa.schema([("value", pa.string())]), Metrics()))
+    with pytest.raises(BadConfigurationError, match=r"was begun with other options, in ranges, .*format=text"):
+        reader.handle_splits_changes([rest])
+    reader.close()
 
 
 def test_limits_on_files_and_bytes(stream):

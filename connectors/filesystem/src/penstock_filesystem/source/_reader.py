@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import BadDataError, DataLostError, RetriableError
+from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.metrics import Metrics
 from penstock.source import RecordsBySplits, SplitReader
 from penstock.storage import Storage
@@ -72,7 +72,14 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         self._woken = threading.Event()
 
     def handle_splits_changes(self, splits: Sequence[FileSplit]) -> None:
-        """Adds splits to the queue."""
+        """Adds splits to the queue. Raises BadConfigurationError for a range of a file that is read as a whole."""
+        for split in splits:
+            if split.length < split.size and not self._format_reader.is_splittable(split.path):
+                raise BadConfigurationError(
+                    f"{self._storage.url(split.path)} was begun with other options, in ranges, and with these "
+                    f"(format={self._options.format.name}) it would be read as a whole, some rows again: set the "
+                    "options back until the query has read it"
+                )
         self._splits.extend(splits)
 
     def fetch(self) -> RecordsBySplits[Any]:
