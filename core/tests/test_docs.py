@@ -11,6 +11,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from penstock._plugins import find_connector
 from penstock.cli import app
 from suite.pages import ROOT, as_a_reader, blocks, in_the_session
 
@@ -58,6 +59,28 @@ def test_options_on_the_page_are_those_declared(connector):
     if os.environ.get("REWRITE_DOCS"):
         page.write_text(OPTIONS.sub(lambda _: f"<!-- options -->\n{wanted}<!-- /options -->", text))
     assert OPTIONS.search(page.read_text()).group(1) == wanted
+
+
+AT_RESTART = re.compile(r"<!-- at restart -->\n(.*?)<!-- /at restart -->", re.DOTALL)
+
+
+def test_the_options_that_a_restart_does_not_take_up_are_on_the_page():
+    """To renew them: REWRITE_DOCS=1 scripts/test core/tests/test_docs.py"""
+    page = ROOT / "docs" / "production" / "upgrading.md"
+    lines = ["| connector | option | at a restart |", "| --- | --- | --- |"]
+    for name in sorted(CONNECTOR_PAGES):
+        connector = find_connector(name).load()
+        for side, declared in (("source", connector.source_options), ("sink", connector.sink_options)):
+            by_rule: dict[str, list[str]] = {}
+            for option in declared or ():
+                by_rule.setdefault(option.at_restart, []).append(f"`{option.name}`")
+            lines += [f"| {name} {side} | {', '.join(o)} | {r} |" for r, o in by_rule.items() if r != "takes effect"]
+    wanted = "\n".join(lines) + "\n"
+    if os.environ.get("REWRITE_DOCS"):
+        page.write_text(
+            AT_RESTART.sub(lambda _: f"<!-- at restart -->\n{wanted}<!-- /at restart -->", page.read_text())
+        )
+    assert AT_RESTART.search(page.read_text()).group(1) == wanted
 
 
 def test_readme_shows_every_installed_connector():

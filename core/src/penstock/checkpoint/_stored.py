@@ -16,7 +16,7 @@ from penstock.checkpoint._identity import CheckpointIdentity, open_identity
 from penstock.checkpoint._spark_log import SparkLog
 from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, FatalError
-from penstock.options import OptionValues
+from penstock.options import OptionValues, held_by_checkpoint
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.storage import Storage, open_storage
 
@@ -103,20 +103,42 @@ def query_id_of(storage: Storage, checkpoint: str) -> str:
 
 
 def remember_sink(storage: Storage, checkpoint: str, connector: str, options: OptionValues, schema: pa.Schema) -> None:
-    """Stores what :func:`open_stored_query` needs; secret options are left out. Writes only if something changed."""
-    store_sink(storage, _sink_path(checkpoint), connector, options, schema)
+    """Stores what :func:`open_stored_query` needs; secret options are left out. Writes only if something changed.
+
+    Compares the options with those of the run before, and raises as :func:`penstock.options.held_by_checkpoint` does.
+    """
+    path = _sink_path(checkpoint)
+    stored = _stored_sink(storage, path)
+    before = json.loads(stored) if stored else {}
+    known = before.get("held", before["options"]) if before.get("connector") == connector else None
+    held = held_by_checkpoint(options, known, owner=f"sink penstock.{connector}")
+    value = _sink_value(connector, options, schema)
+    # Only while an option is ignored: otherwise it is what the options say.
+    if known is not None and held != held_by_checkpoint(options, None, owner=""):
+        value["held"] = held
+    _put_sink(storage, path, value, stored)
 
 
 def store_sink(storage: Storage, path: str, connector: str, options: OptionValues, schema: pa.Schema) -> None:
     """Stores a sink as the file ``path``; secret options are left out. Writes only if something changed."""
+    _put_sink(storage, path, _sink_value(connector, options, schema), _stored_sink(storage, path))
+
+
+def _sink_value(connector: str, options: OptionValues, schema: pa.Schema) -> dict[str, Any]:
     schema_text = base64.b64encode(schema.serialize().to_pybytes()).decode("ascii")
-    value = {"format": FORMAT, "connector": connector, "options": options.texts(secrets=False), "schema": schema_text}
-    data = json.dumps(value, sort_keys=True, indent=1).encode()
+    return {"format": FORMAT, "connector": connector, "options": options.texts(secrets=False), "schema": schema_text}
+
+
+def _stored_sink(storage: Storage, path: str) -> bytes | None:
     try:
-        unchanged = storage.read(path) == data
+        return storage.read(path)
     except FileNotFoundError:
-        unchanged = False
-    if not unchanged:
+        return None
+
+
+def _put_sink(storage: Storage, path: str, value: Mapping[str, Any], before: bytes | None) -> None:
+    data = json.dumps(value, sort_keys=True, indent=1).encode()
+    if data != before:
         storage.put(path, data)
 
 

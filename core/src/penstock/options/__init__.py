@@ -7,12 +7,14 @@ An :class:`Option` says what it is called, which values it takes, and what it ne
 
 from penstock.options._common import COMMON_OPTIONS, common_option
 from penstock.options._conditions import Condition, unless, when
-from penstock.options._option import Mode, Option, nearest_hint
+from penstock.options._option import AtRestart, Mode, Option, nearest_hint
+from penstock.options._restarts import held_by_checkpoint
 from penstock.options._set import OptionProblem, OptionSet, OptionValues
 from penstock.options._units import load_object, parse_bytes, parse_duration_ms
 
 __all__ = [
     "COMMON_OPTIONS",
+    "AtRestart",
     "Condition",
     "Mode",
     "Option",
@@ -20,6 +22,7 @@ __all__ = [
     "OptionSet",
     "OptionValues",
     "common_option",
+    "held_by_checkpoint",
     "load_object",
     "nearest_hint",
     "parse_bytes",

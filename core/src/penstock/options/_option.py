@@ -11,10 +11,19 @@ from penstock.errors import BadConfigurationError
 from penstock.options._conditions import Condition
 from penstock.options._units import PARSERS, Kind
 
-__all__ = ["Mode", "Option", "nearest_hint"]
+__all__ = ["AtRestart", "Mode", "Option", "nearest_hint"]
 
 #: How rows are read or written: once, or batch after batch.
 Mode = Literal["batch", "stream"]
+
+#: What happens to another value when a query continues from its checkpoint.
+AtRestart = Literal["takes effect", "kept", "kept once set", "refused"]
+
+_AT_RESTART: dict[AtRestart, str] = {
+    "kept": "A restart keeps the first value",
+    "kept once set": "A restart keeps the value once one is set",
+    "refused": "A restart with another value is refused",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,13 @@ class Option:
 
     What else it is called: ``aliases`` mean the same for good, as Spark's own names do; ``former`` names and
     ``former_choices`` are those of earlier releases, and are accepted with a warning.
+
+    ``at_restart`` says what happens to another value when a query continues from its checkpoint. It "takes effect";
+    or it is ignored with a warning, because the checkpoint holds what the first value led to ("kept", as where a query
+    starts); or so only where one was set before and one is set now ("kept once set", as where a query ends: the options
+    of a set that say so are ways to say one thing); or it is "refused", because with another value the checkpoint would
+    mean something else. All but the first are stored, shortened, with each offset of a source and with a sink: such an
+    option can't be secret, nor a prefix.
 
     ``secret`` values are kept out of every log, repr, stored form and error text. ``secret_names``, for a prefix, says
     which of the names it takes are secret (all of them, if ``secret``). ``credentials`` are the names of the options to
@@ -64,6 +80,7 @@ class Option:
     former: tuple[str, ...] = ()
     choice_aliases: tuple[tuple[str, str], ...] = ()
     former_choices: tuple[tuple[str, str], ...] = ()
+    at_restart: AtRestart = "takes effect"
 
     @property
     def is_prefix(self) -> bool:
@@ -123,7 +140,9 @@ class Option:
         return found
 
     def rules(self) -> list[str]:
-        """Returns what the option needs and excludes, and what else it is called, as sentences for a reference page."""
+        """Returns what the option needs and excludes, what happens to it at a restart, and what else it is called, as
+        sentences for a reference page.
+        """
         said = []
         needs = [" or ".join(map(_code, need)) if isinstance(need, tuple) else _code(need) for need in self.needs]
         if needs:
@@ -134,6 +153,8 @@ class Option:
             said.append(f"Not with {' or '.join(map(_code, self.excludes))}")
         if self.required_with:
             said.append(f"Needed with {' and '.join(map(_code, self.required_with))}")
+        if self.at_restart in _AT_RESTART:
+            said.append(_AT_RESTART[self.at_restart])
         if self.aliases:
             said.append(f"Also called {' or '.join(self.aliases)}")
         if self.choice_aliases:

@@ -11,13 +11,14 @@ from typing import Any
 from penstock.errors import BadConfigurationError
 from penstock.options._option import Mode, Option, nearest_hint
 
-__all__ = ["OptionProblem", "OptionSet", "OptionValues"]
+__all__ = ["OptionProblem", "OptionSet", "OptionValues", "warn_once"]
 
 _log = logging.getLogger(__name__)
 #: Warnings that this process has given. Spark plans one query in several calls, and each parses the options.
 _warned: set[str] = set()
-#: Scheme and what stands before the host. A user without a password may be a token.
-_USER = re.compile(r"(\w*)://([^/\s,]*)@")
+#: Scheme and what stands before the host. A user without a password may be a token. Begins at words only: otherwise
+#: long values take seconds.
+_USER = re.compile(r"(?<!\w)(\w*)://([^/\s,]*)@")
 #: Schemes of file systems whose addresses begin with the name of a container or a user.
 _PLAIN_USERS = {"abfs", "abfss", "wasb", "wasbs", "hdfs"}
 
@@ -47,6 +48,11 @@ class OptionValues(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @property
+    def declared(self) -> OptionSet:
+        """The declarations that the values were checked against."""
+        return self._declared
 
     def is_set(self, name: str) -> bool:
         """Returns whether the user gave a value for ``name`` (rather than its default being used); ``s3.*``: for any of
@@ -92,14 +98,20 @@ class OptionSet(tuple[Option, ...]):
     __slots__ = ()
 
     def __new__(cls, options: Iterable[Option] = ()) -> OptionSet:
-        """Returns an option set of ``options``. Raises ValueError for two of the same name, and for a condition on an
-        option that is not among them.
+        """Returns an option set of ``options``.
+
+        Raises ValueError for two of the same name, for a condition on an option that is not among them, and for a
+        secret or a prefix that a checkpoint would have to hold (``at_restart``).
         """
         built = super().__new__(cls, tuple(options))
         names = [name.lower() for option in built for name in option.names]
         if len(set(names)) != len(names):
             raise ValueError("an option is declared twice")
         for option in built:
+            if option.at_restart != "takes effect" and (option.secret or option.is_prefix):
+                raise ValueError(
+                    f"option '{option.name}' is {option.at_restart} at a restart: no secret or prefix can be"
+                )
             for condition in option.conditions:
                 if condition.option.lower() not in names:
                     raise ValueError(f"option '{option.name}' has a condition on '{condition.option}', which is none")
@@ -130,9 +142,7 @@ class OptionSet(tuple[Option, ...]):
             if not problem.is_warning:
                 raise BadConfigurationError(problem.message)
         for problem in problems:
-            if problem.message not in _warned:
-                _warned.add(problem.message)
-                _log.warning("%s", problem.message)
+            warn_once(problem.message)
         assert values is not None
         return values
 
@@ -220,6 +230,13 @@ class OptionSet(tuple[Option, ...]):
             shown = ", ".join(f"'{option.spelled(name)}'" for option, name in without_effect)
             each = "it" if len(without_effect) == 1 else "each"
             yield OptionProblem(f"{owner} ignores {shown}: {each} {reason}", without_effect[0][1], is_warning=True)
+
+
+def warn_once(message: str) -> None:
+    """Logs a warning, unless this process has given it before."""
+    if message not in _warned:
+        _warned.add(message)
+        _log.warning("%s", message)
 
 
 def _holds_credentials(text: str) -> bool:

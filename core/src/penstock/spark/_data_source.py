@@ -68,9 +68,10 @@ class PenstockDataSource(DataSource):
             raise BadConfigurationError(f"{self.name()} has no {side}")
         return declared.parse(self._options, owner=f"{side} {self.name()}", ignore=ENGINE_OPTIONS, mode=mode)
 
-    def _source(self, capability: Capability, mode: Mode) -> Source[Any, Any]:
+    def _source(self, capability: Capability, mode: Mode) -> tuple[Source[Any, Any], OptionValues]:
         connector = self._connector(capability)
-        return connector.create_source(self._parse(connector.source_options, "source", mode))
+        options = self._parse(connector.source_options, "source", mode)
+        return connector.create_source(options), options
 
     def schema(self) -> StructType:
         """Called by Spark if the user gave no schema."""
@@ -86,7 +87,7 @@ class PenstockDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Batch reading."""
-        source, arrow = self._source(Capability.BATCH_READ, "batch"), _arrow_schema(schema)
+        (source, _), arrow = self._source(Capability.BATCH_READ, "batch"), _arrow_schema(schema)
         source.validate_schema(arrow)
         takes_filters = isinstance(source, SupportsFilterPushDown) and self.filters_allowed
         reader = FilteringBatchReader if takes_filters else BatchReader
@@ -99,9 +100,9 @@ class PenstockDataSource(DataSource):
                 f"{self.name()}: a stream needs a schema of its own, give one with .schema(...): an inferred one could "
                 "be another after a restart"
             )
-        source, arrow = self._source(Capability.STREAM_READ, "stream"), _arrow_schema(schema)
+        (source, options), arrow = self._source(Capability.STREAM_READ, "stream"), _arrow_schema(schema)
         source.validate_schema(arrow)
-        return StreamReader(source, arrow, self.parallelism, self.accumulator)
+        return StreamReader(source, arrow, self.parallelism, self.accumulator, options, f"source {self.name()}")
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Batch writing."""

@@ -3,10 +3,12 @@
 ::
 
     {"penstock": 1, "seq": 7, "enumerator": {"v": 1, "data": "<base64>"},
-     "splits": {"v": 1, "count": 12, "bytes": 81920, "data": "<base64, deflated>"}, "end": true}
+     "splits": {"v": 1, "count": 12, "bytes": 81920, "data": "<base64, deflated>"}, "end": true,
+     "options": {"startingOffsets": "earliest"}}
 
 ``seq`` counts the offsets of a stream. ``end`` says that the enumerator will hand out nothing more in this run; a sink
-of the same query then publishes everything with that batch. ``final`` says so of every later run as well.
+of the same query then publishes everything with that batch. ``final`` says so of every later run as well. ``options``
+are those that do not take effect at a restart, see :func:`penstock.options.held_by_checkpoint`; absent: none are known.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +40,7 @@ class StreamOffset:
     end: bool = False
     final: bool = False
     adopted: bool = False
+    options: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Returns what Spark stores."""
@@ -50,6 +53,8 @@ class StreamOffset:
             value["end"] = True
         if self.final:
             value["final"] = True
+        if self.options is not None:
+            value["options"] = dict(self.options)
         return value
 
     @classmethod
@@ -66,6 +71,7 @@ class StreamOffset:
             size_bytes=splits["bytes"] if splits else 0,
             end=bool(value.get("end")),
             final=bool(value.get("final")),
+            options=value.get("options"),
         )
 
     def unpack_splits(self, serializer: SimpleVersionedSerializer[Any]) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.errors import FatalError
+from penstock.options import OptionValues, held_by_checkpoint
 from penstock.source import ReadLimits, Source, SplitEnumerator, SupportsFilterPushDown, SupportsOffsetAdoption
 from penstock.spark._coordinator import Coordinator
 from penstock.spark._filters import column_filter
@@ -67,10 +68,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream. Everything but ``read`` runs in one long-lived process on the driver, in its main thread.
 
     The enumerator lives here. It is made, or restored, when Spark first asks for an offset; Spark's ``start`` is what
-    it is restored from, so there is no second store.
+    it is restored from, so there is no second store. The offset also holds the ``options`` that a restart must compare.
     """
 
-    def __init__(self, source: Source[Any, Any], schema: pa.Schema, parallelism: int, accumulator: Any) -> None:
+    def __init__(
+        self,
+        source: Source[Any, Any],
+        schema: pa.Schema,
+        parallelism: int,
+        accumulator: Any,
+        options: OptionValues | None = None,
+        owner: str = "source",
+    ) -> None:
         self._source = source
         self._schema = schema
         self._parallelism = parallelism
@@ -82,11 +91,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._before_assigned: StreamOffset | None = None
         self._completed = 0
         self._available_now = False
+        self._options = options
+        self._owner = owner
+        self._held: Mapping[str, str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks get the configuration, never the enumerator."""
         state = dict(self.__dict__)
         state.update(_coordinator=None, _enumerator=None, _position=None, _assigned=[], _before_assigned=None)
+        state.update(_options=None)
         return state
 
     def initialOffset(self) -> dict[str, Any]:
@@ -114,6 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Takes splits until ``limit`` is met; ``start`` itself if there are none."""
         position = self._offset(start)
+        self._compare_options(position)
         enumerator = self._enumerator_at(position)
         # Spark reports no commit of a run's last batch; but it continues from an offset only once that is committed.
         self._complete(position)
@@ -129,9 +143,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             size_bytes=sum(split.size_bytes for split in splits),
             end=enumerator.is_exhausted(),
             final=enumerator.has_ended(),
+            options=self._held,
         )
         self._before_assigned, self._assigned, self._position = position, splits, end
         return end.to_json()
+
+    def _compare_options(self, position: StreamOffset) -> None:
+        """Compares the options with those that the checkpoint holds, once: when a run begins."""
+        if self._options is not None:
+            self._held = held_by_checkpoint(self._options, position.options, owner=self._owner)
+            self._options = None
 
     def _offset(self, value: dict[str, Any]) -> StreamOffset:
         """Returns an offset of this source, or what one that another connector left in the checkpoint would be here."""
@@ -177,6 +198,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Returns the splits that ``end`` holds: the same for every replay."""
         first, last = self._offset(start), self._offset(end)
+        self._compare_options(last)  # before a batch that is run again
         if last.adopted:
             assert isinstance(self._source, SupportsOffsetAdoption)
             splits = self._source.splits_between(self._state(first), self._state(last))

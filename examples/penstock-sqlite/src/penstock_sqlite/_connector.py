@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from penstock import BadConfigurationError
@@ -12,21 +14,23 @@ from penstock_sqlite._append import AppendSink
 from penstock_sqlite._source import SqliteSource
 from penstock_sqlite._upsert import UpsertSink
 
-_WHERE = (Option("path", "The database, a file", required=True), Option("table", "Its table", required=True))
+_PATH, _TABLE = Option("path", "The database, a file", required=True), Option("table", "Its table", required=True)
 
 
 class SqliteConnector(Connector):
     summary = "SQLite tables: read in splits, written by key or appended"
     source_options = OptionSet(
         [
-            *_WHERE,
+            _PATH,
+            replace(_TABLE, at_restart="refused"),
             Option("rowsPerSplit", "Row ids that one split spans", kind="int", default="100000", minimum=1),
             Option("splitsPerTrigger", "Most splits in a micro-batch", kind="int", minimum=1),
         ]
     )
     sink_options = OptionSet(
         [
-            *_WHERE,
+            _PATH,
+            _TABLE,
             Option("mode", "upsert by key, or append", kind="choice", choices=("upsert", "append"), default="upsert"),
             Option("key", "For upsert: the columns of the key, comma-separated"),
         ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.options import Option, OptionSet, common_option, unless, when
 from penstock.storage import STORAGE_OPTIONS
 
@@ -57,18 +59,26 @@ LOOKUP_OPTIONS = OptionSet(
 SOURCE_OPTIONS = OptionSet(
     (
         *_CONNECTION,
-        _KEYSPACE,
-        Option("table", "Table to read", required_with=(unless("query"),), excludes=(when("query"),)),
+        replace(_KEYSPACE, at_restart="refused"),
+        Option(
+            "table",
+            "Table to read",
+            required_with=(unless("query"),),
+            excludes=(when("query"),),
+            at_restart="refused",
+        ),
         Option(
             "query",
             "CQL query to read: SELECT of one table, that can be split by token (no aggregates, DISTINCT, GROUP BY, "
             "ORDER BY, LIMIT, IN on the partition key)",
+            at_restart="refused",
         ),
         Option(
             "where",
             "CQL condition, such as: day = '2026-01-01' AND hour > 3",
             excludes=(when("query"),),
             advice=_INTO_THE_QUERY,
+            at_restart="refused",
         ),
         Option(
             "ttlColumns",
@@ -90,12 +100,14 @@ SOURCE_OPTIONS = OptionSet(
             default="64mb",
             minimum=1 << 20,
             excludes=(when("splits"),),
+            at_restart="kept",
         ),
         Option(
             "splits",
             "Number of splits, in place of maxSplitSize; default where the server has no estimates: twice the slots",
             kind="int",
             minimum=1,
+            at_restart="kept",
         ),
         Option(
             "maxSplitsPerTrigger",
@@ -226,6 +238,7 @@ SINK_OPTIONS = OptionSet(
             "checkpointKeyspace",
             "Where the table penstock_sent_segments is, which notes what was sent; default: keyspace",
             needs=(when("delivery", "write-ahead"),),
+            at_restart="refused",
         ),
         *STORAGE_OPTIONS,
     )

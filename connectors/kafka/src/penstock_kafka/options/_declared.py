@@ -52,12 +52,14 @@ _RANGE = (
         "Start at the first record at or after this time (ms since the epoch)",
         kind="int",
         minimum=0,
+        at_restart="kept",
     ),
     Option(
         "startingOffsetsByTimestamp",
         'The same for each partition, as JSON: {"topicA": {"0": 1700000000000}}',
         needs=_NO_STARTING_TIME[:1],
         tolerated=True,
+        at_restart="kept",
     ),
     Option(
         "startingOffsets",
@@ -65,6 +67,7 @@ _RANGE = (
         '"earliest"} where -2 is earliest and -1 latest. Default: latest for a stream, earliest for a batch',
         needs=_NO_STARTING_TIME,
         tolerated=True,
+        at_restart="kept",
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
@@ -73,6 +76,7 @@ _RANGE = (
         choices=("error", "latest"),
         default="error",
         needs=((when("startingTimestamp"), when("startingOffsetsByTimestamp")),),
+        at_restart="kept",
     ),
     Option(
         "groupOffsetsFallback",
@@ -81,18 +85,21 @@ _RANGE = (
         choices=("earliest", "latest", "error"),
         default="error",
         needs=(when("startingOffsets", "group-offsets"),),
+        at_restart="kept",
     ),
     Option(
         "endingTimestamp",
         "Stop before the first record at or after this time (ms since the epoch)",
         kind="int",
         minimum=0,
+        at_restart="kept once set",
     ),
     Option(
         "endingOffsetsByTimestamp",
         "The same for each partition, as JSON",
         needs=_NO_ENDING_TIME[:1],
         tolerated=True,
+        at_restart="kept once set",
     ),
     Option(
         "endingOffsets",
@@ -100,6 +107,7 @@ _RANGE = (
         "batch; a stream without any of the three continues, with one it ends",
         needs=_NO_ENDING_TIME,
         tolerated=True,
+        at_restart="kept once set",
     ),
     Option(
         "newPartitionsStart",

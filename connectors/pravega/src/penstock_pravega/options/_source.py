@@ -36,11 +36,13 @@ SOURCE_OPTIONS = OptionSet(
             "startingStreamCut",
             "Where a new query starts: head, tail, a stream cut as the Java client prints it, or JSON "
             '{"scope/stream": "…"} with one of them for each stream. Default: tail for a stream, head for a batch',
+            at_restart="kept",
         ),
         Option(
             "endingStreamCut",
             "Where reading stops, written alike; tail is where it is at the start. Default: tail for a batch; a stream "
             "without one continues, with one it ends",
+            at_restart="kept once set",
         ),
         common_option("maxBytesPerTrigger", ", but at least an event a segment"),
         common_option("maxRowsPerTrigger", ", but at least one a segment", excludes=(_BYTES_ONLY,)),
@@ -53,6 +55,7 @@ SOURCE_OPTIONS = OptionSet(
             "choice",
             "events",
             ("events", "none"),
+            at_restart="refused",
         ),
         Option(
             "pieceSize",
