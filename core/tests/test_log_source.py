@@ -92,17 +92,44 @@ def test_batch_reads_from_start_to_stop(log):
     assert log.batch(batch_start=Latest()) == []
 
 
-def test_an_end_that_was_changed_at_a_restart_is_ignored_and_said(log, caplog):
+def test_an_end_that_was_changed_at_a_restart_is_ignored(log, caplog):
     log.make("a", 20)
     first = log.enumerate(start=Earliest(), stop=SpecificOffsets({A0: 5}))
     assert ranges(first.take_batch(ALL)) == [("a-0", 0, 5)]
     state = first.snapshot_state()
     assert log.enumerate(state, start=Earliest(), stop=SpecificOffsets({A0: 5})).take_batch(ALL) == []
-    assert "is ignored" not in caplog.text
     again = log.enumerate(state, start=Earliest(), stop=SpecificOffsets({A0: 10}))
     assert again.take_batch(ALL) == [] and again.has_ended()
-    assert "a-0 is read to offset 5, as the checkpoint says; the end at 10 is ignored" in caplog.text
+    assert not caplog.records, "the engine compares options"
     assert ranges(log.enumerate(state, start=Earliest()).take_batch(ALL)) == [("a-0", 5, 20)]
+
+
+def test_what_the_options_do_not_name_any_more_at_a_restart_is_forgotten_and_not_missed(log, caplog):
+    log.make("a", 5, 5)
+    log.make("b", 5)
+    first = log.enumerate(start=Earliest())
+    assert len(first.take_batch(ALL)) == 3
+    state = first.snapshot_state()
+    log.append(A0, 2)
+    log.append(B0, 2)
+    log.selected = {A0}
+    again = log.enumerate(state)
+    log.discover(again)
+    log.discover(again)
+    assert "a-1, b-0 is not read any more" in caplog.text and again.wants_checkpoint()
+    assert ranges(again.take_batch(ALL)) == [("a-0", 5, 7)]
+    assert set(again.snapshot_state().positions) == {A0}
+
+
+def test_what_is_added_after_the_end_of_a_stream_was_fixed_is_said_once(log, caplog):
+    log.make("a", 5)
+    first = log.enumerate(start=Earliest(), stop=Latest())
+    first.take_batch(ALL)
+    log.make("b", 5)
+    again = log.enumerate(first.snapshot_state(), start=Earliest(), stop=Latest())
+    log.discover(again)
+    assert again.take_batch(ALL) == [] and again.has_ended()
+    assert caplog.text.count("b-0 is not read: the end of this stream was fixed") == 1
 
 
 def test_batch_beyond_the_end_is_an_error_unless_loss_is_taken(log):

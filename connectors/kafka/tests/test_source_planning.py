@@ -14,6 +14,8 @@ from penstock.source import ReadLimits
 from penstock.source.log import LogPartition
 from penstock_kafka.client._errors import Code, request_error
 from penstock_kafka.client.broker import KafkaAdmin, kafka_admin, problem_of_code
+from penstock_kafka.options import Subscription
+from penstock_kafka.source._enumerator import KafkaLogClient
 
 ALL = ReadLimits()
 OR_LATEST = {"startingOffsetsByTimestampStrategy": "latest"}
@@ -64,6 +66,19 @@ def topic(kafka):
 def test_batch_ranges(kafka_source, topic, options, expected):
     given = {name: json.dumps({topic: value}) if isinstance(value, dict) else value for name, value in options.items()}
     assert ranges(kafka_source(subscribe=topic, **given).list_splits()) == expected
+
+
+@pytest.mark.parametrize(
+    ("subscription", "selected"),
+    [
+        (Subscription(topics=("a",)), [True, True, False]),
+        (Subscription(pattern="a|b"), [True, True, True]),
+        (Subscription(topics=("a",), partitions=frozenset([LogPartition("a", 1)])), [False, True, False]),
+    ],
+)
+def test_what_is_not_asked_for_any_more_is_not_selected(subscription, selected):
+    partitions = [LogPartition("a", 0), LogPartition("a", 1), LogPartition("b", 0)]
+    assert [KafkaLogClient(None, subscription).selects(one) for one in partitions] == selected
 
 
 def test_timestamp_without_a_record_is_an_error(kafka_source, topic):

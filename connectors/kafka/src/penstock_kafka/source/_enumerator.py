@@ -26,9 +26,9 @@ class KafkaLogClient(LogClient):
         return self._admin.describe([name for name in self._admin.topic_names() if subscription.matches(name)])
 
     def selects(self, partition: LogPartition) -> bool:
-        """Returns whether the option ``assign``, if it is set, names the partition."""
+        """Returns whether the topic is subscribed to and ``assign``, if it is set, names the partition."""
         assigned = self._subscription.partitions
-        return not assigned or partition in assigned
+        return partition in assigned if assigned else self._subscription.matches(partition.stream)
 
     def absent(self, found: Collection[LogPartition]) -> Sequence[str]:
         """Names the topics and partitions of the options that do not exist."""

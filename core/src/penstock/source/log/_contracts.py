@@ -81,7 +81,9 @@ class LogClient(ABC):
         """Returns what the options ask for and exists now: stream → (incarnation, number of its partitions)."""
 
     def selects(self, partition: LogPartition) -> bool:
-        """Returns whether the options ask for ``partition`` (all partitions of a stream, unless some were named)."""
+        """Returns whether the options ask for ``partition``. One that a checkpoint holds, and they do not ask for any
+        more, is forgotten.
+        """
         return True
 
     def absent(self, found: Collection[LogPartition]) -> Sequence[str]:

@@ -16,7 +16,7 @@ from penstock.source.log._first_answer import FirstAnswer
 from penstock.source.log._group_commits import GroupCommits
 from penstock.source.log._limits import cut, take_share
 from penstock.source.log._losses import LossPolicy
-from penstock.source.log._positions import Earliest, Latest, LogPartition, SpecificOffsets, StopPosition
+from penstock.source.log._positions import Earliest, Latest, LogPartition, StopPosition
 from penstock.source.log._start_stop import resolve
 from penstock.source.log._tracking import TrackedPartitions, shown
 
@@ -54,15 +54,15 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         self._fresh = checkpoint is None
         state = checkpoint or LogState()
         self._losses = LossPolicy(fail=options.fail_on_data_loss, metrics=context.metrics)
-        self._tracked = TrackedPartitions(state, self._losses)
+        self._tracked = TrackedPartitions(state, self._losses, client.selects)
         self._stops = state.stops if options.stop is not None else None
-        self._report_other_stops()
         self._ends: Mapping[LogPartition, int] = {}
         self._fixed_ends: Mapping[LogPartition, int] | None = None
+        self._not_read: set[LogPartition] = set()
         self._first = FirstAnswer(context, "partitions")
         self._applied_at = float("-inf")
         # An end that no longer applies must not stay in the last offset.
-        self._changed = state.stops is not None and options.stop is None
+        self._changed = (state.stops is not None and options.stop is None) or bool(self._tracked.left_out)
         self._last_batch = float("-inf")
         group = options.commit_group
         self._group_commits = None if group is None else GroupCommits(context, client, group)
@@ -154,24 +154,14 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
             self._stops = self._ask(lambda: resolve(self._client, stop, list(self._positions), "stop"))
             self._changed = True
 
-    def _report_other_stops(self) -> None:
-        """The checkpoint takes precedence over an end that was changed since."""
-        named = self._options.stop.offsets if isinstance(self._options.stop, SpecificOffsets) else {}
-        for partition, offset in sorted(named.items()):
-            kept = (self._stops or {}).get(partition, offset)
-            if 0 <= offset != kept:
-                _log.warning(
-                    "%s is read to offset %d, as the checkpoint says; the end at %d is ignored: to read on, leave the "
-                    "end out, or start with a new checkpoint",
-                    partition,
-                    kept,
-                    offset,
-                )
-
     def _add_unknown(self, found: Discovery) -> None:
-        if self._stops is not None:
-            return  # a bounded stream reads what was there when its end was fixed
         of_known_streams, of_new_streams = self._tracked.unknown(found)
+        if self._stops is not None:  # a bounded stream reads what was there when its end was fixed
+            added = set(of_known_streams + of_new_streams) - self._not_read
+            if added:
+                self._not_read |= added
+                _log.warning("%s is not read: the end of this stream was fixed before it was there", shown(added))
+            return
         self._add(of_known_streams, self._options.new_partitions_start)
         self._add(of_new_streams, self._options.new_streams_start)
 

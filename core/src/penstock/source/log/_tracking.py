@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from penstock.source.log._contracts import LogState
 from penstock.source.log._discovery import Discovery
@@ -20,11 +20,15 @@ _MOST_GONE = 10_000
 class TrackedPartitions:
     """One position for each partition, and the incarnation of each stream. Used by the coordinator thread.
 
-    ``gone``: the positions of partitions that can't be found any more, for the case that they come back.
+    ``gone``: the positions of partitions that can't be found any more, for the case that they come back. ``left_out``:
+    partitions of the state that the options do not ask for any more; they are forgotten, and not missed.
     """
 
-    def __init__(self, state: LogState, losses: LossPolicy) -> None:
-        self.positions = dict(state.positions)
+    def __init__(self, state: LogState, losses: LossPolicy, selects: Callable[[LogPartition], bool]) -> None:
+        self.positions = {partition: at for partition, at in state.positions.items() if selects(partition)}
+        self.left_out = state.positions.keys() - self.positions.keys()
+        if self.left_out:
+            _log.warning("%s is not read any more: the options do not name it now", shown(self.left_out))
         self.incarnations = dict(state.incarnations)
         self.gone = dict(state.gone)
         self._losses = losses
