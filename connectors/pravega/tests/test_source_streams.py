@@ -271,6 +271,22 @@ def test_an_ending_cut_ends_the_stream(pravega, pravega_source):
         assert enumerator.has_ended()
 
 
+def test_a_stream_that_is_added_at_a_restart_is_read_to_the_end_that_was_given(pravega, pravega_source):
+    first, added = pravega.create_stream(), pravega.create_stream()
+    for stream in (first, added):
+        pravega.write(stream, events(0, 5))
+    ends = {"startingStreamCut": "head", "endingStreamCut": "tail", "discoveryInterval": "50ms"}
+    source = pravega_source(stream=first, **ends)
+    with source.enumerator() as enumerator:
+        take(source, enumerator, 5)
+        state = enumerator.snapshot_state()
+    pravega.write(first, events(5, 5))  # after the end, which stays
+    source = pravega_source(stream=f"{first},{added}", **ends)
+    with source.enumerator(state) as enumerator:
+        assert Counter(chained(take(source, enumerator, 5))) == Counter(values(0, 5))
+        assert enumerator.take_batch(ReadLimits()) == [] and enumerator.has_ended()
+
+
 # --- what is gone -----------------------------------------------------------------------------------------------------
 
 

@@ -65,14 +65,6 @@ class PravegaSplitEnumerator(BatchEnumerator[SegmentRange, PravegaState]):
         self._follow(state.cuts)
         if self._options.stop is not None:
             self._stops = state.stops
-            for stream, position in self._options.stop.streams.items():
-                kept = (state.stops or {}).get(stream)
-                if kept is not None and isinstance(position, Mapping) and dict(position) != dict(kept):
-                    _log.warning(
-                        "%s is read to the end in the checkpoint; another endingStreamCut is ignored. To read on, "
-                        "leave it out, or start with a new checkpoint",
-                        stream,
-                    )
         # An end that the user has removed must not stay in the stored offset.
         self._changed = state.stops is not None and self._stops is None
         # Streams and an end that the options name only now are still to be resolved.
@@ -102,7 +94,8 @@ class PravegaSplitEnumerator(BatchEnumerator[SegmentRange, PravegaState]):
     def _resolve_start_and_stop(self) -> tuple[Cuts, Cuts | None]:
         new = [stream for stream in self._options.streams if stream not in self._streams]
         starts = resolve_starts(self._client, self._options, new, "head" if self._bounded else "tail")
-        return starts, self._stops if self._stops is not None else resolve_stops(self._client, self._options, starts)
+        stops = resolve_stops(self._client, self._options, starts)
+        return starts, stops if stops is None else {**stops, **(self._stops or {})}
 
     def _on_resolved(self, found: tuple[Cuts, Cuts | None] | None, error: BaseException | None) -> None:
         if self._first.is_known:
