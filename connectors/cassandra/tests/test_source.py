@@ -18,6 +18,7 @@ from penstock.cli._explain import explain_read, show_read
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext
+from penstock.spark import StreamReader
 from penstock.spark._coordinator import Coordinator
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client, _throttle, shared_client
@@ -82,6 +83,22 @@ def test_every_row_is_in_one_split(cassandra, orders, splits):
     each = [keys(read(source, [split])) for split in found]
     assert sorted(row for rows in each for row in rows) == ROWS
     assert splits == 1 or max(map(len, each)) < 1000
+
+
+def test_a_stream_continues_with_the_splits_that_it_began_with(cassandra, orders, caplog):
+    offset, rows = None, []
+    for splits in (3, 9, 9):
+        connector = CassandraConnector()
+        given = {**cassandra.options, "table": orders, "splits": str(splits), "maxSplitsPerTrigger": "1"}
+        options = connector.source_options.parse(given, owner="source penstock.cassandra")
+        source = connector.create_source(options)
+        reader = StreamReader(source, source.fixed_schema(), 2, None, options, "source penstock.cassandra")
+        start = offset or reader.initialOffset()
+        offset = json.loads(json.dumps(reader.latestOffset(start, reader.getDefaultReadLimit())))
+        rows += [row for one in reader.partitions(start, offset) for row in read(source, one.splits)]
+        reader.stop()
+    assert offset["final"] and len(rows) == 1000 == len({tuple(row.items()) for row in rows})
+    assert caplog.text.count("option 'splits' was '3' before and is '9' now") == 1
 
 
 def test_without_estimates_there_are_two_splits_for_each_slot(cassandra, orders):

@@ -50,8 +50,8 @@ class Option:
     or it is ignored with a warning, because the checkpoint holds what the first value led to ("kept", as where a query
     starts); or so only where one was set before and one is set now ("kept once set", as where a query ends: the options
     of a set that say so are ways to say one thing); or it is "refused", because with another value the checkpoint would
-    mean something else. All but the first are stored, shortened, with each offset of a source and with a sink: such an
-    option can't be secret, nor a prefix.
+    mean something else. All but the first are stored, shortened, with each offset of a source and with a sink that
+    commits (one that does not has no place in the checkpoint): such an option can't be secret, nor a prefix.
 
     ``secret`` values are kept out of every log, repr, stored form and error text. ``secret_names``, for a prefix, says
     which of the names it takes are secret (all of them, if ``secret``). ``credentials`` are the names of the options to
