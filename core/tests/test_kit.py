@@ -82,6 +82,7 @@ class InAQuarter:
     """
 
     many, most_memory_bytes = SinkSuite.many // 4, SinkSuite.most_memory_bytes // 4
+    kill_seconds = 3.0
 
 
 class TestFileSink(InAQuarter, SinkSuite):
@@ -222,42 +223,42 @@ class SendingSink(WriteAheadSink):
     segment_bytes = 16
 
     def create_sender(self, context):
-        return SqlSender(self.path, context.check_owner)
+        return SqlSender(self.path, context)
 
     def create_checkpoint_committer(self, context):
-        return SqlRecorder(self.path)
+        return SqlRecorder(self.path, context.query_id)
 
 
 class SqlRecorder(CheckpointCommitter):
-    def __init__(self, path):
-        self.database = database(path)
-        self.database.execute("create table if not exists sent (segment text primary key, base integer)")
+    def __init__(self, path, query):
+        self.database, self.query = database(path), query
+        self.database.execute("create table if not exists sent (segment text primary key, base integer, query text)")
 
     def is_recorded(self, segment):
         return bool(self.database.execute("select 1 from sent where segment = ?", [segment.id]).fetchall())
 
     def record(self, segment):
         with self.database:
-            self.database.execute("insert or ignore into sent values (?, ?)", [segment.id, segment.base])
+            self.database.execute("insert or ignore into sent values (?, ?, ?)", [segment.id, segment.base, self.query])
 
     def forget(self, before_base, kept):
         with self.database:
             marks = ",".join("?" * len(kept))
-            query = f"delete from sent where base < ? and segment not in ({marks})"
-            self.database.execute(query, [before_base, *kept])
+            query = f"delete from sent where query = ? and base < ? and segment not in ({marks})"
+            self.database.execute(query, [self.query, before_base, *kept])
 
     def close(self):
         self.database.close()
 
 
 class SqlSender(Sender):
-    def __init__(self, path, check_owner):
-        self.database = database(path)
-        self.check_owner = check_owner
+    def __init__(self, path, context):
+        self.database, self.query = database(path), context.query_id
+        self.check_owner = context.check_owner
 
     def send(self, batches, segment):
         with self.database:  # rows and note in one transaction: no window
-            self.database.execute("insert into sent values (?, ?)", [segment.id, segment.base])
+            self.database.execute("insert into sent values (?, ?, ?)", [segment.id, segment.base, self.query])
             self.check_owner()
             for batch in batches:
                 self.database.executemany("insert into rows values (?, ?, 0)", rows_of(batch))
@@ -277,7 +278,7 @@ class TestWriteAhead(SqlSuite):
 
 class LaterRecordingSink(WriteAheadSink):
     def create_sender(self, context):
-        return LaterRecordingSender(self.path, context.check_owner)
+        return LaterRecordingSender(self.path, context)
 
 
 class LaterRecordingSender(SqlSender):

@@ -75,6 +75,19 @@ import pytest
 from $module import ${prefix}Connector
 
 """
+_AWAY = """
+
+@contextmanager
+def away(path):
+    \"\"\"The path can't be used: something else is in its place.\"\"\"
+    aside = path.with_name(f"{path.name} aside")
+    path.rename(aside)
+    is_folder = aside.is_dir()
+    (path.touch if is_folder else path.mkdir)()
+    yield
+    (path.unlink if is_folder else path.rmdir)()
+    aside.rename(path)
+"""
 _KIT = "from penstock.testing import "
 _SINK = """
 
@@ -89,7 +102,18 @@ class TestSink(SinkSuite):
             def read():
                 return [json.loads(line) for path in folder.glob("[!.]*") for line in path.open()]
 
-            return SinkTarget({"path": str(folder)}, read, hidden=lambda: [path.name for path in folder.glob(".*")])
+            def read_table(schema):
+                parsing = pa.json.ParseOptions(explicit_schema=schema)
+                return pa.concat_tables(pa.json.read_json(path, parse_options=parsing) for path in folder.glob("[!.]*"))
+
+            return SinkTarget(
+                {"path": str(folder)},
+                read,
+                hidden=lambda: [path.name for path in folder.glob(".*")],
+                lose=lambda: [path.unlink() for path in folder.glob(".*")],
+                unreachable=lambda: away(folder),
+                read_table=read_table,
+            )
 
         return make
 
@@ -103,12 +127,16 @@ class TestSourceOnSpark(SparkSourceSuite):
     connector, origin = ${prefix}Connector, TestSource.origin
 """
 
+_FILES = "import json\nimport uuid\nfrom contextlib import contextmanager\n\nimport pyarrow as pa\nimport pyarrow.json"
+
 TESTS = {
-    "sink": f"{_BEGIN}import json\nimport uuid\n{_ALWAYS}{_KIT}SinkSuite, SinkTarget, SparkSinkSuite\n{_SINK}",
-    "connector": f"{_BEGIN}import json\nimport uuid\n{_ALWAYS}"
+    "sink": f"{_BEGIN}{_FILES}{_ALWAYS}{_KIT}SinkSuite, SinkTarget, SparkSinkSuite\n{_AWAY}{_SINK}",
+    "connector": f"{_BEGIN}{_FILES}{_ALWAYS}"
     """from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 """
-    + _SINK
+    + _AWAY
+    # What is prepared waits in the checkpoint.
+    + "".join(line for line in _SINK.splitlines(keepends=True) if "lose=" not in line)
     + """
 
 class TestSource(SourceSuite):
@@ -116,17 +144,32 @@ class TestSource(SourceSuite):
 
     @pytest.fixture
     def origin(self, tmp_path):
-        def put(ids):
-            whole = tmp_path / "whole"
-            whole.write_text("".join(f'{{"id": {i}}}\\n' for i in ids))
-            (tmp_path / "in").mkdir(exist_ok=True)
-            whole.rename(tmp_path / "in" / f"{uuid.uuid4()}.jsonl")
+        folder = tmp_path / "in"
+        folder.mkdir()
 
-        return SourceOrigin({"path": str(tmp_path / "in")}, put)
+        def put_lines(lines):
+            whole = tmp_path / "whole"
+            whole.write_text("".join(f"{line}\\n" for line in lines))
+            whole.rename(folder / f"{uuid.uuid4()}.jsonl")
+
+        def put_table(table):
+            try:
+                put_lines(json.dumps(row, allow_nan=False) for row in table.to_pylist())
+            except (TypeError, ValueError):
+                raise NotImplementedError from None  # JSON has no such type
+
+        return SourceOrigin(
+            {"path": str(folder)},
+            lambda ids: put_lines(f'{{"id": {i}}}' for i in ids),
+            put_table,
+            unreachable=lambda: away(folder),
+        )
 """
     + _ON_SPARK,
-    "source": f"{_BEGIN}{_ALWAYS}from penstock.testing import SourceOrigin, SourceSuite, SparkSourceSuite\n"
-    """
+    "source": f"{_BEGIN}from contextlib import contextmanager\n{_ALWAYS}"
+    f"{_KIT}SourceOrigin, SourceSuite, SparkSourceSuite\n"
+    + _AWAY
+    + """
 
 class TestSource(SourceSuite):
     connector = ${prefix}Connector
@@ -141,6 +184,7 @@ class TestSource(SourceSuite):
             with path.open("a") as file:
                 file.writelines(f"{i}\\n" for i in ids)
 
-        return SourceOrigin({"path": str(path)}, put)
-""" + _ON_SPARK,
+        return SourceOrigin({"path": str(path)}, put, unreachable=lambda: away(path))
+"""
+    + _ON_SPARK,
 }

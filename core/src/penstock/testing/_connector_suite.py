@@ -82,6 +82,12 @@ class ConnectorSuite:
     def _parse(self, texts: Mapping[str, str]) -> OptionValues:
         return self._option_set().parse(texts, owner=f"{self.connector.__name__} under test")
 
+    def _secrets(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Returns the values of secret options among ``given``, long enough to be searched for."""
+        declared = {name: self._option_set().find(name) for name in given}
+        secret = [name for name, one in declared.items() if one is not None and one.secret]
+        return {name: given[name] for name in secret if len(given[name]) > 3}
+
     def _data_source(self, given: Mapping[str, str]) -> Any:
         """Returns the data source as Spark constructs it."""
         return data_source(self.connector)(dict(given))

@@ -5,16 +5,17 @@ Loaded by pytest itself where penstock is installed (entry point ``pytest11``); 
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.testing._capabilities import capability_of
+from penstock.testing._verdict import Case, Verdict
 
 _KIT = str(Path(__file__).parent)
 
@@ -44,6 +45,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Conformance(), "penstock-conformance")
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Before the first test, so that its processes know of none."""
+    if any(map(_suite, session.items)) and not session.config.option.collectonly:
+        from penstock.testing import _processes
+
+        _processes.begin()
+        session.config.add_cleanup(_processes.end)
+
+
 def _suite(item: pytest.Item) -> Any:
     """Returns the author's class, if the case is one of the kit's."""
     owner = getattr(item, "cls", None)
@@ -71,48 +81,33 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     decides = report.when == "call" or report.failed or report.skipped
     if decides and capability is not None and not (refuses and report.skipped):
         # On the report, since the process that runs the case need not be the one that prints (pytest-xdist).
-        name = f"{suite.__name__} ({suite.connector.__name__})"
-        report.penstock_case = [name, str(capability), capability in suite.connector.capabilities]
+        reason = str(report.longrepr[2]) if report.skipped else ""
+        declared = sorted(map(str, suite.connector.capabilities))
+        names = [suite.__name__, suite.connector.__name__, str(capability)]
+        report.penstock_case = [*names, declared, report.outcome, reason]
+    if report.failed and (advice := _advice(getattr(item, "function", None))):
+        report.sections.append(("what this case is for", advice))
     return report
 
 
-@dataclass
-class _Counts:
-    declared: bool
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-
 class _Conformance:
-    """Collects what reports say, and prints it at the end: by suite, a line for each capability."""
+    """Collects what reports say, and prints it at the end."""
 
     def __init__(self) -> None:
-        self._suites: dict[str, dict[str, _Counts]] = {}
+        self._verdict = Verdict()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if not hasattr(report, "penstock_case"):
-            return
-        name, capability, declared = report.penstock_case
-        counts = self._suites.setdefault(name, {}).setdefault(capability, _Counts(declared))
-        outcome = report.outcome
-        setattr(counts, outcome, getattr(counts, outcome) + 1)
+        if hasattr(report, "penstock_case"):
+            self._verdict.add(Case(*report.penstock_case))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for name, capabilities in sorted(self._suites.items()):
+        for name, lines in self._verdict.sections():
             terminalreporter.section(f"penstock conformance: {name}", sep="-")
-            for capability, counts in sorted(capabilities.items()):
-                line, colour = _line(capability, counts)
-                terminalreporter.line(line, **colour)
+            for line, colour in lines:
+                terminalreporter.line(line, **({colour: True} if colour else {}))
 
 
-def _line(capability: str, counts: _Counts) -> tuple[str, dict[str, bool]]:
-    if counts.failed:
-        declared = "declared" if counts.declared else "not declared"
-        of = counts.passed + counts.failed
-        return f"  ✗  {capability}: {declared}, {counts.failed} of {of} cases fail", {"red": True}
-    if not counts.declared:
-        refused = f", and refused cleanly ({counts.passed} cases)" if counts.passed else ""
-        return f"  ·  {capability}: not declared{refused}", {}
-    more = f", {counts.skipped} do not apply" if counts.skipped else ""
-    return f"  ✓  {capability}: declared and proven by {counts.passed} cases{more}", {"green": True}
+def _advice(case: Any) -> str:
+    """Returns what a case says of itself, for the report of its failure."""
+    text = inspect.getdoc(case) or ""
+    return text if "If it fails:" in text else ""

@@ -19,15 +19,62 @@ import pyarrow as pa
 
 from penstock._commit import BatchPlan, PlannedBatch, RunMemory, TaskResult, TwoPhaseCommit, run_task, write_all
 from penstock.checkpoint import SparkLog, chain_of
+from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.sink import CheckpointLocation, CommittingSinkWriter, Sink, SinkContext, TwoPhaseCommitSink, WriterContext
 from penstock.storage import LocalStorage
 from penstock.testing._faults import Crash, FaultyStorage, Fuse, faulty_sink
 
-__all__ = ["SinkQuery"]
+__all__ = ["Shares", "SinkQuery", "Task", "attempt"]
 
 #: A batch as the engine sees it: for each writer (by index) its Arrow batches.
 Shares = Sequence[Iterable[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a query's batch."""
+
+    query_id: str
+    schema: pa.Schema
+    batch_id: int
+    writer: int
+
+    def context(self) -> WriterContext:
+        """Returns the context of a new attempt."""
+        return WriterContext(
+            self.query_id,
+            self.schema,
+            Metrics(),
+            batch_id=self.batch_id,
+            writer_index=self.writer,
+            attempt_id=uuid.uuid4().hex,
+        )
+
+
+def attempt(sink: Any, plan: BatchPlan | None, task: Task, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+    """Runs one attempt of a task. ``plan`` is ``None`` for a sink that decides nothing."""
+    context = task.context()
+    if plan is not None:
+        return run_task(sink, plan, context, batches)
+    opened = sink.create_writer(context)
+    try:
+        write_all(opened, batches)
+    finally:
+        opened.close()
+    planned = PlannedBatch(task.query_id, "", "", 0, 0, 0, task.batch_id, "", is_decided=False)
+    return TaskResult(task.writer, context.attempt_id, planned, metrics=context.metrics.take())
+
+
+@contextlib.contextmanager
+def _too_late_to_refuse() -> Iterator[None]:
+    try:
+        yield
+    except BadDataError as error:
+        raise AssertionError(
+            f"rows are refused after their batch was decided, so that the query can never continue: {error}. Refuse "
+            "them before, in validate_schema, write, prepare_commit or drop_invalid"
+        ) from error
 
 
 @dataclass
@@ -85,36 +132,26 @@ class SinkQuery:
         offsets.write_text(f"v1\n{{}}\n{batch_id}")
         return self.protocol().plan(SparkLog(LocalStorage(), str(self.checkpoint)))
 
-    def _attempt_context(self, batch_id: int, writer: int) -> WriterContext:
-        """Returns the context of a new attempt."""
-        return WriterContext(
-            self.query_id, self.schema, Metrics(), batch_id=batch_id, writer_index=writer, attempt_id=uuid.uuid4().hex
-        )
-
     def attempt(
         self, plan: BatchPlan | None, batch_id: int, writer: int, batches: Iterable[pa.RecordBatch]
     ) -> TaskResult:
-        """Runs one attempt of one task, in a process of its own: everything is created again."""
-        context = self._attempt_context(batch_id, writer)
-        if plan is not None:
-            result = run_task(self._sink(), pickle.loads(pickle.dumps(plan)), context, batches)
-        else:
-            result = self._attempt_in_place(context, batches)
+        """Runs one attempt of one task, as in a process of its own: everything is created again."""
+        result = attempt(self._sink(), pickle.loads(pickle.dumps(plan)), self.task(batch_id, writer), batches)
         self.rows_written += result.metrics.get("rows_written", 0)
         return result
 
-    def _attempt_in_place(self, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-        opened = self._sink().create_writer(context)
-        try:
-            write_all(opened, batches)
-        finally:
-            opened.close()
-        planned = PlannedBatch(self.query_id, "", "", 0, 0, 0, context.batch_id, "", is_decided=False)
-        return TaskResult(context.writer_index, context.attempt_id, planned, metrics=context.metrics.take())
+    def task(self, batch_id: int, writer: int) -> Task:
+        """Returns a task of a batch, for :func:`attempt`."""
+        return Task(self.query_id, self.schema, batch_id, writer)
+
+    @property
+    def sent(self) -> bytes:
+        """The sink as the tasks of this driver get it."""
+        return self._pickled
 
     def writer(self, plan: BatchPlan | None, batch_id: int, writer: int) -> CommittingSinkWriter[Any, Any]:
         """Returns the writer of one attempt, to do with it what no engine would."""
-        context = self._attempt_context(batch_id, writer)
+        context = self.task(batch_id, writer).context()
         opened: CommittingSinkWriter[Any, Any] = self._sink().create_writer(plan.complete(context) if plan else context)
         return opened
 
@@ -127,7 +164,8 @@ class SinkQuery:
     def commit(self, batch_id: int, results: Sequence[TaskResult]) -> None:
         """After the tasks; then the engine notes the batch as done."""
         if self.commits:
-            self.protocol().commit(batch_id, results)
+            with _too_late_to_refuse():
+                self.protocol().commit(batch_id, results)
         self.done.add(batch_id)
 
     def abort(self, batch_id: int, results: Sequence[TaskResult | None]) -> None:
@@ -149,7 +187,8 @@ class SinkQuery:
     def finish(self) -> None:
         """Publishes what was decided and what is carried from batch to batch, and leaves nothing behind."""
         if self.commits:
-            self.protocol().take_over()
+            with _too_late_to_refuse():
+                self.protocol().take_over()
 
     @contextlib.contextmanager
     def crashing_at(self, step: int) -> Iterator[Fuse]:

@@ -38,6 +38,7 @@ from penstock.testing._rows import SPARK_TYPES
 from penstock.testing._source_cases import SourceCases
 from penstock.testing._source_engine import SourceQuery
 from penstock.testing._source_schedules import SourceSchedule
+from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SourceSuite"]
 
@@ -237,7 +238,7 @@ class SourceSuite(SourceCases):
         finally:
             schedule.close()
 
-    @proves(Capability.RESUMABLE)
+    @proves(Capability.RESCALING)
     def test_scale_up_and_down(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: a query continues with more or fewer slots; a planned batch may be read by another number of tasks.
 
@@ -396,15 +397,17 @@ class SourceSuite(SourceCases):
         Pass: the source refuses the schema, with an error that says so; or every value is as it was put there.
         If it fails: refuse types in validate_schema, with BadConfigurationError.
         """
+        if self._create(self._parse(origin.options)).fixed_schema() is not None:
+            does_not_apply("the schema is the source's own")
         if origin.put_table is None:
-            pytest.skip("rows of this source are always the same")
+            not_tried("values", "SourceOrigin.put_table")
         kind, values = SPARK_TYPES[name]
         column = pa.array([None, *values, None], kind)
         table = pa.table({"id": pa.array(range(len(column)), pa.int64()), "extra": column})
         try:
             origin.put_table(table)
         except NotImplementedError:
-            pytest.skip("the system has no such type")
+            does_not_apply("the system has no such type")
         try:
             source = self._create_for(self._parse(origin.options), table.schema)
             rows = SourceQuery(source, table.schema).read_all_now()
@@ -464,7 +467,7 @@ class SourceSuite(SourceCases):
         If it fails: an error that may pass must not be fatal, nor mistaken for the end; give every call a time limit.
         """
         if origin.unreachable is None:
-            pytest.skip("the origin can not be made unreachable")
+            not_tried("outages", "SourceOrigin.unreachable")
         self._put(origin, 0, 10, 20)
         batch = self._plan(query)
         with origin.unreachable(), pytest.raises((OSError, RetriableError)):

@@ -25,6 +25,7 @@ from penstock.testing._rows import SPARK_TYPES
 from penstock.testing._sink_cases import SinkCases
 from penstock.testing._spark_engine import KillingFuse, SparkSinkQuery
 from penstock.testing._target import SinkTarget
+from penstock.testing._verdict import does_not_apply
 
 __all__ = ["SparkSinkSuite"]
 
@@ -62,7 +63,7 @@ class SparkSinkSuite(SinkCases):
             query.run_all([[[pa.RecordBatch.from_arrays(columns, schema=schema)]]])
         except (BadConfigurationError, BadDataError):
             return
-        assert self._seen(target) == Counter(range(count))
+        self._check(target, Counter(range(count)))
 
     def _takes(self, target: SinkTarget, kind: pa.DataType) -> bool:
         try:
@@ -85,12 +86,9 @@ class SparkSinkSuite(SinkCases):
         """
         query = self._query(target, tmp_path / "killed", fuse=KillingFuse(step, tmp_path / "burnt"))
         query.run_all(self._batches())
-        seen = self._seen(target)
-        assert not self._ids() - seen
-        if Capability.EXACTLY_ONCE in self.connector.capabilities:
-            assert seen == self._ids()
+        self._check(target, self._ids(), promised=True)
         if not (tmp_path / "burnt").exists():
-            pytest.skip(f"the sink never comes to the step '{step}'")
+            does_not_apply(f"the sink never comes to the step '{step}'")
 
     @proves(Capability.BATCH_WRITE)
     def test_a_batch_write(self, target: SinkTarget, tmp_path: Path) -> None:
@@ -103,7 +101,7 @@ class SparkSinkSuite(SinkCases):
         shape = [(3, 2, 4), (1, 5, 2)]
         for shares in self._batches(shape):
             self._query(target, tmp_path).write_batch(shares)
-        assert self._seen(target) == self._ids(shape)
+        self._check(target, self._ids(shape))
 
     @proves(Capability.BATCH_WRITE)
     def test_a_batch_write_that_fails(self, target: SinkTarget, tmp_path: Path) -> None:
@@ -121,7 +119,4 @@ class SparkSinkSuite(SinkCases):
         with pytest.raises(Exception, match="poison"):
             query.save(frame.repartition(3).selectExpr(broken, *others))
         query.write_batch(shares)
-        seen = self._seen(target)
-        assert not self._ids([(3, 2, 4)]) - seen
-        if Capability.EXACTLY_ONCE in self.connector.capabilities:
-            assert seen == self._ids([(3, 2, 4)])
+        self._check(target, self._ids([(3, 2, 4)]), promised=True)

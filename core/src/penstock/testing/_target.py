@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 __all__ = ["SinkTarget"]
 
 
@@ -15,11 +17,15 @@ class SinkTarget:
     """A target that is empty, and its own: nothing else writes there.
 
     ``options`` are those that a user would give to write there, as text. ``read`` returns every row that any reader
-    sees there now, as dictionaries; ``hidden`` names what is there and not visible (staged files, open transactions),
-    for the cases that say that nothing lingers: leave it out if that can't be known. ``lose`` makes everything that was
-    prepared and not committed impossible to commit (removes staged files, ends transactions): leave it out if nothing
-    can do that. ``unreachable`` is a context in which the system does not answer, and loses nothing (its server is
-    stopped, its folder is away): leave it out if that can't be had.
+    sees there now, as dictionaries. What you leave out of the rest is not proven, and the verdict names it:
+
+    - ``read_table`` returns the rows as a table of the schema that it gets, which is that of the rows that were
+      written. The values are those that the system holds: read them in their types, and do not mend them.
+    - ``hidden`` names what is there and not visible (staged files, open transactions), for what lingers.
+    - ``lose`` makes everything that was prepared and not committed impossible to commit: it removes staged files, or
+      ends transactions, as a timeout would.
+    - ``unreachable`` is a context in which the system does not answer, and loses nothing: its server is stopped, its
+      folder is away.
     """
 
     options: Mapping[str, str]
@@ -27,3 +33,4 @@ class SinkTarget:
     hidden: Callable[[], Sequence[str]] | None = None
     lose: Callable[[], object] | None = None
     unreachable: Callable[[], AbstractContextManager[object]] | None = None
+    read_table: Callable[[pa.Schema], pa.Table] | None = None

@@ -23,7 +23,7 @@ class MinimalSender(Sender):
         os.makedirs(self._path, exist_ok=True)
         with open(f"{self._path}/.{segment.id}", "w", encoding="utf-8") as file:
             for batch in batches:
-                file.writelines(json.dumps(row, default=str) + "\n" for row in batch.to_pylist())
+                file.writelines(json.dumps(row) + "\n" for row in batch.to_pylist())
             file.flush()
             os.fsync(file.fileno())
         os.replace(f"{self._path}/.{segment.id}", f"{self._path}/{segment.id}.jsonl")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.json
 
+from penstock.errors import BadDataError
 from penstock.source import ReaderContext, SimpleSource, SimpleSplit
 from penstock.testing._samples.connector._options import SourceOptions
 
@@ -28,5 +29,9 @@ class MinimalSource(SimpleSource):
 
     def read_split(self, split: SimpleSplit, context: ReaderContext) -> Iterator[pa.RecordBatch]:
         parsing = pa.json.ParseOptions(explicit_schema=context.schema, unexpected_field_behavior="ignore")
-        with pa.json.open_json(f"{self.options.path}/{split.split_id}", parse_options=parsing) as batches:
-            yield from batches
+        path = f"{self.options.path}/{split.split_id}"
+        try:
+            with pa.json.open_json(path, parse_options=parsing) as batches:
+                yield from batches
+        except pa.ArrowInvalid as error:
+            raise BadDataError(f"{path} does not fit the schema: {error}") from None

@@ -10,7 +10,7 @@ from penstock.sink import Committer, CommittingSinkWriter, SinkContext, TwoPhase
 from penstock.testing._samples.sink._options import SinkOptions
 from penstock.testing._samples.sink.sink._committable import COMMITTABLE_SERIALIZER
 from penstock.testing._samples.sink.sink._committer import FilesCommitter
-from penstock.testing._samples.sink.sink._writer import FilesWriter
+from penstock.testing._samples.sink.sink._writer import FilesWriter, check_types
 
 __all__ = ["FilesTransactionalSink", "create_sink"]
 
@@ -21,6 +21,10 @@ class FilesTransactionalSink(TwoPhaseCommitSink[str, None]):
 
     options: SinkOptions
     committable_serializer = COMMITTABLE_SERIALIZER
+
+    def validate_schema(self, schema: pa.Schema) -> None:
+        """Refuses types before anything is written."""
+        check_types(schema)
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[str, None]:
         return FilesWriter(self.options.path, context)

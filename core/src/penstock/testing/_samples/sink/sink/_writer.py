@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import BadConfigurationError, BadDataError
 from penstock.sink import CommittingSinkWriter, PreparedCommit, WriterContext
 
-__all__ = ["FilesWriter"]
+__all__ = ["FilesWriter", "check_types"]
+
+_CHECKS = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_string)
+
+
+def check_types(schema: pa.Schema) -> None:
+    """Raises BadConfigurationError for a column that JSON can't hold as it is."""
+    for field in schema:
+        if not any(check(field.type) for check in _CHECKS):
+            raise BadConfigurationError(
+                f"column '{field.name}' is {field.type}; booleans, numbers and texts can be written: cast it to string"
+            )
+
+
+def _line(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, allow_nan=False) + "\n"
+    except ValueError:
+        raise BadDataError(f"JSON has neither NaN nor infinity: {row!r}") from None
 
 
 class FilesWriter(CommittingSinkWriter[str, None]):
@@ -28,7 +48,7 @@ class FilesWriter(CommittingSinkWriter[str, None]):
             os.makedirs(self._path, exist_ok=True)
             self._file = open(f"{self._path}/{self._name}", "w", encoding="utf-8")  # noqa: SIM115
         for row in batch.to_pylist():
-            self._file.write(json.dumps(row, default=str) + "\n")
+            self._file.write(_line(row))
         self._rows += batch.num_rows
 
     def prepare_commit(self) -> PreparedCommit[str, None]:
@@ -43,7 +63,8 @@ class FilesWriter(CommittingSinkWriter[str, None]):
 
     def abort(self) -> None:
         if self._file is not None:
-            os.unlink(f"{self._path}/{self._name}")
+            with contextlib.suppress(FileNotFoundError):  # a later clean-up may have found it first
+                os.unlink(f"{self._path}/{self._name}")
 
     def close(self) -> None:
         if self._file is not None:

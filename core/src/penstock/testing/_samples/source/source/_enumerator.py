@@ -25,7 +25,17 @@ class LinesSplitEnumerator(SplitEnumerator[LinesSplit, int]):
         pass
 
     def _end(self) -> int:
-        return os.path.getsize(self._path) if os.path.exists(self._path) else 0
+        """Returns where the last whole line ends: one that is being written is read when it is there."""
+        if not os.path.exists(self._path):
+            return self._position
+        with open(self._path, "rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            while end > self._position:
+                file.seek(end - 1)
+                if file.read(1) == b"\n":
+                    break
+                end -= 1
+        return end
 
     def handle_split_request(self) -> LinesSplit | None:
         stop = self._end() if self._stop is None else self._stop

@@ -1,0 +1,65 @@
+"""What a process holds that the system counts."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import thread as futures
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["OpenThings", "open_things", "threads_that_stay"]
+
+_DESCRIPTORS = Path("/proc/self/fd")
+_TASKS = Path("/proc/self/task")
+
+
+@dataclass(frozen=True)
+class OpenThings:
+    """Counts by name."""
+
+    counts: dict[str, int]
+    examples: dict[str, list[str]]
+
+    def growth(self, later: OpenThings, *, most: int) -> list[str]:
+        """Returns what there is more of ``later``, by more than ``most``; with an example of each."""
+        problems = []
+        for name, count in later.counts.items():
+            more = count - self.counts.get(name, 0)
+            if more > most:
+                new = [one for one in later.examples[name] if one not in self.examples.get(name, [])]
+                problems.append(f"{more} more {name}{f' (such as {new[-1]})' if new else ''}")
+        return problems
+
+
+def open_things(temporary: str) -> OpenThings:
+    """Counts open files, threads, child processes, and files in the folder ``temporary``. Where there is no /proc,
+    threads of Python and temporary files only.
+    """
+    threads = [one.name for one in threading.enumerate()]
+    found = {"threads": threads, "temporary files": os.listdir(temporary)}
+    if _DESCRIPTORS.exists():
+        found["open files"] = list(_targets())
+        found["threads"] = [*threads, *[""] * (len(os.listdir(_TASKS)) - len(threads))]
+        found["child processes"] = [pid for task in _TASKS.iterdir() for pid in (task / "children").read_text().split()]
+    return OpenThings({name: len(values) for name, values in found.items()}, found)
+
+
+def _targets() -> list[str]:
+    found = []
+    for one in os.listdir(_DESCRIPTORS):
+        try:
+            found.append(os.readlink(_DESCRIPTORS / one))
+        except OSError:
+            continue  # that of the listing
+    return found
+
+
+def threads_that_stay() -> list[str]:
+    """Returns the threads for which the process would wait at its end."""
+    ended_by_python = {
+        threading.main_thread(),
+        *getattr(futures, "_threads_queues", ()),
+    }  # those of pools end when idle
+    stay = [one.name for one in threading.enumerate() if one not in ended_by_python and not one.daemon]
+    return [f"threads that keep the process from ending ({', '.join(stay[:5])})"] if stay else []

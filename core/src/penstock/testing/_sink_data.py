@@ -1,0 +1,189 @@
+"""The cases of a sink about what it writes: types, values, columns, memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from penstock.connector import Capability
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.testing._capabilities import proves
+from penstock.testing._memory import peak_growth_bytes
+from penstock.testing._resident import resident_bytes
+from penstock.testing._rows import SPARK_TYPES
+from penstock.testing._sink_base import SinkBase, query_crashing
+from penstock.testing._sink_engine import Shares, SinkQuery
+from penstock.testing._target import SinkTarget
+from penstock.testing._verdict import does_not_apply, not_tried
+
+__all__ = ["SinkDataCases"]
+
+#: The decision is durable and nothing of it was done; everything was done and not noted.
+_DECIDED, _CARRIED_OUT = "after create", "before put "
+
+
+class SinkDataCases(SinkBase):
+    """What a sink writes. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may
+    grow meanwhile.
+    """
+
+    many: ClassVar[int] = 1_000_000
+    most_memory_bytes: ClassVar[int] = 128 << 20
+
+    @proves(Capability.STREAM_WRITE)
+    @pytest.mark.parametrize("name", SPARK_TYPES)
+    def test_every_type_is_written_or_refused(self, target: SinkTarget, tmp_path: Path, name: str) -> None:
+        """Purpose: a column of any of Spark's types, with its extremes and with nulls.
+
+        Steps: rows with one more column, of that type, are written, and read back by ``read_table``.
+        Pass: the sink refuses the schema, or a value, with an error that says so; or every row can be read once, and
+        each value is the one that was written.
+        If it fails: refuse types in validate_schema, with BadConfigurationError; values with BadDataError. A null is
+        not an empty text, a decimal no float, and a timestamp has a zone or has none.
+        """
+        kind, values = SPARK_TYPES[name]
+        column = pa.array([None, *values, None], kind)
+        self._write_extra(target, tmp_path, pa.field("extra", kind), column)
+
+    def _write_extra(self, target: SinkTarget, tmp_path: Path, field: pa.Field, column: pa.Array) -> None:
+        """Writes rows with one more column, and compares what can be read; a refusal will do."""
+        schema = self.schema.append(field)
+        rows = self.batch(range(len(column)))
+        batch = pa.RecordBatch.from_arrays([*rows.columns, column], schema=schema)
+        try:
+            self._query(target, tmp_path / "penstock-query", schema).run_all([[[batch]]])
+        except (BadConfigurationError, BadDataError):
+            return
+        self._check(target, Counter(range(len(column))))
+        if target.read_table is None:
+            not_tried("values", "SinkTarget.read_table")
+        table = target.read_table(schema)
+        ids = [self.id_of(row) for row in table.select(self.schema.names).to_pylist()]
+        for name in schema.names:
+            read = [value for _, value in sorted(zip(ids, table.column(name).to_pylist(), strict=True), key=_number)]
+            written = batch.column(name).to_pylist()
+            # As text, since nan equals nothing.
+            differing = [
+                row for row, pair in enumerate(zip(read, written, strict=True)) if len(set(map(repr, pair))) > 1
+            ]
+            if differing:
+                row = differing[0]
+                raise AssertionError(
+                    f"column '{name}' ({schema.field(name).type}): {written[row]!r} was written, and {read[row]!r} is "
+                    f"read; {len(differing)} of {len(written)} values differ"
+                )
+
+    @proves(Capability.STREAM_WRITE)
+    def test_names_that_differ_only_in_case(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: Spark's columns may be called ``id`` and ``ID``.
+
+        Steps: rows with one more column, whose name is that of the first one in other letters.
+        Pass: the sink refuses the schema; or every row can be read once, with the values of both columns.
+        If it fails: refuse it in validate_schema, with BadConfigurationError, where the system takes both for one.
+        """
+        name = self.schema.names[0].swapcase()
+        if name in self.schema.names:
+            does_not_apply("the first column has no letters")
+        column = pa.array([f"other {number}" for number in range(3)])
+        self._write_extra(target, tmp_path, pa.field(name, pa.string()), column)
+
+    @proves(Capability.STREAM_WRITE)
+    def test_columns_in_another_order(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: columns are known by their names.
+
+        Steps: rows are written whose columns are in the opposite order.
+        Pass: every row can be read once, with its text.
+        If it fails: look columns up by name; a statement names the columns that it writes.
+        """
+        names = self.schema.names[::-1]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        batches: list[Shares] = [
+            [[batch.select(names) for batch in share] for share in shares] for shares in self._batches()
+        ]
+        self._query(target, tmp_path / "penstock-query", schema).run_all(batches)
+        self._check(target, self._ids())
+        texts = {
+            self.id_of(row): self.text_of(row) for shares in self._batches() for share in shares for row in _rows(share)
+        }
+        assert {self.id_of(row): self.text_of(row) for row in target.read()} == texts
+
+    @proves(Capability.STREAM_WRITE)
+    def test_many_rows_in_bounded_memory(self, query: SinkQuery, target: SinkTarget) -> None:
+        """Purpose: a task may get more rows than fit into memory.
+
+        Steps: one task writes ``many`` rows of 200 bytes, in Arrow batches of 5,000.
+        Pass: the process grows by less than ``most_memory_bytes``, and every row can be read once.
+        If it fails: hand rows on while they come; bound what waits in queues.
+        """
+        text = "x" * 200
+
+        def share() -> Iterator[pa.RecordBatch]:
+            before = resident_bytes()
+            for first in range(0, self.many, 5_000):
+                grown = resident_bytes() - before  # reported as soon as it is known, with memory left
+                assert grown < self.most_memory_bytes, f"the task grew by {grown >> 20} MiB in {first} rows"
+                ids = range(first, min(first + 5_000, self.many))
+                yield self.with_texts(ids, [text] * len(ids)) or self.batch(ids)
+
+        query.run(0, [[self.batch([self.many])]])  # what a first batch costs is not the point
+        grown = peak_growth_bytes(lambda: query.run(1, [share()]))
+        query.finish()
+        assert grown < self.most_memory_bytes, f"the task grew by {grown >> 20} MiB"
+        self._check(target, Counter(range(self.many + 1)))
+        if self.many * len(text) < 1.4 * self.most_memory_bytes:
+            rows = (
+                f"more than {self.many:,} rows in 'many', for 'most_memory_bytes' of {self.most_memory_bytes >> 20} MiB"
+            )
+            not_tried("bounded memory", rows)
+
+    @pytest.mark.parametrize("change", ["a column more", "a column less"])
+    @proves(Capability.STREAM_WRITE)
+    def test_the_schema_changes(self, query: SinkQuery, target: SinkTarget, tmp_path: Path, change: str) -> None:
+        """Purpose: a query is changed, and started again from its checkpoint.
+
+        Steps: a batch; the driver ends in the middle of the second one's commit; the query continues with a column
+        more, or less; if that is refused, it continues as it was.
+        Pass: every row can be read once (at least once, for a sink that promises no more).
+        If it fails: refuse in validate_schema, with BadConfigurationError; what was decided is carried out still.
+        """
+        wider = self.schema.append(pa.field("added", pa.string()))
+        narrow_batches = self._batches()
+        wide_batches: list[Shares] = [[[_widened(b, wider) for b in s] for s in shares] for shares in narrow_batches]
+        before, after = (self.schema, narrow_batches), (wider, wide_batches)
+        if change == "a column less":
+            before, after = after, before
+        try:
+            old = self._query(target, tmp_path / "changing", before[0])
+            old.run(0, before[1][0])
+        except (BadConfigurationError, BadDataError):
+            return  # it takes no column more
+        if old.commits:
+            results = old.tasks(1, before[1][1])
+            with query_crashing(old, _DECIDED):
+                old.commit(1, results)
+        try:
+            new = self._query(target, tmp_path / "changing", after[0], old)
+            new.run_all(after[1])
+        except (BadConfigurationError, BadDataError):
+            old.restart()
+            old.run_all(before[1])
+        self._check(target, self._ids(), promised=True)
+
+
+def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    added = pa.array([f"added {i}" for i in range(batch.num_rows)], pa.string())
+    return pa.RecordBatch.from_arrays([*batch.columns, added], schema=schema)
+
+
+def _rows(share: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in share:
+        yield from batch.to_pylist()
+
+
+def _number(pair: tuple[int, Any]) -> int:
+    return pair[0]
