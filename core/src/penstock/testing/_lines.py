@@ -64,7 +64,7 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """From here to its end."""
+        """Watches until the end of the block."""
         threading.settrace(self._calls)
         sys.settrace(self._calls)
         try:

@@ -1,7 +1,7 @@
 """Processes of their own for what an author wrote, as Spark has: real ones, that can be killed.
 
 A process that was forked when pytest had collected the tests, and had run none, waits for work. For each piece of work
-it forks another one: so modules are imported, and nothing else has happened. A counter in a module begins anew, as it
+it forks another one: so modules are imported, and nothing else has happened. A counter in a module starts again, as it
 does in every worker of Spark, and nothing that an earlier case left open is there.
 """
 
@@ -107,7 +107,7 @@ def _serve(control: socket.socket) -> NoReturn:
     """Forks a process for each piece of work, until there is none any more."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: their answer tells
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their answers say how they ended
         while True:
             message, numbers, _, _ = socket.recv_fds(control, 1, 2)
             if not message:
@@ -139,7 +139,7 @@ def _work(channel: socket.socket, stacks: int) -> NoReturn:
 
 
 def _pickled(answer: tuple[bool, Any]) -> bytes:
-    """An error that can't be pickled, or made again, is told by its traceback."""
+    """An error that can't be pickled, or made again, is sent as its traceback."""
     try:
         data = pickle.dumps(answer)
         pickle.loads(data)

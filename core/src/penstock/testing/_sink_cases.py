@@ -35,12 +35,12 @@ _SHAPE: tuple[tuple[int, ...], ...] = ((3, 2), (2, 0, 4), (1,))
 def difference(seen: Counter[int], wanted: Counter[int], *, may_double: bool = False) -> str:
     """Returns what is wrong with the rows that are seen, by their numbers; nothing is an empty text."""
     lost = sorted(row for row in wanted if not seen[row])
-    doubled = {row: count for row, count in sorted(seen.items()) if count > wanted[row] > 0}
+    duplicated = {row: count for row, count in sorted(seen.items()) if count > wanted[row] > 0}
     strange = sorted(row for row in seen if not wanted[row])
     problems = [f"lost: {_shown(lost)} of {len(wanted)} rows"] if lost else []
-    if doubled and not may_double:
-        most = max(doubled.values())
-        problems.append(f"doubled: {_shown(list(doubled))}, up to {most} times")
+    if duplicated and not may_double:
+        most = max(duplicated.values())
+        problems.append(f"duplicated: {_shown(list(duplicated))}, up to {most} times")
     if strange:
         problems.append(f"visible, and not to be: {_shown(strange)}")
     return "; ".join(problems)
@@ -128,9 +128,9 @@ class SinkCases(ConnectorSuite):
         return Counter(self.id_of(row) for row in target.read())
 
     def _check(self, target: SinkTarget, wanted: Counter[int], when: str = "", *, promised: bool = False) -> None:
-        """Raises AssertionError that says which rows are lost, doubled, or were never to be seen.
+        """Raises AssertionError that says which rows are lost, duplicated, or were never to be seen.
 
-        ``promised``: what the connector declares, so that a sink which promises at least once may have doubled some.
+        ``promised``: what the connector declares, so that a sink which promises at least once may have duplicated some.
         """
         may_double = promised and Capability.EXACTLY_ONCE not in self.connector.capabilities
         if problem := difference(self._seen(target), wanted, may_double=may_double):

@@ -69,7 +69,7 @@ class SinkCrashCases(SinkBase):
     @proves(Capability.STREAM_WRITE)
     def test_killed_at_every_line(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:
         """Purpose: the promise, where a step of the protocol is many of yours: a file that is written and renamed, a
-        row and the note that it was sent.
+        row and the record of its sending.
 
         Steps: three batches are run in a process of their own, which is killed (SIGKILL) just before a line of your
         package is reached, the first or the last time; another process carries on. For each such line, in random order,
@@ -98,7 +98,7 @@ class SinkCrashCases(SinkBase):
 
     @proves(Capability.STREAM_WRITE)
     def test_tasks_in_processes_of_their_own(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: each worker of Spark is a process, in which counters, caches and random numbers begin anew.
+        """Purpose: each worker of Spark is a process, in which counters, caches and random numbers start again.
 
         Steps: three batches, each task in a new process, those of a batch at the same time.
         Pass: every row can be read once.

@@ -21,7 +21,7 @@ __all__ = ["SinkUpsertCases"]
 
 
 class SinkUpsertCases(SinkBase):
-    """Of a key, the row that came last stays, whatever is repeated and whoever is late. ``id`` is the key."""
+    """Of a key, the row that came last stays, whatever is repeated or late. ``id`` is the key."""
 
     def _upserts(self, query: SinkQuery, texts: Mapping[int, str]) -> pa.RecordBatch:
         """Returns rows with these texts under these keys, for an idempotent sink."""

@@ -20,7 +20,7 @@ class SinkTarget:
     sees there now, as dictionaries. What you leave out of the rest is not proven, and the verdict names it:
 
     - ``read_table`` returns the rows as a table of the schema that it gets, which is that of the rows that were
-      written. The values are those that the system holds: read them in their types, and do not mend them.
+      written. The values are those that the system holds: read them in their types, and do not correct them.
     - ``hidden`` names what is there and not visible (staged files, open transactions), for what lingers.
     - ``lose`` makes everything that was prepared and not committed impossible to commit: it removes staged files, or
       ends transactions, as a timeout would.
