@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["Block", "can_split_at", "quoted_row_blocks", "row_blocks", "whole_block"]
+__all__ = ["BLOCK_BYTES", "Block", "can_split_at", "quoted_row_blocks", "row_blocks", "whole_block"]
 
+#: About as many bytes are in a block.
 BLOCK_BYTES = 4 << 20
 _PAST_END_BYTES = 64 << 10
 _WHOLE_READ_BYTES = 4 << 20

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock_filesystem.formats._blocks import Block, can_split_at, row_blocks, whole_block
+from penstock_filesystem.formats._blocks import BLOCK_BYTES, Block, can_split_at, row_blocks, whole_block
 from penstock_filesystem.formats._input_file import InputFile, Utf8Stream, is_compressed, is_line_safe
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import FormatReader
@@ -131,11 +131,15 @@ class LineReader(FormatReader):
         return iter([whole_block(read)]) if self._whole else row_blocks(read, 0, None, self.lines.separator)
 
     def sample(self, files: Sequence[InputFile]) -> Block:
-        """Returns the first block of the first file that holds something; an empty one if none does."""
+        """Returns the first rows of the first file that holds something, a few MiB; an empty block if none does."""
         for file in files:
+            data = b""
             for block in self.elements(file, 0, file.size, pa.schema([])):
-                if block.data.strip():
-                    return block
+                data += block.data
+                if len(data) >= BLOCK_BYTES:
+                    break
+            if data.strip():
+                return Block(data, 0)
         return Block(b"", 0)
 
 

@@ -97,9 +97,23 @@ def _parse_int(text: str) -> int:
     return _MinusZero() if text == "-0" else int(text)
 
 
+class _Written(Decimal):
+    """A number with a fraction or an exponent. Its text is as it was written."""
+
+    _text: str
+
+    def __new__(cls, text: str) -> _Written:
+        made = super().__new__(cls, text)
+        made._text = text
+        return made
+
+    def __str__(self) -> str:
+        return self._text
+
+
 def json_decoder() -> json.JSONDecoder:
     """Parses for :func:`value_converter`: numbers keep their digits."""
-    return json.JSONDecoder(parse_float=Decimal, parse_int=_parse_int, parse_constant=str)
+    return json.JSONDecoder(parse_float=_Written, parse_int=_parse_int, parse_constant=str)
 
 
 #: A parsed value and its path to what ``pa.array`` takes. ``None`` in, ``None`` out.
@@ -119,25 +133,50 @@ def value_converter(type_: pa.DataType, times: TimeParser, refuse: Callable[[str
             return None
         try:
             return convert(value, path)
+        except _ElementError as error:
+            refuse(str(error))
         except (ValueError, ArithmeticError):
-            where = f"field {path}" if path else "the record"
-            refuse(f"{where}: {_cut(_as_json(value))} is not {type_}")
-            return None
+            refuse(_misfit(value, path, type_))
+        return None
 
     return guarded
+
+
+class _ElementError(ValueError):
+    """An element of a list or a map does not fit."""
+
+
+def _misfit(value: Any, path: str, type_: pa.DataType) -> str:
+    where = f"field {path}" if path else "the record"
+    return f"{where}: {_cut(_as_json(value))} is not {type_}"
 
 
 def _converter(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
     if pa.types.is_struct(type_):
         return _struct(type_, times, refuse)
+    # As in Spark, a list or a map is null as a whole if an element does not fit; of an object, only the field.
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        item = value_converter(type_.value_type, times, refuse)
+        item = _element(type_.value_type, times, refuse)
         return lambda value, path: [item(element, f"{path}[]") for element in _of(value, list)]
     if pa.types.is_map(type_):
-        entry = value_converter(type_.item_type, times, refuse)
+        entry = _element(type_.item_type, times, refuse)
         return lambda value, path: [(_utf8(key), entry(one, f"{path}.{key}")) for key, one in _of(value, dict).items()]
     single = _single(type_, times)
     return lambda value, path: single(value)
+
+
+def _element(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
+    convert = _converter(type_, times, refuse)
+
+    def element(value: Any, path: str) -> Any:
+        try:
+            return None if value is None else convert(value, path)
+        except _ElementError:
+            raise
+        except (ValueError, ArithmeticError):
+            raise _ElementError(_misfit(value, path, type_)) from None
+
+    return element
 
 
 def _struct(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
@@ -168,7 +207,7 @@ def _single(type_: pa.DataType, times: TimeParser) -> Callable[[Any], Any]:
         return lambda value: times.date(_of(value, str))
     if types.is_timestamp(type_):
         return lambda value: _timestamp(value, type_, times)
-    return lambda value: base64.b64decode(_of(value, str), validate=True)
+    return lambda value: base64.b64decode("".join(_of(value, str).split()), validate=True)
 
 
 def _timestamp(value: Any, type_: pa.DataType, times: TimeParser) -> Any:

@@ -13,10 +13,11 @@ from penstock.serialization.values._time_reader import TimeReader
 
 __all__ = ["TimeParser", "check_zone"]
 
-_DATE = re.compile(r"(\d{4,})-(\d{1,2})(?:-(\d{1,2}))?(?:[T ].*)?")
+#: As in Spark, the day or the month and the day may be left out.
+_DATE = re.compile(r"(\d{4,})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?")
 _TIMESTAMP = re.compile(
-    r"(\d{4,})-(\d{1,2})-(\d{1,2})"
-    r"(?:[T ](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?\s*(Z|UTC|[+-]\d{1,2}(?::?\d{2})?)?)?"
+    r"(\d{4,})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[T ](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?\s*(Z|UTC|[+-]\d{1,2}(?::?\d{2})?)?)?)?)?"
 )
 _ENDS_WITH_ZONE = re.compile(r"(Z|[+-]\d{2}:?\d{2})\s*$")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -94,7 +95,7 @@ class TimeParser:
         match = _DATE.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"{text!r} is not a date")
-        return date(int(match[1]), int(match[2]), int(match[3] or 1))
+        return date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
 
     def timestamp(self, text: str, type_: pa.DataType) -> datetime:
         """Returns a timestamp for ``type_``. Raises ValueError, also for a zone where the type has none."""
@@ -110,7 +111,8 @@ class TimeParser:
         match = _TIMESTAMP.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"{text!r} is not a timestamp")
-        year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+        year, month, day = (int(part or 1) for part in match.groups()[:3])
+        hour, minute, second = (int(part or 0) for part in match.groups()[3:6])
         micros = int((match[7] or "0").ljust(6, "0")[:6])
         return datetime(year, month, day, hour, minute, second, micros, _offset(match[8]) if match[8] else None)
 

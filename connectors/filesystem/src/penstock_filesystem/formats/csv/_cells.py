@@ -103,6 +103,6 @@ class CsvLines(Lines):
             yield Line(offset, row, valid or "\ufffd" not in row)
 
     def is_row(self, text: str) -> bool:
-        """Returns whether a text is neither blank nor a comment."""
+        """Returns whether a text is neither blank nor a comment. With ``multi_line``, as in Spark, blanks are a row."""
         comment = self.dialect.comment
-        return bool(text.strip()) and not (comment and text.startswith(comment))
+        return bool(text if self.multi_line else text.strip()) and not (comment and text.startswith(comment))

@@ -14,6 +14,8 @@ from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 __all__ = ["CsvBlockParser"]
 
 _COLUMN = re.compile(r"^In CSV column #(\d+):")
+#: Texts of numbers that are not finite. Arrow takes more: in other letters.
+_NOT_FINITE = pa.array(["NaN", "+NaN", "-NaN", "Infinity", "+Infinity", "-Infinity", "Inf", "-Inf"])
 
 
 class CsvBlockParser:
@@ -28,6 +30,7 @@ class CsvBlockParser:
         self._times = times
         self._multi_line = multi_line
         self._attempts = [self._types(kind) for kind in self._kinds()]
+        self._quoted_cell = _quoted_cell(dialect) if dialect.quote and dialect.escape else None
 
     def _kinds(self) -> list[str]:
         stamps = [field.type for field in self._schema if pa.types.is_timestamp(field.type)]
@@ -58,12 +61,15 @@ class CsvBlockParser:
         if escape is None:
             return None
         expected = data.count(b"\n") + (not data.endswith(b"\n"))
+        exact = self._exact(data)
         for types in self._attempts:
             try:
-                table = self._read(data, types, escape)
+                table = self._read(data, {**types, **exact}, escape)
                 if table.num_rows != expected and not self._multi_line:
                     return None
                 columns = {field.name: self._finish(table, field) for field in self._schema}
+                if not self._finite_or_in_the_right_letters(columns, data, escape):
+                    return None
             except (pa.ArrowInvalid, ValueError) as error:
                 if not self._is_about_time(str(error)):
                     return None
@@ -72,6 +78,30 @@ class CsvBlockParser:
                 self._attempts = [types, *(other for other in self._attempts if other is not types)]
             return columns
         return None
+
+    def _exact(self, data: bytes) -> dict[str, pa.DataType]:
+        """Returns the columns to take as text: whole and decimal numbers may have blanks around them for the parser,
+        but not for Spark, nor for a cast.
+        """
+        if (b" " not in data and b"\t" not in data) or (self._dialect.trim_left and self._dialect.trim_right):
+            return {}
+        types = pa.types
+        return {f.name: pa.string() for f in self._schema if types.is_integer(f.type) or types.is_decimal(f.type)}
+
+    def _finite_or_in_the_right_letters(self, columns: dict[str, pa.Array], data: bytes, escape: str | bool) -> bool:
+        others = [
+            name
+            for name, column in columns.items()
+            if pa.types.is_floating(column.type) and pc.all(pc.is_finite(column)).as_py() is False
+        ]
+        if not others:
+            return True
+        texts = self._read(data, dict.fromkeys(self._schema.names, pa.string()), escape, only=others)
+        for name in others:
+            found = texts.column(name).combine_chunks().filter(pc.invert(pc.is_finite(columns[name])))
+            if not pc.all(pc.is_in(pc.utf8_trim_whitespace(found), value_set=_NOT_FINITE)).as_py():
+                return False
+        return True
 
     def _is_about_time(self, message: str) -> bool:
         """Returns whether another way to read timestamps may help; if in doubt, yes."""
@@ -91,12 +121,19 @@ class CsvBlockParser:
             return False
         if escape + quote not in data and escape + escape not in data:
             return False
-        return dialect.escape if data.count(escape) == data.count(escape + quote) else None
+        assert self._quoted_cell is not None
+        if data.count(escape) != data.count(escape + quote) or escape in self._quoted_cell.sub(b"", data):
+            return None  # the parser takes an escape in a cell without quotes as one, too
+        return dialect.escape
 
-    def _read(self, data: bytes, types: dict[str, pa.DataType], escape: str | bool) -> pa.Table:
+    def _read(
+        self, data: bytes, types: dict[str, pa.DataType], escape: str | bool, only: list[str] | None = None
+    ) -> pa.Table:
         dialect = self._dialect
+        # Without the last line feed: it would become part of a cell whose quote is not closed.
+        end = len(data) - (not self._multi_line and data.endswith(b"\n"))
         return pacsv.read_csv(
-            pa.BufferReader(data),
+            pa.BufferReader(pa.py_buffer(data).slice(0, end)),
             read_options=pacsv.ReadOptions(
                 use_threads=False, column_names=self._schema.names, block_size=max(len(data) + 1, 64)
             ),
@@ -110,6 +147,7 @@ class CsvBlockParser:
             ),
             convert_options=pacsv.ConvertOptions(
                 column_types=types,
+                include_columns=only,
                 null_values=["", dialect.null_value],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=not (dialect.null_value or dialect.empty_value),
@@ -127,6 +165,8 @@ class CsvBlockParser:
             return self._times.column(array, field.type) if pa.types.is_string(array.type) else array.cast(field.type)
         if pa.types.is_date(field.type) and pa.types.is_string(array.type):
             return self._times.column(array, field.type)
+        if pa.types.is_string(array.type) and not pa.types.is_string(field.type):
+            array = self._finish_text(array).cast(field.type)
         if pa.types.is_decimal(field.type):
             array.validate(full=True)  # the parser looks at a number's digits before it scales it
         return self._finish_text(array) if pa.types.is_string(array.type) else array
@@ -145,3 +185,11 @@ class CsvBlockParser:
         if dialect.null_value:
             array = pc.if_else(pc.equal(array, dialect.null_value), null, array)
         return array
+
+
+def _quoted_cell(dialect: CsvReadDialect) -> re.Pattern[bytes]:
+    sep, quote, escape = (re.escape(character) for character in (dialect.sep, dialect.quote, dialect.escape))
+    plain = f"[^{quote}{escape}]*"
+    return re.compile(
+        rf"(?:\A|(?<=[{sep}\n])){quote}{plain}(?:(?:{escape}.|{quote}{quote}){plain})*{quote}".encode(), re.DOTALL
+    )

@@ -55,12 +55,13 @@ class CsvReader(LineReader):
             )
         first = [cell.text for cell in row_cells(rows[0], self.options.csv)]
         dialect = self.options.csv
-        names = [n if dialect.header and n else f"_c{i}" for i, n in enumerate(first)]
+        unnamed = ("", dialect.null_value)
+        names = [n if dialect.header and n not in unnamed else f"_c{i}" for i, n in enumerate(first)]
         if len({name.lower() for name in names}) != len(names):
             names = [f"{n}{i}" if [m.lower() for m in names].count(n.lower()) > 1 else n for i, n in enumerate(names)]
-        cells = [[cell.text for cell in row_cells(row, dialect)] for row in (rows[1:] if dialect.header else rows)]
-        fitting = [row for row in cells if len(row) == len(names)]
-        types = {}
-        if dialect.infer_types and fitting:
-            types = infer_types(fitting, names, dialect.null_value, self.options.times)
+        cells = [
+            [cell.text or (dialect.empty_value if cell.quoted else "") for cell in row_cells(row, dialect)]
+            for row in (rows[1:] if dialect.header else rows)
+        ]
+        types = infer_types(cells, names, dialect.null_value, self.options.times) if dialect.infer_types else {}
         return pa.schema([pa.field(name, types.get(name, pa.string())) for name in names])

@@ -11,22 +11,26 @@ import pyarrow as pa
 
 from penstock.serialization.values import TimeParser, fit_decimal
 
-__all__ = ["CellConverter", "cell_converter"]
+__all__ = ["FLOAT", "CellConverter", "cell_converter"]
 
 #: A cell's text to a value that ``pa.array`` takes. Raises ValueError.
 CellConverter = Callable[[str], Any]
 
 _INTEGER = re.compile(r"[+-]?\d+|-?0[xX][0-9a-fA-F]+")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+#: Regular expression of numbers with a fraction as Java reads them. Spark adds Inf and -Inf.
+FLOAT = rf"{_DECIMAL.pattern}[fFdD]?|[+-]?(?:NaN|Infinity)"
+#: What Java takes around a number with a fraction, and around nothing else.
+_BLANKS = "".join(map(chr, range(33)))
 
 
 def _integer(type_: pa.DataType) -> CellConverter:
     limit = 1 << (type_.bit_width - 1)
 
     def convert(text: str) -> int:
-        stripped = text.strip()
-        if _INTEGER.fullmatch(stripped) is None:
+        if _INTEGER.fullmatch(text) is None:
             raise ValueError(f"{text!r} is not a whole number")
-        value = int(stripped, 16 if "x" in stripped.lower() else 10)
+        value = int(text, 16 if "x" in text.lower() else 10)
         if not -limit <= value < limit:
             raise ValueError(f"{text!r} is out of range")
         return value
@@ -35,13 +39,16 @@ def _integer(type_: pa.DataType) -> CellConverter:
 
 
 def _float(text: str) -> float:
-    if "_" in text:
+    if text in ("Inf", "-Inf"):
+        return float(text)
+    stripped = text.strip(_BLANKS)
+    if re.fullmatch(FLOAT, stripped) is None:
         raise ValueError(f"{text!r} is not a number")
-    return float(text)
+    return float(stripped.rstrip("fFdD"))
 
 
 def _boolean(text: str) -> bool:
-    value = text.strip().lower()
+    value = text.lower()
     if value not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")
     return value == "true"
@@ -49,10 +56,12 @@ def _boolean(text: str) -> bool:
 
 def _decimal(type_: pa.DataType) -> CellConverter:
     def convert(text: str) -> Decimal:
+        if _DECIMAL.fullmatch(text) is None:
+            raise ValueError(f"{text!r} is not a number")
         try:
-            return fit_decimal(Decimal(text.strip()), type_)
+            return fit_decimal(Decimal(text), type_)
         except InvalidOperation:
-            raise ValueError(f"{text!r} is not a number") from None
+            raise ValueError(f"{text!r} is too large") from None
 
     return convert
 

@@ -122,16 +122,20 @@ class JsonLinesDecoder(BlockDecoder):
         return None if rows is None else dict(zip(self.fields.names, rows.flatten(), strict=True))
 
     def convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:
-        """Yields the rows of a line: a list of objects is several."""
+        """Yields the rows of a line: a list of objects is several, and if one of them is bad, all are, as in Spark."""
         parsed, reason = None, ""
         try:
             parsed, _ = _DECODER.raw_decode(line.text.lstrip())
         except (ValueError, RecursionError):
             reason = "not JSON"
-        for value in parsed if isinstance(parsed, list) else [parsed]:
-            self._problems.clear()
-            if not isinstance(value, dict):
-                yield [None] * len(self._converters), reason or "not a JSON object"
-                continue
-            row = [convert(value.get(f.name), f.name) for f, convert in zip(self.fields, self._converters, strict=True)]
+        values: list[Any] = parsed if isinstance(parsed, list) else [parsed]
+        if not all(isinstance(value, dict) for value in values):
+            yield [None] * len(self._converters), reason or "not a JSON object"
+            return
+        self._problems.clear()
+        rows = [
+            [convert(value.get(f.name), f.name) for f, convert in zip(self.fields, self._converters, strict=True)]
+            for value in values
+        ]
+        for row in rows:
             yield row, self._problems[0] if self._problems else ""
