@@ -131,7 +131,6 @@ class Case:
     options: dict[str, str]
     files: dict[str, bytes]
     ddl: str | None
-    fails: bool = field(default=False, compare=False)
 
 
 def drawn_options(values, most=4):
@@ -282,7 +281,8 @@ def text_cases(draw):
     pieces = st.lists(st.sampled_from(["a", "é", "\n", "\r\n", "\r", ";", "#", "##", " ", ""]), max_size=8)
     paths = st.sampled_from(["a", "b", "a.b", "_c", ".d", "n/a", "n/e.b", "n/_f"])
     names = draw(st.lists(paths, min_size=1, unique=True))
-    return Case("text", options, {name: "".join(draw(pieces)).encode() for name in names}, "value string")
+    texts = {name: "".join(draw(pieces)) or ("x" if "wholetext" in options else "") for name in names}
+    return Case("text", options, {name: text.encode() for name, text in texts.items()}, "value string")
 
 
 def parquet_bytes(columns):
@@ -582,6 +582,7 @@ DIFFERENCES = [
         None,
         {"inferSchema": "true"},
     ),
+    Difference("an empty text file with `wholetext`", "text", b"", [("",)], [], "value string", {"wholetext": "true"}),
     Difference("JSON with single quotes", "json", b"{'s':'x'}\n", [(None, None)], [("x", None)]),
     Difference(
         "blanks within a JSON object that is read as a string",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ class TestSink(SinkSuite):
     golden = Path(__file__).parent / "golden"
     schedules = 3
     schema = pa.schema([("key", pa.string()), ("value", pa.string())])
+    option_examples: ClassVar = {"includeHeaders": []}  # without an effect, as in Spark
 
     test_a_crash_at_every_step = by_default(
         SinkSuite.test_a_crash_at_every_step,
@@ -72,6 +74,7 @@ class TestSink(SinkSuite):
 
 class TestSinkOnSpark(TieredSparkSinkSuite):
     connector, golden, schema, new_target = KafkaConnector, TestSink.golden, TestSink.schema, TestSink.new_target
+    option_examples = TestSink.option_examples
     batch, with_texts, id_of, text_of = TestSink.batch, TestSink.with_texts, TestSink.id_of, TestSink.text_of
 
 

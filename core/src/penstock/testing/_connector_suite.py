@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -18,11 +19,13 @@ from penstock.options import OptionSet, OptionValues
 from penstock.serialization import SimpleVersionedSerializer, Versioned
 from penstock.testing._capabilities import THE_SIDE, capability_of, proves
 from penstock.testing._disks import without_waiting_for_disks
+from penstock.testing._option_cases import OptionCases
 from penstock.testing._spark_source import data_source
 
 __all__ = ["ConnectorSuite"]
 
 _SECRET = "s3cr3t-of-the-kit"
+_COMBINATIONS = 30
 #: What no option of that kind takes.
 _WRONG = {
     "int": "many",
@@ -35,13 +38,15 @@ _WRONG = {
 
 
 class ConnectorSuite:
-    """Base of the suites. ``connector`` is under test. ``golden`` is a folder with stored forms of earlier versions,
+    """Base of the suites. ``connector`` is under test. ``option_examples`` are texts that options take, by their names,
+    where a declaration does not say. ``golden`` is a folder with stored forms of earlier versions,
     ``<name>-v<version>.json`` (as :meth:`penstock.serialization.Versioned.to_json` gives them); needed once a
     serializer is at version 2.
     """
 
     is_penstock_suite: ClassVar[bool] = True
     connector: ClassVar[type[Connector]]
+    option_examples: ClassVar[Mapping[str, Sequence[str]]] = {}
     golden: ClassVar[Path | None] = None
     side: ClassVar[Capability]
 
@@ -155,6 +160,27 @@ class ConnectorSuite:
             if option.required:
                 with pytest.raises(BadConfigurationError, match=option.name):
                     self._create(self._parse(_without(given, option.name)))
+
+    @proves(THE_SIDE)
+    def test_options_take_effect_or_are_refused(self, given: Mapping[str, str]) -> None:
+        """Purpose: a user who sets an option has decided something.
+
+        Steps: each option with what it needs, and random combinations, for a batch and for a stream.
+        Pass: a refusal in at most two lines that names one of the options; or each of them makes a difference to the
+        source or the sink that is made, or is warned of.
+        If it fails: declare what the option needs, or keep it in what is made. ``option_examples`` holds values of
+        options whose kind does not say which they take: an empty list leaves the option out.
+        """
+        cases = OptionCases(self._option_set(), self._create, given, self.option_examples)
+        chosen = Random(7)
+        problems = []
+        for mode in ("batch", "stream"):
+            least = [cases.least(option, mode) for option in self._option_set() if cases.texts(option)]
+            for texts in [*least, *(cases.drawn(chosen.choice) for _ in range(_COMBINATIONS))]:
+                shrug = cases.shrug(texts, mode)
+                if shrug is not None and shrug not in problems:
+                    problems.append(shrug)
+        assert not problems, "; ".join(problems)
 
     @proves(THE_SIDE)
     def test_secrets_are_never_shown(self, given: Mapping[str, str]) -> None:

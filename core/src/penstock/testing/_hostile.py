@@ -286,6 +286,14 @@ class _IgnoresWrongValues(FilesConnector):
     sink_options = _Forgiving([Option("path", "A local directory", required=True), Option("rows", "", kind="int")])
 
 
+class _ShrugsAtAnOption(FilesConnector):
+    """Takes an option, and does nothing with it."""
+
+    sink_options = OptionSet(
+        [Option("path", "A local directory", required=True), Option("rows", "Most rows in a file", kind="int")]
+    )
+
+
 class _Boasts(FilesConnector):
     """Says what it does not declare."""
 
@@ -313,6 +321,7 @@ FLAWS: dict[str, Flaw] = {
     "ignores wrong values": Flaw(
         "test_a_value_of_the_wrong_type_is_refused", FilesTransactionalSink, _IgnoresWrongValues
     ),
+    "shrugs at an option": Flaw("test_options_take_effect_or_are_refused", FilesTransactionalSink, _ShrugsAtAnOption),
     "boasts": Flaw("test_it_does_not_say_exactly_once", FilesTransactionalSink, _Boasts),
     "takes any option": Flaw("test_an_unknown_option_is_refused", FilesTransactionalSink, _TakesAnyOption),
 }

@@ -77,7 +77,10 @@ def _credentials(values: OptionValues) -> Credentials | KeycloakCredentials | No
     if user is not None:
         return Credentials.basic(user, password)
     if keycloak is not None:
-        return _keycloak(keycloak, values)
+        try:
+            return _keycloak(keycloak, values)
+        except BadConfigurationError as error:
+            raise BadConfigurationError(f"option 'keycloakFile': {error}") from None
     method, found = (os.environ.get(f"pravega_client_auth_{part}") for part in ("method", "token"))
     if method and found:
         return Credentials(method, found)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -54,6 +57,9 @@ def _is_secret(name: str) -> bool:
     return not any(declared) or any(option.secret for option in declared if option is not None)
 
 
+_QUOTED = re.compile(r"'([\w.]+)'")
+
+
 @dataclass(frozen=True, repr=False)
 class FormatSettings:
     """The format of ``part``, the options for it, and the type to decode to where the user named one.
@@ -97,7 +103,8 @@ class FormatSettings:
             raise BadConfigurationError(
                 f"option '{self.part}.schema' is {self.type}, and .schema(…) says {wanted}: leave one of them out"
             )
-        return create_decoder(self.name, self._with_subject(topic), wanted or self.type)
+        with self._errors_name_the_part():
+            return create_decoder(self.name, self._with_subject(topic), wanted or self.type)
 
     def create_encoder(self, schema: pa.Schema, *, topic: str | None = None) -> RecordEncoder | None:
         """Returns the encoder for the column of ``schema`` that is named as the part, in any case; ``None`` for bytes
@@ -111,7 +118,23 @@ class FormatSettings:
             raise BadConfigurationError(
                 f"option '{self.part}.format' is {self.name}, but there is no column '{self.part}'"
             )
-        return create_encoder(self.name, self._with_subject(topic), columns[self.part].type)
+        with self._errors_name_the_part():
+            return create_encoder(self.name, self._with_subject(topic), columns[self.part].type)
+
+    @contextmanager
+    def _errors_name_the_part(self) -> Iterator[None]:
+        """A format knows its options by their short names; a user has written them in full."""
+        try:
+            yield
+        except BadConfigurationError as error:
+            known = {option.name.lower() for declared in FORMAT_OPTIONS.values() for option in declared}
+            known = (known | dict(self.options).keys()) - {"part", "topic"}  # those are the connector's
+            text = _QUOTED.sub(lambda m: self._in_full(m[1]) if m[1].lower() in known else m[0], str(error))
+            where = "" if f"'{self.part}." in text else f"option '{self.part}.format': "
+            raise BadConfigurationError(where + text) from error.__cause__
+
+    def _in_full(self, name: str) -> str:
+        return f"'{self.part}.schema'" if name.lower() == "schema" else f"'{self.part}.format.{name}'"
 
     def _with_subject(self, topic: str | None) -> dict[str, str]:
         """Formats that do not know the options of a subject's name do without."""
