@@ -148,6 +148,14 @@ def test_every_option_is_accepted_somewhere_and_makes_a_difference(side):
 
 
 @pytest.mark.parametrize("side", SIDES)
+def test_a_batch_and_a_stream_are_made_of_options_alike(side):
+    """The mode decides which options are taken, and nothing of what is made: a test of the effect serves both."""
+    one = cases(side)
+    both = [option for option in one.declared if len(one.modes(option)) == 2 and one.texts(option)]
+    assert [o.name for o in both if not one.is_the_same_in_both_modes(one.least(o, "batch"))] == []
+
+
+@pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("profile", [SOME, pytest.param(MANY, marks=MORE)])
 def test_combinations_take_effect_or_are_refused_or_warned_of(side, profile):
     """Whatever a user combines: what has no effect is said."""

@@ -68,6 +68,22 @@ def test_every_type(csv_rows):
     assert csv_rows(",,,,,,,,\n", schema) == [(None,) * 9]
 
 
+def test_numbers_are_as_strict_as_sparks(csv_rows):
+    schema = [("i", pa.int64()), ("f", pa.float64()), ("m", pa.decimal128(4, 1)), ("b", pa.bool_())]
+    assert csv_rows(" 5, 5,5 , true\n", schema) == [(None, 5.0, None, None)]
+    trimmed = csv_rows(" 5, 5,5 , true\n", schema, ignoreLeadingWhiteSpace=True, ignoreTrailingWhiteSpace=True)
+    assert trimmed == [(5, 5.0, 5, True)]
+    floats = csv_rows("Inf\n-Infinity\ninf\nnan\n1d\n1_0\n", [("f", pa.float64())])
+    assert floats == [(float("inf"),), (float("-inf"),), (None,), (None,), (1.0,), (None,)]
+    assert csv_rows("inf\n", [("f", pa.float64())]) == [(None,)]
+
+
+def test_escapes_and_open_quotes_out_of_place(csv_rows):
+    assert csv_rows('1,a\\"b\n2,"a\\"b"\n', TWO) == [(1, 'a\\"b'), (2, 'a"b')]
+    assert csv_rows('1,"open\n', TWO) == [(1, "open")]
+    assert csv_rows("1,a\n  \n2,b\n", TWO, multiLine=True) == [(1, "a"), (None, None), (2, "b")]
+
+
 def test_timestamps_with_and_without_a_zone(csv_rows):
     schema = [("at", pa.timestamp("us", "UTC"))]
     zoned = csv_rows("2020-01-01T00:00:00+02:00\n2020-01-01T00:00:00Z\n", schema)

@@ -131,3 +131,15 @@ def test_the_schema_is_inferred(tmp_path, source_harness):
     (tmp_path / "a.json").write_text("bad\n")
     with pytest.raises(BadConfigurationError, match="no JSON object"):
         source_harness.source(tmp_path, format="json").infer_schema()
+
+
+def test_numbers_as_texts_elements_that_do_not_fit_and_lists_with_a_bad_object(json_rows):
+    schema = [("s", pa.string()), ("l", pa.list_(pa.int64())), ("m", pa.map_(pa.string(), pa.int64())), CORRUPT]
+    line = '{"s":1e3,"l":[1,"x"],"m":{"k":"x"}}'
+    assert json_rows(line + "\n", schema) == [("1e3", None, None, line)]
+    several = '[{"s":"a"},{"l":["x"]}]'
+    assert json_rows(several + "\n", schema) == [("a", None, None, several), (None, None, None, several)]
+    assert json_rows('{"s":"2025"}\n{"s":"2025-12"}\n', [("s", pa.date32())]) == [
+        (date(2025, 1, 1),),
+        (date(2025, 12, 1),),
+    ]

@@ -127,6 +127,10 @@ class OptionCases:
             self._outcome(texts, mode), str
         )
 
+    def is_the_same_in_both_modes(self, texts: Mapping[str, str]) -> bool:
+        """Returns whether a batch and a stream are made of the options alike."""
+        return bool(self._outcome(texts, "batch") == self._outcome(texts, "stream"))
+
     def refusal(self, texts: Mapping[str, str], mode: Mode) -> str:
         """Returns why the options are not accepted."""
         outcome = self._outcome(texts, mode)
