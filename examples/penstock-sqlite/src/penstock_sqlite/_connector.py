@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock import BadConfigurationError
 from penstock.connector import Capability, Connector
-from penstock.options import Option, OptionSet, OptionValues
+from penstock.options import Option, OptionSet, OptionValues, when
 from penstock.sink import Sink
 from penstock_sqlite._append import AppendSink
 from penstock_sqlite._source import SqliteSource
@@ -32,7 +32,7 @@ class SqliteConnector(Connector):
             _PATH,
             _TABLE,
             Option("mode", "upsert by key, or append", kind="choice", choices=("upsert", "append"), default="upsert"),
-            Option("key", "For upsert: the columns of the key, comma-separated"),
+            Option("key", "For upsert: the columns of the key, comma-separated", needs=(when("mode", "upsert"),)),
         ]
     )
     capabilities = frozenset(
