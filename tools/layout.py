@@ -66,7 +66,7 @@ SERIALIZERS = {
     "WRITER_STATE_SERIALIZER": "sink/_committable.py",
 }
 #: The systems' own libraries: only these rooms may import them.
-_DRIVERS = ("confluent_kafka", "kafka", "cassandra", "pravega", "pravega_client")
+_DRIVERS = ("confluent_kafka", "kafka", "cassandra", "pravega", "pravega_client", "psycopg")
 _DRIVER_ROOMS = ("client", "dev")
 
 

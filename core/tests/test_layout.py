@@ -12,10 +12,11 @@ import layout
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = sorted(path.parent for path in (ROOT / "connectors").glob("*/src/penstock_*/__init__.py"))
+EXAMPLE = ROOT / "examples" / "penstock-postgres" / "src" / "penstock_postgres"
 BY_NAME = {path.name: path for path in PACKAGES}
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("package", [*PACKAGES, EXAMPLE], ids=lambda path: path.name)
 def test_a_connector_keeps_to_the_plan(package):
     assert layout.problems(package) == []
 

@@ -1,0 +1,47 @@
+"""What the connector promises, proven with Penstock's conformance kit, on a PostgreSQL of its own."""
+
+from __future__ import annotations
+
+import pytest
+from penstock_postgres import PostgresConnector
+
+from penstock.testing import SinkSuite, SinkTarget, SparkSinkSuite
+
+
+class PostgresSinkSuite(SinkSuite):
+    connector = PostgresConnector
+    table = "id bigint, text text"
+    options = ()
+    many = 200_000
+
+    @pytest.fixture
+    def new_target(self, postgres):
+        def make():
+            table = postgres.table(self.table)
+
+            def read():
+                return [{"id": i, "text": text} for i, text in postgres.run(f"select id, text from {table}")]
+
+            def lose():
+                for gid in postgres.prepared(table):
+                    postgres.run(f"rollback prepared '{gid}'")
+
+            given = {**postgres.options(table), **dict(self.options)}
+            return SinkTarget(given, read, lambda: postgres.prepared(table), lose, postgres.stopped)
+
+        return make
+
+
+class TestExactlyOnce(PostgresSinkSuite):
+    pass
+
+
+class TestUpsert(PostgresSinkSuite):
+    table = "id bigint primary key, text text"
+    options = (("delivery", "upsert"), ("key", "id"))
+
+
+@pytest.mark.exhaustive("the kit on Spark; test_kills.py has the witness")
+class TestExactlyOnceOnSpark(SparkSinkSuite):
+    connector, options, table = PostgresConnector, PostgresSinkSuite.options, PostgresSinkSuite.table
+    new_target = PostgresSinkSuite.new_target
