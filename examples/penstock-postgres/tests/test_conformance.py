@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from penstock_postgres import PostgresConnector
 
 from penstock.testing import SinkSuite, SinkTarget, SparkSinkSuite
+
+#: Options whose values must lead to a table that is there, as the driver looks at it: the kit can't choose others.
+WHERE = ("host", "port", "database", "table", "user", "key", "tls.caFile")
 
 
 class PostgresSinkSuite(SinkSuite):
     connector = PostgresConnector
     table = "id bigint, text text"
     options = ()
-    many = 200_000
+    kill_seconds = 3
+    option_examples: ClassVar = dict.fromkeys(WHERE, [])
 
     @pytest.fixture
     def new_target(self, postgres):
@@ -37,11 +43,13 @@ class TestExactlyOnce(PostgresSinkSuite):
 
 
 class TestUpsert(PostgresSinkSuite):
+    many = 200_000  # the case about memory is for rows that are kept; here each upsert is committed
     table = "id bigint primary key, text text"
     options = (("delivery", "upsert"), ("key", "id"))
 
 
 @pytest.mark.exhaustive("the kit on Spark; test_kills.py has the witness")
 class TestExactlyOnceOnSpark(SparkSinkSuite):
+    option_examples: ClassVar = PostgresSinkSuite.option_examples
     connector, options, table = PostgresConnector, PostgresSinkSuite.options, PostgresSinkSuite.table
     new_target = PostgresSinkSuite.new_target

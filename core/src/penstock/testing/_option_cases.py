@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.options import Condition, Mode, Option, OptionSet, OptionValues
 from penstock.storage import STORAGE_OPTIONS
 
@@ -141,7 +141,7 @@ class OptionCases:
         """The text of the refusal, or the shape of what is made."""
         try:
             return _shape(self.make(self.declared.parse(texts, owner="the options", mode=mode)), self.opaque, {})
-        except BadConfigurationError as error:
+        except (BadConfigurationError, RetriableError) as error:  # without its address, a server can't be reached
             return str(error)
 
     def _is_default(self, option: Option, name: str, text: str) -> bool:
