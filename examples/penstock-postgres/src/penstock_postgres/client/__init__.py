@@ -12,7 +12,7 @@ from penstock_postgres.client._connection import (
     release,
 )
 from penstock_postgres.client._copy import CopyIn
-from penstock_postgres.client._ranges import KeyRange, count_ranges, read_range, rows_to_batch
+from penstock_postgres.client._ranges import KeyRange, count_ranges, read_range
 from penstock_postgres.client._table import Column, Table, describe
 from penstock_postgres.client._two_phase import TwoPhaseTable
 from penstock_postgres.client._upsert import STAMP, UpsertInto, add_stamp
@@ -40,5 +40,4 @@ __all__ = [
     "read_range",
     "read_type",
     "release",
-    "rows_to_batch",
 ]

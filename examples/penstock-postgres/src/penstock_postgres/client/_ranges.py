@@ -14,12 +14,11 @@ from typing import Any
 
 from psycopg import sql
 
-from penstock.errors import BadDataError
 from penstock_postgres.client._arrow import read_type
 from penstock_postgres.client._connection import Connection, errors
 from penstock_postgres.client._table import Column, Table
 
-__all__ = ["KeyRange", "count_ranges", "read_range", "rows_to_batch"]
+__all__ = ["KeyRange", "count_ranges", "read_range"]
 
 Key = int | str
 #: All transactions of which a statement sees rows are older. A subquery, so that it is asked for once in a statement.
@@ -126,14 +125,3 @@ def _between(key: Column, after: Key | None, last: Key | None) -> Iterator[sql.C
 def _selected(columns: Sequence[Column]) -> Iterator[sql.Composable]:
     for column in columns:
         yield sql.SQL("{}::text" if read_type(column)[1] else "{}").format(sql.Identifier(column.name))
-
-
-def rows_to_batch(rows: Sequence[tuple[Any, ...]], columns: Sequence[Column], table: Table) -> pa.RecordBatch:
-    """The columns of what :func:`read_range` returned. PostgreSQL sends rows, and psycopg parses them in C."""
-    values = list(zip(*rows, strict=True))[2:]
-    types = [read_type(column)[0] for column in columns]
-    try:
-        arrays = [pa.array(cells, type_) for cells, type_ in zip(values, types, strict=True)]
-    except (pa.ArrowException, ValueError) as error:
-        raise BadDataError(f"table {table}: a row can't be read: {error}") from error
-    return pa.record_batch(arrays, names=[column.name for column in columns])
