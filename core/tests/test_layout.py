@@ -94,6 +94,7 @@ KEPT_OTHERWISE = {
     "penstock.spark._connect_ends._started": "names of queries; each leaves when it is stopped",
     "penstock.spark._known_query._known": "holds nothing to close, and is bounded",
     "penstock.spark._registration._accumulators": "weak references",
+    "penstock.testing._processes._begun": "processes of pytest's own run, which its end closes",
     "penstock.testing.simulation._storage._living": "the storages of one simulation, in the place of those of the last",
     "penstock_cassandra.sink._dead_letters._swept": "names of folders",
     "penstock_kafka.config._without_effect._reported": "names of settings, so that each is named once",
