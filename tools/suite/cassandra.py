@@ -12,7 +12,7 @@ from typing import Any
 from cassandra.concurrent import execute_concurrent_with_args
 
 from penstock.dev import ServerFiles, open_server
-from penstock_cassandra.client import ConnectionSettings, _client, shared_client
+from penstock_cassandra.client import ConnectionSettings, _client, acquire_client, release_client
 from penstock_cassandra.dev import CassandraDevServer
 
 __all__ = ["CassandraToolbox", "QuickServer", "cassandra_toolbox", "close_clients"]
@@ -42,12 +42,16 @@ class CassandraToolbox:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self.settings = ConnectionSettings(hosts=(host,), port=int(port), request_timeout_s=120)
-        self.client = shared_client(self.settings)
+        self.client = acquire_client(self.settings)
         self.keyspace = "t" + uuid.uuid4().hex[:12]
         self.options = {"host": host, "port": port, "keyspace": self.keyspace}
         self.cql(
             f"create keyspace {self.keyspace} with replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
         )
+
+    def close(self) -> None:
+        """Ends the use of the connection."""
+        release_client(self.client)
 
     def cql(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         """Runs a statement, and returns its rows."""
@@ -78,6 +82,7 @@ def cassandra_toolbox(folder: Path) -> Iterator[CassandraToolbox]:
         yield toolbox
         if "PENSTOCK_CASSANDRA_ADDRESS" in os.environ:
             toolbox.cql(f"drop keyspace {toolbox.keyspace}")
+        toolbox.close()
         close_clients({toolbox.settings.port})
 
 

@@ -19,7 +19,7 @@ from penstock._commit import GaveWayError
 from penstock.sink import WriterContext
 from penstock.spark._write import BatchWriter
 from penstock.testing import SinkQuery
-from penstock.testing._sink_suite import query_crashing
+from penstock.testing._sink_base import query_crashing
 from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
 from penstock_filesystem.sink import create_sink
 from penstock_filesystem.sink.staging import MultipartCommitter, MultipartStaging, RenameStaging

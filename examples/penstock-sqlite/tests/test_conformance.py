@@ -26,7 +26,8 @@ class SqliteSinkSuite(SinkSuite):
             def read():
                 return [{"id": i, "text": text} for i, text in database.execute("select id, text from rows")]
 
-            return SinkTarget({"path": path, "table": "rows", **dict(self.options)}, read)
+            options = {"path": path, "table": "rows", **dict(self.options)}
+            return SinkTarget(options, read, hidden=list)  # nothing is there that readers do not see
 
         return make
 

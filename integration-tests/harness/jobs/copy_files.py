@@ -27,6 +27,7 @@ if mode == "straggler":
     rows = straggling(rows, "note", "attempts")
 if given.pop("sink", "filesystem") == "write-ahead":  # the smallest one that the kit has
     spark.dataSource.register(data_source(MinimalConnector))
+    rows = rows.withColumn("at", rows["at"].cast("string"))
     writer = rows.writeStream.format("penstock.under_test").option("path", os.path.abspath("out"))
 else:
     writer = rows.writeStream.format("penstock.filesystem").option("format", "parquet").option("path", "out/")

@@ -18,7 +18,10 @@ from penstock.testing._sink_processes import QueryJob
 from penstock.testing._target import SinkTarget
 from penstock.testing._verdict import does_not_apply
 
-__all__ = ["SinkBase", "query_crashing"]
+__all__ = ["CARRIED_OUT", "DECIDED", "SinkBase", "query_crashing"]
+
+#: Steps: the decision is durable and nothing of it was done; everything was done and not noted.
+DECIDED, CARRIED_OUT = "after create", "before put "
 
 
 class SinkBase(SinkCases):

@@ -13,15 +13,12 @@ from penstock.connector import Capability
 from penstock.errors import PenstockError, RetriableError
 from penstock.sink import IdempotentSink, WriteAheadSink
 from penstock.testing._capabilities import proves
-from penstock.testing._sink_base import SinkBase, query_crashing
+from penstock.testing._sink_base import CARRIED_OUT, DECIDED, SinkBase, query_crashing
 from penstock.testing._sink_engine import SinkQuery
 from penstock.testing._target import SinkTarget
 from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SinkCommitCases"]
-
-#: The decision is durable and nothing of it was done; everything was done and not noted.
-_DECIDED, _CARRIED_OUT = "after create", "before put "
 
 
 class SinkCommitCases(SinkBase):
@@ -81,7 +78,7 @@ class SinkCommitCases(SinkBase):
         self._needs_hidden_rows(query)
         batches = self._batches([(3, 2)])
         results = query.tasks(0, batches[0])
-        with query_crashing(query, _CARRIED_OUT):
+        with query_crashing(query, CARRIED_OUT):
             query.commit(0, results)
             query.finish()  # what the batch has only added to what is carried
         for _ in range(2):
@@ -132,7 +129,7 @@ class SinkCommitCases(SinkBase):
         """
         batches = self._batches()
         results = query.tasks(0, batches[0])
-        with query_crashing(query, _DECIDED):
+        with query_crashing(query, DECIDED):
             query.commit(0, results)
         query.restart()
         query.abort(0, results)
@@ -231,7 +228,7 @@ class SinkCommitCases(SinkBase):
         other.abort(1, other.tasks(1, [[self.batch([12])]]))
         other.restart()
         other.finish()
-        with query_crashing(query, _CARRIED_OUT):
+        with query_crashing(query, CARRIED_OUT):
             query.commit(0, results)
             query.finish()  # what the batch has only added to what is carried
         for batch_id in (1, 2):
@@ -320,7 +317,7 @@ class SinkCommitCases(SinkBase):
         """
         batches = self._batches()
         results = query.tasks(0, batches[0])
-        with query_crashing(query, _DECIDED):
+        with query_crashing(query, DECIDED):
             query.commit(0, results)
         query.restart()
         with query_crashing(query, "before "):

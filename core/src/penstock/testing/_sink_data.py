@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,15 +16,12 @@ from penstock.testing._capabilities import proves
 from penstock.testing._memory import peak_growth_bytes
 from penstock.testing._resident import resident_bytes
 from penstock.testing._rows import SPARK_TYPES
-from penstock.testing._sink_base import SinkBase, query_crashing
+from penstock.testing._sink_base import DECIDED, SinkBase, query_crashing
 from penstock.testing._sink_engine import Shares, SinkQuery
 from penstock.testing._target import SinkTarget
 from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SinkDataCases"]
-
-#: The decision is durable and nothing of it was done; everything was done and not noted.
-_DECIDED, _CARRIED_OUT = "after create", "before put "
 
 
 class SinkDataCases(SinkBase):
@@ -102,14 +99,12 @@ class SinkDataCases(SinkBase):
         """
         names = self.schema.names[::-1]
         schema = pa.schema([self.schema.field(name) for name in names])
-        batches: list[Shares] = [
-            [[batch.select(names) for batch in share] for share in shares] for shares in self._batches()
-        ]
-        self._query(target, tmp_path / "penstock-query", schema).run_all(batches)
-        self._check(target, self._ids())
-        texts = {
-            self.id_of(row): self.text_of(row) for shares in self._batches() for share in shares for row in _rows(share)
-        }
+        texts = {number: f"text {number}" for number in range(5)}
+        batch = self.with_texts(list(texts), list(texts.values()))
+        if batch is None:
+            not_tried("columns", "column text in what batch makes")
+        self._query(target, tmp_path / "penstock-query", schema).run_all([[[batch.select(names)]]])
+        self._check(target, Counter(texts.keys()))
         assert {self.id_of(row): self.text_of(row) for row in target.read()} == texts
 
     @proves(Capability.STREAM_WRITE)
@@ -164,7 +159,7 @@ class SinkDataCases(SinkBase):
             return  # it takes no column more
         if old.commits:
             results = old.tasks(1, before[1][1])
-            with query_crashing(old, _DECIDED):
+            with query_crashing(old, DECIDED):
                 old.commit(1, results)
         try:
             new = self._query(target, tmp_path / "changing", after[0], old)
@@ -178,11 +173,6 @@ class SinkDataCases(SinkBase):
 def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     added = pa.array([f"added {i}" for i in range(batch.num_rows)], pa.string())
     return pa.RecordBatch.from_arrays([*batch.columns, added], schema=schema)
-
-
-def _rows(share: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    for batch in share:
-        yield from batch.to_pylist()
 
 
 def _number(pair: tuple[int, Any]) -> int:

@@ -97,10 +97,17 @@ def write_plan(client: Client, options: SinkOptions, schema: pa.Schema) -> Write
 
 def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WritePlan:
     table = table_of(client, options.keyspace, options.table)
-    helpers = {options.ttl_column, options.timestamp_column, options.delete_column} - {""}
-    for name in helpers:
-        if name not in schema.names:
-            raise BadConfigurationError(f"the rows have no column '{name}', only: {', '.join(schema.names)}")
+    named = {
+        "ttlColumn": options.ttl_column,
+        "timestampColumn": options.timestamp_column,
+        "deleteColumn": options.delete_column,
+    }
+    for option, name in named.items():
+        if name and name not in schema.names:
+            raise BadConfigurationError(
+                f"option '{option}': the rows have no column '{name}', only: {', '.join(schema.names)}"
+            )
+    helpers = set(named.values()) - {""}
     names = [name for name in schema.names if name not in helpers]
     targets = _targets(table, options, names, schema)
     of_table = {target: name for name, target in targets.items()}
@@ -191,7 +198,10 @@ def _prepared(client: Client, cql: str, columns: Sequence[str], unset: set[str],
 
 def _of_statement(client: Client, options: SinkOptions, schema: pa.Schema) -> WritePlan:
     cql = options.statement.strip().rstrip(";")
-    statement = client.prepare(cql)
+    try:
+        statement = client.prepare(cql)
+    except BadConfigurationError as error:
+        raise BadConfigurationError(f"option 'statement': {error}") from error.__cause__
     markers = statement.markers
     if len(markers) != len(schema.names):
         raise BadConfigurationError(

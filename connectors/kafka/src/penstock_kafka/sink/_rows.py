@@ -23,7 +23,13 @@ def check_schema(schema: pa.Schema, topic: str | None, encoded: frozenset[str]) 
 
     ``encoded`` names the columns (key, value) that a format encodes; the others must be bytes or text.
     """
-    names = {field.name.lower(): field for field in schema}
+    names: dict[str, pa.Field] = {}
+    for field in schema:
+        other = names.setdefault(field.name.lower(), field)
+        if other is not field and field.name.lower() in _USED:
+            raise BadConfigurationError(
+                f"columns '{other.name}' and '{field.name}' have the same name in other letters: leave one out"
+            )
     if "value" not in names:
         near = ", ".join(schema.names)
         raise BadConfigurationError(f"a column 'value' is needed to write to Kafka; there are: {near}")

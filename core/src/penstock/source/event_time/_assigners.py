@@ -31,10 +31,11 @@ class ColumnTimestamps(TimestampAssigner):
     path: str
 
     def check(self, schema: pa.Schema) -> None:
-        found = type_at(schema, self.path)
+        found = type_at(schema, self.path, "watermark.timestamps")
         if not (pa.types.is_timestamp(found) or pa.types.is_date(found) or pa.types.is_int64(found)):
             raise BadConfigurationError(
-                f"event time: column '{self.path}' is {found}, not a timestamp, a date or a long (ms since the epoch)"
+                f"option 'watermark.timestamps': column '{self.path}' is {found}, not a timestamp, a date or a long "
+                "(ms since the epoch)"
             )
 
     def timestamps(self, records: pa.RecordBatch) -> pa.Array:

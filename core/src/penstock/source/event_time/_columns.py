@@ -10,14 +10,16 @@ from penstock.errors import BadConfigurationError
 __all__ = ["column_at", "type_at"]
 
 
-def type_at(schema: pa.Schema, path: str) -> pa.DataType:
-    """Returns the type of the column or field ``path``. Raises BadConfigurationError if there is none."""
+def type_at(schema: pa.Schema, path: str, option: str) -> pa.DataType:
+    """Returns the type of the column or field ``path``. Raises BadConfigurationError that names the ``option`` if there
+    is none.
+    """
     type_: pa.DataType = pa.struct(list(schema))
     for number, name in enumerate(names := path.split(".")):
         inside = [field.name for field in type_] if pa.types.is_struct(type_) else []
         if name not in inside:
             where = f"'{'.'.join(names[:number])}' is {type_}" if number else f"there are {', '.join(inside)}"
-            raise BadConfigurationError(f"event time: no column '{path}': {where}")
+            raise BadConfigurationError(f"option '{option}': no column '{path}': {where}")
         type_ = type_.field(name).type
     return type_
 

@@ -57,7 +57,7 @@ class Punctuated(WatermarkStrategy):
     path: str
 
     def check(self, schema: pa.Schema) -> None:
-        type_at(schema, self.path)
+        type_at(schema, self.path, "watermark.punctuation")
 
     def watermark(self, records: pa.RecordBatch, timestamps: pa.Array) -> int | None:
         marks = column_at(records, self.path)
