@@ -8,7 +8,6 @@ import sqlite3
 import sys
 import threading
 import uuid
-from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -34,6 +33,7 @@ from penstock.testing import (
     SourceQuery,
     SourceSuite,
     SparkSourceSuite,
+    away,
 )
 from penstock.testing._hostile import FLAWS, hostile_connector
 from penstock.testing._hostile_source import _RELEASED, SOURCE_FLAWS, hostile_source_connector
@@ -46,18 +46,6 @@ from suite.kit import TieredSparkSinkSuite, by_default
 
 pytest_plugins = ["pytester"]
 sys.modules.setdefault("test_kit", sys.modules[__name__])  # for the suites that are written to files
-
-
-@contextmanager
-def away(path):
-    """The path can't be used: something else is in its place."""
-    aside = path.with_name(f"{path.name} aside")
-    path.rename(aside)
-    file_instead = aside.is_dir()
-    (path.touch if file_instead else path.mkdir)()
-    yield
-    (path.unlink if file_instead else path.rmdir)()
-    aside.rename(path)
 
 
 def json_target(tmp_path):

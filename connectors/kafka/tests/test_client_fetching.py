@@ -302,7 +302,7 @@ def test_clients_share_what_they_ask_and_the_last_one_ends_it(kafka, opened):
     for thread in ours.values():
         thread.join(60)
     assert not threads()
-    assert len(_pool._shared.keys()) <= _pool._shared.users(), "the last user closes them"
+    assert all(entry.users for entry in _pool._shared._entries.values()), "the last user closes them"
 
 
 def test_closing_does_not_wait_for_brokers(opened):

@@ -75,19 +75,6 @@ import pytest
 from $module import ${prefix}Connector
 
 """
-_AWAY = """
-
-@contextmanager
-def away(path):
-    \"\"\"The path can't be used: something else is in its place.\"\"\"
-    aside = path.with_name(f"{path.name} aside")
-    path.rename(aside)
-    is_folder = aside.is_dir()
-    (path.touch if is_folder else path.mkdir)()
-    yield
-    (path.unlink if is_folder else path.rmdir)()
-    aside.rename(path)
-"""
 _KIT = "from penstock.testing import "
 _SINK = """
 
@@ -127,14 +114,21 @@ class TestSourceOnSpark(SparkSourceSuite):
     connector, origin = ${prefix}Connector, TestSource.origin
 """
 
-_FILES = "import json\nimport uuid\nfrom contextlib import contextmanager\n\nimport pyarrow as pa\nimport pyarrow.json"
+_FILES = "import json\nimport uuid\n\nimport pyarrow as pa\nimport pyarrow.json"
 
 TESTS = {
-    "sink": f"{_BEGIN}{_FILES}{_ALWAYS}{_KIT}SinkSuite, SinkTarget, SparkSinkSuite\n{_AWAY}{_SINK}",
+    "sink": f"{_BEGIN}{_FILES}{_ALWAYS}{_KIT}SinkSuite, SinkTarget, SparkSinkSuite, away\n{_SINK}",
     "connector": f"{_BEGIN}{_FILES}{_ALWAYS}"
-    """from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
+    """from penstock.testing import (
+    SinkSuite,
+    SinkTarget,
+    SourceOrigin,
+    SourceSuite,
+    SparkSinkSuite,
+    SparkSourceSuite,
+    away,
+)
 """
-    + _AWAY
     # What is prepared waits in the checkpoint.
     + "".join(line for line in _SINK.splitlines(keepends=True) if "lose=" not in line)
     + """
@@ -166,10 +160,8 @@ class TestSource(SourceSuite):
         )
 """
     + _ON_SPARK,
-    "source": f"{_BEGIN}from contextlib import contextmanager\n{_ALWAYS}"
-    f"{_KIT}SourceOrigin, SourceSuite, SparkSourceSuite\n"
-    + _AWAY
-    + """
+    "source": f"{_BEGIN}{_ALWAYS}{_KIT}SourceOrigin, SourceSuite, SparkSourceSuite, away\n"
+    """
 
 class TestSource(SourceSuite):
     connector = ${prefix}Connector
@@ -185,6 +177,5 @@ class TestSource(SourceSuite):
                 file.writelines(f"{i}\\n" for i in ids)
 
         return SourceOrigin({"path": str(path)}, put, unreachable=lambda: away(path))
-"""
-    + _ON_SPARK,
+""" + _ON_SPARK,
 }

@@ -17,10 +17,11 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
 
 
-class _Entry(Generic[ValueT]):
+class _Entry(Generic[KeyT, ValueT]):
     """A value, made or not yet. Guarded by the cache's lock, except for ``making``: one thread makes it."""
 
-    def __init__(self, stamp: Stamp | None) -> None:
+    def __init__(self, key: KeyT, stamp: Stamp | None) -> None:
+        self.key = key
         self.making = threading.Lock()
         self.values: list[ValueT] = []
         self.stamp = stamp
@@ -56,9 +57,9 @@ class PerProcess(Keeper[KeyT, ValueT]):
     def _begin(self) -> None:
         super()._begin()
         #: What is handed out, the one that was used last at the end.
-        self._entries: OrderedDict[KeyT, _Entry[ValueT]] = OrderedDict()
+        self._entries: OrderedDict[KeyT, _Entry[KeyT, ValueT]] = OrderedDict()
         #: What was acquired, by the identity of the value; also what is not handed out any more.
-        self._in_use: dict[int, _Entry[ValueT]] = {}
+        self._in_use: dict[int, _Entry[KeyT, ValueT]] = {}
 
     def get(self, key: KeyT) -> ValueT:
         """Returns the value for ``key``, for a short use or one that a closed value survives.
@@ -97,7 +98,7 @@ class PerProcess(Keeper[KeyT, ValueT]):
         if entry is not None:
             self._leave(entry, useful=useful)
 
-    def _enter(self, key: KeyT) -> _Entry[ValueT]:
+    def _enter(self, key: KeyT) -> _Entry[KeyT, ValueT]:
         """Returns the entry of ``key`` with one more user, and its value made."""
         entry = self._entry_of(key)
         try:
@@ -109,7 +110,7 @@ class PerProcess(Keeper[KeyT, ValueT]):
             raise
         return entry
 
-    def _entry_of(self, key: KeyT) -> _Entry[ValueT]:
+    def _entry_of(self, key: KeyT) -> _Entry[KeyT, ValueT]:
         stamp = self._stamp(key)
         with self._lock:
             entry = self._entries.get(key)
@@ -119,7 +120,7 @@ class PerProcess(Keeper[KeyT, ValueT]):
                 del self._entries[key]
                 entry = None
             if entry is None:
-                entry = self._entries[key] = _Entry(stamp)
+                entry = self._entries[key] = _Entry(key, stamp)
             entry.users += 1
             self._entries.move_to_end(key)
             if len(self._entries) > self._most:
@@ -129,37 +130,30 @@ class PerProcess(Keeper[KeyT, ValueT]):
         self._close_all(closing)
         return entry
 
-    def _is_good(self, entry: _Entry[ValueT], stamp: Stamp | None) -> bool:
+    def _is_good(self, entry: _Entry[KeyT, ValueT], stamp: Stamp | None) -> bool:
         if self._usable is not None and not self._usable(entry.values[0]):
             return False
         if entry.stamp is None:  # made while its files were being written: the next who knows says what they are
             entry.stamp = stamp
         return stamp is None or entry.stamp == stamp
 
-    def _leave(self, entry: _Entry[ValueT], *, useful: bool) -> None:
+    def _leave(self, entry: _Entry[KeyT, ValueT], *, useful: bool) -> None:
         with self._lock:
             entry.users -= 1
             entry.used = time.monotonic()
             closing: list[ValueT] = []
-            if not useful or (not entry.users and self._idle_s == 0):
-                self._drop(entry)
+            is_kept = self._entries.get(entry.key) is entry
+            if is_kept and (not useful or (not entry.users and self._idle_s == 0)):
+                del self._entries[entry.key]
+                is_kept = False
             if not entry.users:
                 for value in entry.values:
                     self._in_use.pop(id(value), None)
-                if not self._is_kept(entry):
+                if not is_kept:
                     closing = entry.values
                 elif entry.values:
                     self._expect_idle(entry.used)
         self._close_all(closing)
-
-    def _is_kept(self, entry: _Entry[ValueT]) -> bool:
-        return any(entry is one for one in self._entries.values())
-
-    def _drop(self, entry: _Entry[ValueT]) -> None:
-        for key, one in self._entries.items():
-            if one is entry:
-                del self._entries[key]
-                return
 
     def _sweep(self) -> None:
         with self._lock:
@@ -188,8 +182,3 @@ class PerProcess(Keeper[KeyT, ValueT]):
         """Returns the keys of the values that are kept now."""
         with self._lock:
             return list(self._entries)
-
-    def users(self) -> int:
-        """Returns how many uses of acquired values have not ended."""
-        with self._lock:
-            return sum(one.users for one in self._in_use.values())

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.testing._away import away
     from penstock.testing._faults import Crash, Fuse
     from penstock.testing._origin import SourceOrigin
     from penstock.testing._sink_engine import SinkQuery
@@ -32,6 +33,7 @@ __all__ = [
     "SourceSuite",
     "SparkSinkSuite",
     "SparkSourceSuite",
+    "away",
 ]
 
 _MODULES = {
@@ -45,6 +47,7 @@ _MODULES = {
     "SourceSuite": "_source_suite",
     "SparkSinkSuite": "_spark_sink_suite",
     "SparkSourceSuite": "_spark_source_suite",
+    "away": "_away",
 }
 
 

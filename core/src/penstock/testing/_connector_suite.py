@@ -162,7 +162,9 @@ class ConnectorSuite:
                     self._create(self._parse(_without(given, option.name)))
 
     @proves(THE_SIDE)
-    def test_options_take_effect_or_are_refused(self, given: Mapping[str, str]) -> None:
+    def test_options_take_effect_or_are_refused(
+        self, given: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Purpose: a user who sets an option has decided something.
 
         Steps: each option with what it needs, and random combinations, for a batch and for a stream.
@@ -171,6 +173,7 @@ class ConnectorSuite:
         If it fails: declare what the option needs, or keep it in what is made. ``option_examples`` holds values of
         options whose kind does not say which they take: an empty list leaves the option out.
         """
+        monkeypatch.chdir(tmp_path)  # what is made may create what an option names
         cases = OptionCases(self._option_set(), self._create, given, self.option_examples)
         chosen = Random(7)
         problems = []

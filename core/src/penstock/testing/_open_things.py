@@ -57,9 +57,7 @@ def _targets() -> list[str]:
 
 def threads_that_stay() -> list[str]:
     """Returns the threads for which the process would wait at its end."""
-    ended_by_python = {
-        threading.main_thread(),
-        *getattr(futures, "_threads_queues", ()),
-    }  # those of pools end when idle
+    # Python ends those of pools when they are idle.
+    ended_by_python = {threading.main_thread(), *getattr(futures, "_threads_queues", ())}
     stay = [one.name for one in threading.enumerate() if one not in ended_by_python and not one.daemon]
     return [f"threads that keep the process from ending ({', '.join(stay[:5])})"] if stay else []

@@ -19,11 +19,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-__all__ = ["Killed", "OwnProcess", "Processes", "processes"]
+__all__ = ["Killed", "OwnProcess", "Processes", "begin", "end", "processes"]
 
 _LENGTH = struct.Struct("!Q")
 _TIMEOUT_S = 60.0
-_Work = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Killed(Exception):

@@ -59,25 +59,26 @@ class Verdict:
     """Collects cases, and says what they show: a suite at a time, and what no suite of the run has tried."""
 
     def __init__(self) -> None:
-        self._suites: dict[str, dict[str, _Counts]] = {}
+        #: By suite and connector, then by capability.
+        self._suites: dict[tuple[str, str], dict[str, _Counts]] = {}
+        #: By connector.
         self._declared: dict[str, tuple[str, ...]] = {}
-        self._connectors: dict[str, tuple[str, ...]] = {}
-        self._tried: dict[str, set[str]] = {}
 
     def add(self, case: Case) -> None:
         """Counts a case."""
-        name = f"{case.suite} ({case.connector})"
-        self._suites.setdefault(name, {}).setdefault(case.capability, _Counts()).add(case)
-        self._declared[name] = self._connectors[case.connector] = case.declared
-        self._tried.setdefault(case.connector, set()).add(case.capability)
+        suite = self._suites.setdefault((case.suite, case.connector), {})
+        suite.setdefault(case.capability, _Counts()).add(case)
+        self._declared[case.connector] = case.declared
 
     def sections(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         """Yields titles, each with its lines and their colours."""
-        for name, capabilities in sorted(self._suites.items()):
-            lines = [_line(one, counts, self._declared[name]) for one, counts in sorted(capabilities.items())]
-            yield name, lines
-        for connector, declared in sorted(self._connectors.items()):
-            silent = sorted(set(declared) - self._tried[connector])
+        for (suite, connector), capabilities in sorted(self._suites.items()):
+            declared = self._declared[connector]
+            lines = [_line(one, counts, declared) for one, counts in sorted(capabilities.items())]
+            yield f"{suite} ({connector})", lines
+        for connector, declared in sorted(self._declared.items()):
+            tried = [tested for (_, of), tested in self._suites.items() if of == connector]
+            silent = sorted(set(declared).difference(*tried))
             if silent:
                 text = "declared, not tried: no case of this run is about it"
                 yield f"{connector}, in no suite", [(f"  ?  {one}: {text}", "yellow") for one in silent]

@@ -139,8 +139,9 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         """Makes the writer of a task, on a producer with a transaction of its own."""
         config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
         kind = ClientKind.of(config, self.delivery.options.client)
+        batches = self.delivery.batches(context.writer_index)  # first: it may fail, and the writer releases the pool
         pool = acquire_pool(self.prefix_of(context.query_id), context.generation, kind)
-        return KafkaTransactionalWriter(context, self.delivery.batches(context.writer_index), pool)
+        return KafkaTransactionalWriter(context, batches, pool)
 
     def create_committer(self, context: SinkContext) -> Committer[KafkaCommittable, Any]:
         """Makes the driver's side, on connections that the process keeps."""

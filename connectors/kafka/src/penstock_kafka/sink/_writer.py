@@ -181,7 +181,7 @@ class KafkaAtLeastOnceWriter(SinkWriter):
             with self._failures():
                 self._producer.flush()
         failed = self._producer.failed - self._failed_before
-        self._is_reusable = not failed  # it would tell the next task of this one's failures
+        self._is_reusable = not failed  # the next task would count the failures of this one
         self._context.metrics.add("rows_written", self._records - failed)
         if failed:
             self._context.metrics.add("failed_records", failed)
