@@ -48,7 +48,7 @@ class TestUpsert(PostgresSinkSuite):
     options = (("delivery", "upsert"), ("key", "id"))
 
 
-@pytest.mark.exhaustive("the kit on Spark; test_kills.py has the witness")
+@pytest.mark.exhaustive("on Spark what TestExactlyOnce shows without it")
 class TestExactlyOnceOnSpark(SparkSinkSuite):
     option_examples: ClassVar = PostgresSinkSuite.option_examples
     connector, options, table = PostgresConnector, PostgresSinkSuite.options, PostgresSinkSuite.table
