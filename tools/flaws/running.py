@@ -1,0 +1,116 @@
+"""Runs the kit on one flaw, in a process of its own that ends in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+import penstock.testing  # noqa: F401  # imported once, for all the processes that are forked
+from flaws.bases import BASES
+from flaws.catalogue import BadFlaw, Flaw
+
+__all__ = ["HANGS", "MISSED", "Outcome", "clean", "run"]
+
+_LIMIT_S = 90.0
+HANGS, MISSED = "hangs", "missed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``case`` is the first one that failed, HANGS or MISSED; ``seconds`` until then, of which ``in_case`` in it."""
+
+    case: str
+    seconds: float
+    in_case: float = 0.0
+
+
+class _Recorder:
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+        self._started = time.monotonic()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            case = report.nodeid.rpartition("::")[2] if report.when == "call" else f"{report.when} of {report.nodeid}"
+            self._note(case, time.monotonic() - self._started, report.duration)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self._note(f"collection: {report.longreprtext[-500:]}", 0.0, 0.0)
+
+
+def clean(base: str) -> Flaw:
+    """Returns the flaw that changes nothing of that base."""
+    return Flaw(f"none/{base}", "", "", base, (), 20_000)
+
+
+def run(flaw: Flaw, show: bool = False) -> Outcome:
+    """Returns how the kit takes the flaw. Raises BadFlaw if it can't be planted, or the suite can't even begin."""
+    base = BASES[flaw.base]
+    with tempfile.TemporaryDirectory(prefix="penstock-flaw-") as folder:
+        package = base.make(Path(folder), flaw.many)
+        for change in flaw.changes:
+            change.apply(package)
+        project, note = package.parents[1], Path(folder) / "note"
+        started = time.monotonic()
+        pid = os.fork()
+        if not pid:
+            _kit(project, base.file, base.tests, note, show)
+        ended = _wait(pid)
+        seconds = time.monotonic() - started
+        noted = note.read_text().splitlines() if note.exists() else []
+        if not noted:
+            return Outcome(MISSED if ended else HANGS, seconds)
+        outcome = Outcome(*json.loads(noted[0]))
+        if outcome.case.startswith(("collection", "setup of")):
+            raise BadFlaw(f"the kit can't run: {outcome.case}")
+        return outcome
+
+
+def _kit(project: Path, file: str, tests: str, note: Path, show: bool) -> NoReturn:
+    try:
+        os.setsid()
+        os.chdir(project)
+        if not show:
+            null = os.open(project / "output", os.O_WRONLY | os.O_CREAT)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+        temporary = project / "tmp"
+        temporary.mkdir()
+        os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+        os.environ.pop("PYTEST_ADDOPTS", None)
+        sys.path.insert(0, str(project / "src"))
+        sys.dont_write_bytecode = True
+
+        def write(*what: Any) -> None:
+            with note.open("a") as lines:
+                lines.write(json.dumps(what) + "\n")
+
+        given = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:timeout", "-k", f"{tests} and not Spark"]
+        code = pytest.main([*given, "-c", "pyproject.toml", f"tests/{file}"], plugins=[_Recorder(write)])
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not note.exists():
+            write(f"collection: pytest ended with {code!r}", 0.0, 0.0)
+    finally:
+        os._exit(0)
+
+
+def _wait(pid: int) -> bool:
+    """Returns whether the process has ended in time; if not, it and those that it started are killed."""
+    until = time.monotonic() + _LIMIT_S
+    while time.monotonic() < until:
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.02)
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return False
