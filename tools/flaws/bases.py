@@ -29,7 +29,7 @@ for name, module in list(sys.modules.items()):
     if name.startswith("penstock.testing._source"):
         for limit in {"_PATIENCE_S", "_GIVE_UP_S"} & vars(module).keys():
             setattr(module, limit, 5.0)
-_LAST = ("killed_at_every_line", "many_rows", "huge", "crash_at_every_step")
+_LAST = ("killed_at_every_line", "many_rows", "huge", "crash_at_every_step", "schedules_by_chance")
 
 
 def pytest_collection_modifyitems(items):

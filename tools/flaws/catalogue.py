@@ -7,6 +7,9 @@ base: sink
 the text that is there exactly once
 +++
 what is written in its place
+
+``missed`` gives the reason why the kit can't catch it, and ``many`` the number of rows of the case about memory. Text
+without a line end at its end is a part of a line.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from pathlib import Path
 __all__ = ["CATALOGUE", "BadFlaw", "Change", "Flaw", "catalogue"]
 
 CATALOGUE = Path(__file__).parents[2] / "core" / "tests" / "flaws"
-_HEADER = re.compile(r"(what|from|base|many): (.+)")
+_HEADER = re.compile(r"(what|from|base|many|missed): (.+)")
 
 
 class BadFlaw(Exception):
@@ -34,24 +37,32 @@ class Change:
     new: str
 
     def apply(self, package: Path) -> None:
-        """Raises BadFlaw if the text is not there, or several times."""
+        """Raises BadFlaw if the text is not there, or several times, or if this is no Python then."""
         file = package / self.path
         text = file.read_text("utf-8")
         if (found := text.count(self.old)) != 1:
             raise BadFlaw(f"{self.path} has this {found} times, not once:\n{self.old}")
-        file.write_text(text.replace(self.old, self.new), "utf-8")
+        text = text.replace(self.old, self.new)
+        try:
+            compile(text, self.path, "exec")
+        except SyntaxError as error:
+            raise BadFlaw(f"{self.path} is no Python any more: {error}") from None
+        file.write_text(text, "utf-8")
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """``seen`` says where such a mistake was made; ``many``, how many rows the case about memory needs."""
+    """``seen`` says where such a mistake was made; ``many``, how many rows the case about memory needs; ``reason``, why
+    it is missed.
+    """
 
     name: str
     what: str
     seen: str
     base: str
     changes: tuple[Change, ...]
-    many: int
+    many: int = 20_000
+    reason: str = ""
 
     @property
     def kind(self) -> str:
@@ -77,4 +88,5 @@ def _read(path: Path, folder: Path) -> Flaw:
     if not changes or not {"what", "from", "base"} <= fields.keys():
         raise BadFlaw(f"{path}: say what, from and base, and a change")
     name = str(path.relative_to(folder).with_suffix(""))
-    return Flaw(name, fields["what"], fields["from"], fields["base"], tuple(changes), int(fields.get("many", 20_000)))
+    many, reason = int(fields.get("many", Flaw.many)), fields.get("missed", "")
+    return Flaw(name, fields["what"], fields["from"], fields["base"], tuple(changes), many, reason)

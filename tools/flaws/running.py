@@ -51,11 +51,14 @@ class _Recorder:
 
 def clean(base: str) -> Flaw:
     """Returns the flaw that changes nothing of that base."""
-    return Flaw(f"none/{base}", "", "", base, (), 20_000)
+    return Flaw(f"none/{base}", "", "", base, ())
 
 
-def run(flaw: Flaw, show: bool = False) -> Outcome:
-    """Returns how the kit takes the flaw. Raises BadFlaw if it can't be planted, or the suite can't even begin."""
+def run(flaw: Flaw, show: bool = False, select: str = "") -> Outcome:
+    """Returns how the kit takes the flaw. Raises BadFlaw if it can't be planted, or the suite can't even begin.
+
+    ``select`` is a part of the names of the cases to run, ``show`` prints what pytest says.
+    """
     base = BASES[flaw.base]
     with tempfile.TemporaryDirectory(prefix="penstock-flaw-") as folder:
         package = base.make(Path(folder), flaw.many)
@@ -65,7 +68,7 @@ def run(flaw: Flaw, show: bool = False) -> Outcome:
         started = time.monotonic()
         pid = os.fork()
         if not pid:
-            _kit(project, base.file, base.tests, note, show)
+            _kit(project, base.file, f"{base.tests} and not Spark and {select or 'test'}", note, show)
         ended = _wait(pid)
         seconds = time.monotonic() - started
         noted = note.read_text().splitlines() if note.exists() else []
@@ -77,7 +80,7 @@ def run(flaw: Flaw, show: bool = False) -> Outcome:
         return outcome
 
 
-def _kit(project: Path, file: str, tests: str, note: Path, show: bool) -> NoReturn:
+def _kit(project: Path, file: str, cases: str, note: Path, show: bool) -> NoReturn:
     try:
         os.setsid()
         os.chdir(project)
@@ -96,7 +99,7 @@ def _kit(project: Path, file: str, tests: str, note: Path, show: bool) -> NoRetu
             with note.open("a") as lines:
                 lines.write(json.dumps(what) + "\n")
 
-        given = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:timeout", "-k", f"{tests} and not Spark"]
+        given = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:timeout", "-k", cases]
         code = pytest.main([*given, "-c", "pyproject.toml", f"tests/{file}"], plugins=[_Recorder(write)])
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not note.exists():
             write(f"collection: pytest ended with {code!r}", 0.0, 0.0)

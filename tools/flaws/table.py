@@ -1,27 +1,32 @@
-"""The table of ``core/tests/flaws/README.md``."""
+"""The table of ``docs/authors/flaws.md``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from flaws.catalogue import CATALOGUE, Flaw
+from flaws.catalogue import Flaw
 from flaws.running import HANGS, MISSED, Outcome
 
 __all__ = ["read", "write"]
 
-_TABLE = CATALOGUE / "README.md"
+_TABLE = Path(__file__).parents[2] / "docs" / "authors" / "flaws.md"
 _SLOW_S = 10.0
+_CASE, _SECONDS, _IN_CASE = 3, 4, 5
 
 
 def read(path: Path = _TABLE) -> dict[str, Outcome]:
     """Returns the outcomes that the table has, by flaw."""
     rows = [line.strip("| ").split(" | ") for line in path.read_text("utf-8").splitlines()] if path.exists() else []
     return {
-        row[0].strip("`"): Outcome(row[3].strip("`*"), float(row[4]), float(row[5]))
+        row[0].strip("`"): Outcome(_case(row[_CASE]), float(row[_SECONDS]), float(row[_IN_CASE]))
         for row in rows
-        if len(row) == 6 and row[0].startswith("`")
+        if len(row) > _IN_CASE and row[0].startswith("`")
     }
+
+
+def _case(cell: str) -> str:
+    return next((one for one in (MISSED, HANGS) if cell.startswith(f"**{one}**")), cell.strip("`"))
 
 
 def write(flaws: Iterable[Flaw], outcomes: Mapping[str, Outcome], path: Path = _TABLE) -> None:
@@ -33,21 +38,25 @@ def write(flaws: Iterable[Flaw], outcomes: Mapping[str, Outcome], path: Path = _
     caught = len(known) - missed - hang
     slow = sum(one.in_case > _SLOW_S for one in found.values())
     lines = [
-        "# Planted flaws",
+        "# What the kit catches",
         "",
-        "Each is one mistake in a connector that passes the conformance kit otherwise.",
-        "`scripts/flaws` plants them one by one, runs the kit without Spark, and writes this table.",
+        "The conformance kit is tested with planted flaws: mistakes as authors make them.",
+        "Each is one change to a connector that passes otherwise: one that `penstock new` writes, or an example.",
+        "`scripts/flaws` plants them one by one, runs the kit without Spark until a case fails, and writes this table.",
         "",
         f"Of {len(known)} flaws, {caught} are caught ({100 * caught / max(1, len(known)):.0f} %), {missed} are missed, "
         f"and {hang} hang.",
-        f"In {slow} of them the case that fails takes longer than {_SLOW_S:.0f} seconds.",
+        f"In {slow} of them, the case that fails takes longer than {_SLOW_S:.0f} seconds.",
+        "Several cases may see the same flaw; the table names the first.",
         "",
-        "| flaw | what is wrong | seen in | caught by | seconds | in that case |",
+        "| flaw | what is wrong | seen in | caught by | seconds until then | of these in the case |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for flaw in known:
         one = found[flaw.name]
-        case = f"**{one.case}**" if one.case in (MISSED, HANGS) else f"`{one.case}`"
-        cells = [f"`{flaw.name}`", flaw.what, flaw.seen, case, f"{one.seconds:.1f}", f"{one.in_case:.1f}"]
+        case = f"`{one.case}`"
+        if one.case in (MISSED, HANGS):
+            case = f"**{one.case}**" + (f": {flaw.reason}" if flaw.reason else "")
+        cells = [f"`{flaw.name}`", flaw.what, flaw.seen, case, f"{one.seconds:.0f}", f"{one.in_case:.0f}"]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     path.write_text("\n".join(lines) + "\n", "utf-8")
