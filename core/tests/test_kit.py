@@ -412,7 +412,7 @@ def test_every_flaw_is_caught_by_name(pytester):
 
 def test_every_flaw_of_a_source_is_caught_by_name(pytester, monkeypatch):
     clock = itertools.count()  # each look at it takes a second
-    monkeypatch.setattr("penstock.testing._source_suite.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("penstock.testing._source_base.time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(SourceQuery, "wait", lambda query, seconds: None)
     monkeypatch.setattr("penstock.source._reader._JOIN_SECONDS", 0.05)
     assert let_pass(pytester, "hostile_sources", SOURCE_FLAWS) == {}

@@ -41,13 +41,14 @@ class ConnectorSuite:
     """Base of the suites. ``connector`` is under test. ``option_examples`` are texts that options take, by their names,
     where a declaration does not say. ``golden`` is a folder with stored forms of earlier versions,
     ``<name>-v<version>.json`` (as :meth:`penstock.serialization.Versioned.to_json` gives them); needed once a
-    serializer is at version 2.
+    serializer is at version 2. ``case_seconds``: a case that takes longer has failed (s).
     """
 
     is_penstock_suite: ClassVar[bool] = True
     connector: ClassVar[type[Connector]]
     option_examples: ClassVar[Mapping[str, Sequence[str]]] = {}
     golden: ClassVar[Path | None] = None
+    case_seconds: ClassVar[float] = 120.0
     side: ClassVar[Capability]
 
     @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ Loaded by pytest itself where penstock is installed (entry point ``pytest11``); 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from penstock.testing._capabilities import capability_of
+from penstock.testing._time_limit import time_limit
 from penstock.testing._verdict import Case, Verdict
 
 _KIT = str(Path(__file__).parent)
@@ -58,6 +60,22 @@ def _suite(item: pytest.Item) -> Any:
     """Returns the author's class, if the case is one of the kit's."""
     owner = getattr(item, "cls", None)
     return owner if owner is not None and getattr(owner, "is_penstock_suite", False) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Ends a case that hangs."""
+    suite = _suite(item)
+    with contextlib.nullcontext() if suite is None else time_limit(suite.case_seconds, item.name):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Ends a connector that does not close."""
+    suite = _suite(item)
+    with contextlib.nullcontext() if suite is None else time_limit(suite.case_seconds, f"what follows {item.name}"):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

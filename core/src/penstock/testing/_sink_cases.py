@@ -19,37 +19,16 @@ from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import Sink, TwoPhaseCommitSink, state_serializer_of
 from penstock.testing._capabilities import proves, refuses
 from penstock.testing._connector_suite import ConnectorSuite
+from penstock.testing._differences import difference
 from penstock.testing._rows import ODD_TEXTS
 from penstock.testing._sink_engine import Shares
 from penstock.testing._target import SinkTarget
 from penstock.testing._verdict import not_tried
 
-__all__ = ["AnySinkQuery", "SinkCases", "difference"]
-
-_MOST_SHOWN = 10
+__all__ = ["AnySinkQuery", "SinkCases"]
 
 #: How many batches, and rows of each task of each batch, the cases write that are about more than one.
 _SHAPE: tuple[tuple[int, ...], ...] = ((3, 2), (2, 0, 4), (1,))
-
-
-def difference(seen: Counter[int], wanted: Counter[int], *, may_double: bool = False) -> str:
-    """Returns what is wrong with the rows that are seen, by their numbers; nothing is an empty text."""
-    lost = sorted(row for row in wanted if not seen[row])
-    duplicated = {row: count for row, count in sorted(seen.items()) if count > wanted[row] > 0}
-    strange = sorted(row for row in seen if not wanted[row])
-    problems = [f"lost: {_shown(lost)} of {len(wanted)} rows"] if lost else []
-    if duplicated and not may_double:
-        most = max(duplicated.values())
-        problems.append(f"duplicated: {_shown(list(duplicated))}, up to {most} times")
-    if strange:
-        problems.append(f"visible, and not to be: {_shown(strange)}")
-    return "; ".join(problems)
-
-
-def _shown(rows: Sequence[int]) -> str:
-    text = ", ".join(map(str, rows[:_MOST_SHOWN]))
-    more = len(rows) - _MOST_SHOWN
-    return f"{'row' if len(rows) == 1 else 'rows'} {text}{f' and {more} more' if more > 0 else ''}"
 
 
 class AnySinkQuery(Protocol):

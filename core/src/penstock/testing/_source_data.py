@@ -1,0 +1,122 @@
+"""The cases of a source about what it reads: types, values, columns, memory."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+from penstock.connector import Capability
+from penstock.errors import BadConfigurationError, BadDataError
+from penstock.testing._capabilities import proves
+from penstock.testing._memory import peak_growth_bytes
+from penstock.testing._origin import SourceOrigin
+from penstock.testing._rows import SPARK_TYPES
+from penstock.testing._source_base import SourceBase
+from penstock.testing._source_engine import SourceQuery
+from penstock.testing._verdict import does_not_apply, not_tried
+
+__all__ = ["SourceDataCases"]
+
+
+class SourceDataCases(SourceBase):
+    """Values arrive. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may grow
+    meanwhile.
+    """
+
+    many: ClassVar[int] = 1_000_000
+    most_memory_bytes: ClassVar[int] = 128 << 20
+
+    @proves(Capability.BATCH_READ)
+    @pytest.mark.parametrize("name", SPARK_TYPES)
+    def test_every_type_is_read_or_refused(self, origin: SourceOrigin, name: str) -> None:
+        """Purpose: a column of any of Spark's types, with its extremes and with nulls.
+
+        Steps: rows with one more column, of that type, are put there and read.
+        Pass: the source refuses the schema, with an error that says so; or every value is as it was put there.
+        If it fails: refuse types in validate_schema, with BadConfigurationError.
+        """
+        if self._create(self._parse(origin.options)).fixed_schema() is not None:
+            does_not_apply("the schema is the source's own")
+        if origin.put_table is None:
+            not_tried("values", "SourceOrigin.put_table")
+        kind, values = SPARK_TYPES[name]
+        column = pa.array([None, *values, None], kind)
+        table = pa.table({"id": pa.array(range(len(column)), pa.int64()), "extra": column})
+        try:
+            origin.put_table(table)
+        except NotImplementedError:
+            does_not_apply("the system has no such type")
+        try:
+            source = self._create_for(self._parse(origin.options), table.schema)
+            rows = SourceQuery(source, table.schema).read_all_now()
+        except (BadConfigurationError, BadDataError):
+            return
+        read = pa.Table.from_pylist(sorted(rows, key=lambda row: int(row["id"])), table.schema)
+        assert repr(read.column("extra").to_pylist()) == repr(column.to_pylist())  # as text: nan equals nothing
+
+    @proves(Capability.STREAM_READ)
+    def test_many_rows_in_bounded_memory(self, origin: SourceOrigin) -> None:
+        """Purpose: a task may read more rows than fit into memory.
+
+        Steps: ``many`` rows are put there; batches are planned and read until they have come.
+        Pass: the process grows by less than ``most_memory_bytes`` while tasks read, and as many rows have come.
+        If it fails: bound the elements that a fetch returns to a few MiB.
+        """
+        origin.put(range(self.many))
+        query = SourceQuery(self._source(origin), self.schema)
+        read = 0
+
+        def read_batch(batch: int) -> None:
+            nonlocal read
+            for splits in query.tasks(batch):
+                for part in query.read_task(splits):
+                    read += part.num_rows
+
+        try:
+            while read < self.many:
+                batch = self._plan(query)
+                grown = peak_growth_bytes(functools.partial(read_batch, batch))
+                query.commit(batch)
+                assert grown < self.most_memory_bytes, f"the tasks grew by {grown >> 20} MiB"
+            assert read == self.many
+        finally:
+            query.stop()
+
+    @proves(Capability.STREAM_READ)
+    def test_large_numbers(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: numbers are 64 bits wide.
+
+        Steps: rows with numbers up to 2^53 + 1 are put there, which neither 32 bits nor a float can hold.
+        Pass: every row has come once.
+        If it fails: parse whole numbers as such, and give the column the type of the schema.
+        """
+        numbers = [0, 2**31 - 1, 2**31, 2**40 + 7, 2**53 + 1]
+        origin.put(numbers)
+        self._read_rest(query, Counter(numbers))
+
+    @proves(Capability.BATCH_READ)
+    @pytest.mark.parametrize("wanted", [["extra", "id"], ["id"], ["extra"]], ids=["another order", "fewer", "the last"])
+    def test_columns_are_known_by_their_names(self, origin: SourceOrigin, wanted: list[str]) -> None:
+        """Purpose: a schema names the columns that a query reads, in an order of its own.
+
+        Steps: rows of two columns are put there, and read with a schema of both in the opposite order, or of one.
+        Pass: the source refuses the schema; or every value is in the column of its name.
+        If it fails: look columns up by name, never by position.
+        """
+        if self._create(self._parse(origin.options)).fixed_schema() is not None:
+            does_not_apply("the schema is the source's own")
+        if origin.put_table is None:
+            not_tried("columns", "SourceOrigin.put_table")
+        table = pa.table({"id": pa.array(range(3), pa.int64()), "extra": pa.array(["a", None, "c"])})
+        origin.put_table(table)
+        schema = pa.schema([table.schema.field(name) for name in wanted])
+        try:
+            rows = SourceQuery(self._create_for(self._parse(origin.options), schema), schema).read_all_now()
+        except (BadConfigurationError, BadDataError):
+            return
+        read = pa.Table.from_pylist(rows, schema)
+        assert sorted(map(str, read.to_pylist())) == sorted(map(str, table.select(wanted).to_pylist()))
