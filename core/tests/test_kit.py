@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import sqlite3
 import sys
 import threading
@@ -42,6 +43,7 @@ from penstock.testing._samples.connector._options import SinkOptions
 from penstock.testing._samples.connector.sink import MinimalWriteAheadSink
 from penstock.testing._samples.sink import FilesConnector
 from penstock.testing._samples.source import LinesConnector
+from penstock.testing._spark_source import with_its_package
 from suite.kit import TieredSparkSinkSuite, by_default
 
 pytest_plugins = ["pytester"]
@@ -473,3 +475,15 @@ def test_the_report_prints_declared_against_proven(pytester):
             "*stream-write: declared, 1 of 2 cases fail",
         ]
     )
+
+
+def test_workers_of_spark_find_a_package_that_only_pytest_knows(tmp_path, monkeypatch):
+    (tmp_path / "src" / "penstock_pip").mkdir(parents=True)
+    (tmp_path / "src" / "penstock_pip" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "src")
+    context = SimpleNamespace(environment={"PYTHONPATH": "before"})
+    connector = type("PipConnector", (MinimalConnector,), {"__module__": "penstock_pip"})
+    with with_its_package(context, connector):
+        folders = context.environment["PYTHONPATH"].split(os.pathsep)
+    assert folders[0] == str(tmp_path / "src") and folders[-1] == "before"
+    assert context.environment == {"PYTHONPATH": "before"}

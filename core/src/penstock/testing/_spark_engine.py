@@ -35,7 +35,7 @@ from penstock.spark import CountsParam
 from penstock.storage import LocalStorage
 from penstock.testing._faults import Steps, faulty_sink, faulty_source
 from penstock.testing._sink_engine import Shares
-from penstock.testing._spark_source import RowsDataSource, data_source, put_rows
+from penstock.testing._spark_source import RowsDataSource, data_source, put_rows, with_its_package
 
 __all__ = ["KillingFuse", "SparkSinkQuery", "SparkSourceQuery"]
 
@@ -106,7 +106,8 @@ class _SparkQuery:
         self.fuse = fuse
         context: Any = spark.sparkContext
         self._accumulator = context.accumulator({}, CountsParam())
-        spark.dataSource.register(data_source(_with_fuse(connector, fuse), self._accumulator))
+        with with_its_package(context, connector):
+            spark.dataSource.register(data_source(_with_fuse(connector, fuse), self._accumulator))
 
     @property
     def metrics(self) -> dict[str, int]:

@@ -5,7 +5,10 @@ Classes are made at run time, so that Spark pickles them by value with what is s
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
+import site
 import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
@@ -20,7 +23,7 @@ from pyspark.sql.types import StructType
 from penstock.connector import Connector
 from penstock.spark import PenstockDataSource
 
-__all__ = ["RowsDataSource", "data_source", "put_rows"]
+__all__ = ["RowsDataSource", "data_source", "put_rows", "with_its_package"]
 
 
 class _DataSourceUnderTest(PenstockDataSource):
@@ -55,6 +58,34 @@ def _can_be_imported(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
         return False
+
+
+@contextlib.contextmanager
+def with_its_package(context: Any, connector: type[Connector]) -> Iterator[None]:
+    """Within it, what is registered with Spark is run by workers that find the package of ``connector``.
+
+    pytest's option ``pythonpath`` makes a package that is not installed known to the tests' own process alone.
+    """
+    folders = (_folder_of(one.__module__) for one in connector.__mro__ if issubclass(one, Connector))
+    environment: dict[str, str] = context.environment  # each registration copies it
+    before = dict(environment)
+    if path := [folder for folder in (*folders, before.get("PYTHONPATH")) if folder]:
+        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path))
+    try:
+        yield
+    finally:
+        environment.clear()
+        environment.update(before)
+
+
+def _folder_of(module: str) -> str | None:
+    """Returns the entry of the path that ``module`` is imported from, unless every Python has it."""
+    name = module.partition(".")[0]
+    spec = importlib.util.find_spec(name) if name != "penstock" and _can_be_imported(name) else None
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent.parent if spec.submodule_search_locations else Path(spec.origin).parent
+    return None if str(folder) in site.getsitepackages() else str(folder)
 
 
 class _Share(InputPartition):
