@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from penstock_postgres.client import CopyIn, Server, acquire, describe, discard, release
 
 SETTINGS = """
 listen_addresses = ''
@@ -145,3 +146,30 @@ def postgres():
     server = Postgres()
     yield server
     server.remove()
+
+
+@pytest.fixture(scope="session")
+def types(postgres):
+    postgres.run("create type mood as enum ('happy')")
+    postgres.run("create domain positive as int4 check (value > 0)")
+
+
+@pytest.fixture
+def write(postgres, types):
+    def into(table, *batches):
+        connection = acquire(Server(str(postgres.folder), 5432, "postgres", "tester"))
+        try:
+            described = describe(connection, table)
+            copy = CopyIn(connection, described.path, [described.column(name) for name in batches[0].schema.names])
+            try:
+                for batch in batches:
+                    copy.write(batch)
+                copy.finish()
+            except BaseException:
+                copy.abort()
+                discard(connection)
+                raise
+        finally:
+            release(connection)
+
+    return into

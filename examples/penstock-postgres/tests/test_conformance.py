@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 from penstock_postgres import PostgresConnector
 
-from penstock.testing import SinkSuite, SinkTarget, SparkSinkSuite
+from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 
 #: Options whose values must lead to a table that is there, as the driver looks at it: the kit can't choose others.
 WHERE = ("host", "port", "database", "table", "user", "key", "tls.caFile")
@@ -53,3 +53,24 @@ class TestExactlyOnceOnSpark(SparkSinkSuite):
     option_examples: ClassVar = PostgresSinkSuite.option_examples
     connector, options, table = PostgresConnector, PostgresSinkSuite.options, PostgresSinkSuite.table
     new_target = PostgresSinkSuite.new_target
+
+
+class TestSource(SourceSuite):
+    connector = PostgresConnector
+    limit = ("maxRowsPerTrigger", "6", 6)
+    many = 3_000  # splits are tiny here, to have several; test_source.py has a split of long rows
+    option_examples: ClassVar = {**PostgresSinkSuite.option_examples, "splitColumn": []}
+
+    @pytest.fixture
+    def origin(self, postgres):
+        table = postgres.table("id bigint primary key")
+
+        def put(ids):
+            postgres.run(f"insert into {table} select unnest(%s::bigint[])", [list(ids)])
+
+        return SourceOrigin({**postgres.options(table), "rowsPerSplit": "3"}, put, unreachable=postgres.stopped)
+
+
+@pytest.mark.exhaustive("on Spark what TestSource shows without it")
+class TestSourceOnSpark(SparkSourceSuite):
+    connector, option_examples, origin = PostgresConnector, TestSource.option_examples, TestSource.origin

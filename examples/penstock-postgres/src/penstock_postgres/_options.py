@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from penstock.options import Option, OptionSet, OptionValues, common_option, when
 from penstock_postgres.client import Server
 
-__all__ = ["SINK_OPTIONS", "SinkOptions"]
+__all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS", "SinkOptions", "SourceOptions"]
 
 _WHERE = (
     Option("host", "Name of the server, or the folder of its Unix socket", default="localhost"),
@@ -36,6 +36,20 @@ SINK_OPTIONS = OptionSet(
     ]
 )
 
+SOURCE_OPTIONS = OptionSet(
+    [
+        *_WHERE,
+        Option(
+            "splitColumn",
+            "A column of whole numbers or text with a unique key; default: the primary key",
+            at_restart="refused",
+        ),
+        Option("rowsPerSplit", "Most rows in a split", kind="int", default="100000", minimum=1),
+        common_option("maxRowsPerTrigger"),
+        common_option("failOnDataLoss", "; rows that changed are then read as they are"),
+    ]
+)
+
 
 @dataclass(frozen=True)
 class SinkOptions:
@@ -52,6 +66,32 @@ class SinkOptions:
         """Raises BadConfigurationError for values that do not go together."""
         key = tuple(name.strip() for name in (values["key"] or "").split(",") if name.strip())
         return cls(_server(values), values["table"], values["retryTimeout"] / 1000, values["delivery"], key)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Checked values of :data:`SOURCE_OPTIONS`."""
+
+    server: Server
+    table: str
+    retry_timeout_s: float
+    split_column: str | None
+    rows_per_split: int
+    max_rows: int | None
+    fail_on_data_loss: bool
+
+    @classmethod
+    def from_values(cls, values: OptionValues) -> SourceOptions:
+        """Raises BadConfigurationError for values that do not go together."""
+        return cls(
+            _server(values),
+            values["table"],
+            values["retryTimeout"] / 1000,
+            values["splitColumn"],
+            values["rowsPerSplit"],
+            values["maxRowsPerTrigger"],
+            values["failOnDataLoss"],
+        )
 
 
 def _server(values: OptionValues) -> Server:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.errors import BadDataError
 from penstock_postgres.client._table import Column
 
-__all__ = ["ENCODED", "Cells", "cells_of", "fits"]
+__all__ = ["ENCODED", "Cells", "cells_of", "fits", "read_type"]
 
 #: PostgreSQL counts from 2000, Arrow from 1970.
 _DAYS = 10_957
@@ -52,6 +52,31 @@ def cells_of(values: pa.Array, column: Column) -> Cells:
         return ENCODED[column.type_name][1](values, valid)
     except (pa.ArrowInvalid, ValueError) as error:
         raise BadDataError(f"column '{column.name}' ({column.type_name}) can't hold a value: {error}") from error
+
+
+def read_type(column: Column) -> tuple[pa.DataType, bool]:
+    """The Arrow type to read ``column`` as, and whether the database must cast it to text for that."""
+    if column.type_name == "numeric":
+        precision, scale = column.decimal_places or (38, 18)
+        return (pa.string(), True) if precision > 38 or scale > precision else (pa.decimal128(precision, scale), False)
+    known = _READ.get(column.type_name)
+    return (known, False) if known is not None and not column.is_enum else (pa.string(), True)
+
+
+_READ = {
+    "bool": pa.bool_(),
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "text": pa.string(),
+    "varchar": pa.string(),
+    "bytea": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+}
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -13,7 +13,7 @@ __all__ = ["Column", "Table", "describe"]
 
 # A domain is stored as its base type; an enum arrives and leaves as text.
 _COLUMNS = """
-select a.attname, coalesce(b.typname, t.typname),
+select a.attname, coalesce(b.typname, t.typname), coalesce(nullif(t.typtypmod, -1), a.atttypmod),
        t.typtype = 'e', a.attnotnull and not a.atthasdef and a.attidentity = '', a.attgenerated <> '',
        coalesce(a.attidentity, '') = 'a'
 from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_type b on b.oid = nullif(t.typbasetype, 0)
@@ -30,13 +30,21 @@ order by i.indisprimary desc, i.indexrelid
 
 @dataclass(frozen=True)
 class Column:
-    """``type_name`` is PostgreSQL's (int4, text, numeric)."""
+    """``type_name`` is PostgreSQL's (int4, text, numeric); ``modifier`` holds a numeric's precision and scale."""
 
     name: str
     type_name: str
+    modifier: int
     is_enum: bool
     must_be_given: bool
     is_generated: bool
+
+    @property
+    def decimal_places(self) -> tuple[int, int] | None:
+        """Precision and scale of a numeric that declares them."""
+        if self.type_name != "numeric" or self.modifier < 4:
+            return None
+        return (self.modifier - 4) >> 16 & 0xFFFF, (self.modifier - 4) & 0x7FF
 
 
 @dataclass(frozen=True)
@@ -84,8 +92,8 @@ def describe(connection: Connection, table: str) -> Table:
         schema,
         name,
         tuple(
-            Column(column, kind, is_enum, must_be_given, is_generated or is_always_identity)
-            for column, kind, is_enum, must_be_given, is_generated, is_always_identity in columns
+            Column(column, kind, modifier, is_enum, must_be_given, is_generated or is_always_identity)
+            for column, kind, modifier, is_enum, must_be_given, is_generated, is_always_identity in columns
         ),
         tuple(tuple(names) for _, names in unique),
     )

@@ -19,7 +19,7 @@ _ROWS = sql.Identifier("penstock_rows")
 _CREATE = sql.SQL("create temporary table {rows} on commit delete rows as select {columns} from {table} with no data")
 _UPSERT = sql.SQL(
     "insert into {table} as old ({columns}, {stamp}) "
-    "select distinct on ({keys}) {columns}, %s::int8 from {rows} order by {keys}, {rows}.ctid desc "
+    "select distinct on ({keys}) {columns}, {written}::int8 from {rows} order by {keys}, {rows}.ctid desc "
     "on conflict ({keys}) do update set {changes} where excluded.{stamp} >= old.{stamp}"
 )
 
@@ -65,7 +65,7 @@ class UpsertInto:
                 copy.finish()
             finally:
                 copy.abort()
-            self._connection.execute(_UPSERT.format(**self._words), [timestamp_us])
+            self._connection.execute(_UPSERT.format(**self._words, written=sql.Literal(timestamp_us)))
         self._is_made = True
 
     def close(self) -> None:
