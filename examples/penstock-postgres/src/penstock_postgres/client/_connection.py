@@ -25,6 +25,10 @@ _OLDEST = 130000
 _REFUSED = ("password", "no pg_hba.conf entry", "does not exist", "certificate", "SSL", "GSSAPI")
 #: Classes of SQLSTATE, and single states: lost connections, serialization, locks, shutdowns, limits.
 _PASSES = ("08", "40", "53", "55006", "55P03", "57P01", "57P02", "57P03", "57014", "58")
+_WAITED = (
+    "Another transaction holds the table or a key for too long. If it is prepared and of this query (select * from "
+    "pg_prepared_xacts), it is an earlier attempt of the batch: restart the query, which rolls it back first"
+)
 _IS_DATA = ("22", "23", "21")
 _IS_CONFIGURATION = ("28", "42", "3D", "3F", "0A", "55000")
 
@@ -141,6 +145,8 @@ def errors(what: str) -> Iterator[None]:
         if state is None:
             passes = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
             raise (RetriableError if passes else BadDataError)(text) from error
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            raise RetriableError(f"{text}. {_WAITED}") from error
         if state.startswith(_PASSES):
             raise RetriableError(text) from error
         if state.startswith(_IS_DATA):
