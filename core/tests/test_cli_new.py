@@ -20,7 +20,12 @@ from penstock.testing import SinkSuite, SourceSuite
 
 pytest_plugins = ["pytester"]
 
-PROVEN = {"sink": ["exactly-once"], "source": ["stream-read"], "connector": ["exactly-once", "stream-read"]}
+PROVEN = {
+    "sink": ["exactly-once"],
+    "database": ["exactly-once"],
+    "source": ["stream-read"],
+    "connector": ["exactly-once", "stream-read"],
+}
 
 
 # What runs on Spark is run where the pages for authors are followed.
@@ -66,7 +71,7 @@ def test_what_is_written_is_clean(tmp_path, kind):
     new_connector(kind, "notes", tmp_path)
     project = tmp_path / "penstock-notes"
     sources = "".join(path.read_text() for path in project.rglob("*.py"))
-    assert not re.search("Minimal|Lines[A-Z]|Files[A-Z]|_samples", sources) and "$" not in sources
+    assert not re.search("Minimal|Lines[A-Z]|Files[A-Z]|Bank[A-Z]|_samples", sources) and "$" not in sources
     ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "E,F,W", "--line-length", "120"]
     assert subprocess.run([*ruff, str(project)], capture_output=True, check=False).returncode == 0
     assert 'notes = "penstock_notes:Notes' in (project / "pyproject.toml").read_text()
@@ -83,6 +88,28 @@ def test_a_bad_name_is_refused(tmp_path, name):
     with pytest.raises(BadConfigurationError, match="not a name for a connector"):
         new_connector("sink", name, tmp_path)
     assert list(Path(tmp_path).iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("sink", "kafka", "'penstock.kafka' is installed.*choose another name"),
+        ("sink", "penstock-foo", "'penstock-' is put before the name: write 'foo'"),
+        ("connector", "simple", "would name a class SimpleSource"),
+    ],
+)
+def test_a_name_that_would_clash_is_refused(tmp_path, kind, name, message):
+    with pytest.raises(BadConfigurationError, match=message):
+        new_connector(kind, name, tmp_path)
+    assert list(Path(tmp_path).iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", PROVEN)
+@pytest.mark.parametrize("name", ["class", "none", "sink", "row-2"])
+def test_a_keyword_is_a_name_since_a_prefix_is_before_it(tmp_path, kind, name):
+    new_connector(kind, name, tmp_path)
+    for path in tmp_path.rglob("*.py"):
+        compile(path.read_text(), path, "exec")
 
 
 def test_what_is_there_is_left_alone(tmp_path):

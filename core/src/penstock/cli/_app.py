@@ -32,6 +32,7 @@ app = typer.Typer(
 class _NewKind(str, Enum):
     source = "source"
     sink = "sink"
+    database = "database"
     connector = "connector"
 
 

@@ -6,6 +6,7 @@ is what the kit's tests prove.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from importlib.resources import files
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 from rich.markup import escape
 
+from penstock._plugins import installed_connectors
 from penstock._version import __version__
 from penstock.cli import _new_texts as texts
 from penstock.errors import BadConfigurationError
@@ -25,21 +27,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Kind", "new_connector"]
 
-Kind = Literal["source", "sink", "connector"]
+Kind = Literal["source", "sink", "database", "connector"]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 #: What the names of a sample's classes begin with.
-_PREFIXES = {"connector": "Minimal", "sink": "Files", "source": "Lines"}
+_PREFIXES = {"connector": "Minimal", "sink": "Files", "database": "Bank", "source": "Lines"}
 
 
 def new_connector(kind: Kind, name: str, directory: Path) -> int:
     """Writes ``penstock-<name>`` below ``directory``. Raises BadConfigurationError for a bad name or what is there."""
     if not _NAME.fullmatch(name):
         raise BadConfigurationError(f"'{name}' is not a name for a connector: write small letters, digits and '-'")
+    if name.startswith("penstock-"):
+        raise BadConfigurationError(f"'penstock-' is put before the name: write '{name.removeprefix('penstock-')}'")
+    if any(one.name == name for one in installed_connectors()):
+        raise BadConfigurationError(
+            f"a connector 'penstock.{name}' is installed, and two of a name can't be together: choose another name"
+        )
     project = directory / f"penstock-{name}"
     if project.exists():
         raise BadConfigurationError(f"{project} is there already")
     made = _files(kind, name)
+    if clashes := sorted({clash for text in _sources(made) for clash in _defined_and_imported(text)}):
+        raise BadConfigurationError(f"'{name}' would name a class {clashes[0]}, as Penstock does: choose another name")
     for path, text in made.items():
         target = project / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -50,6 +60,16 @@ def new_connector(kind: Kind, name: str, directory: Path) -> int:
         console.print(f"  [dim]{path}[/]")
     console.print(f"\nNext:\n  cd {project}\n  pip install -e '.[test]' && pytest", soft_wrap=True, markup=False)
     return 0
+
+
+def _sources(made: dict[str, str]) -> Iterator[str]:
+    return (text for path, text in made.items() if path.endswith(".py"))
+
+
+def _defined_and_imported(source: str) -> set[str]:
+    nodes = list(ast.walk(ast.parse(source)))
+    imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return imported & {node.name for node in nodes if isinstance(node, ast.ClassDef)}
 
 
 def _files(kind: Kind, name: str) -> dict[str, str]:

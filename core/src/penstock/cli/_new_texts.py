@@ -116,7 +116,59 @@ class TestSourceOnSpark(SparkSourceSuite):
 
 _FILES = "import json\nimport uuid\n\nimport pyarrow as pa\nimport pyarrow.json"
 
+_DATABASE = """
+
+class TestSink(SinkSuite):
+    connector = ${prefix}Connector
+
+    @pytest.fixture
+    def new_target(self, tmp_path):
+        def make():
+            path = tmp_path / f"{uuid.uuid4()}.db"
+            Database.create(str(path))
+
+            def run(statement):
+                with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
+                    return connection.execute(statement).fetchall()
+
+            def read():
+                return [json.loads(line) for (line,) in run("select line from rows")]
+
+            def read_table(schema):
+                lines = "\\n".join(line for (line,) in run("select line from rows"))
+                return pa.json.read_json(
+                    io.BytesIO(lines.encode()), parse_options=pa.json.ParseOptions(explicit_schema=schema)
+                )
+
+            def hidden():
+                with closing(Database(str(path))) as database:
+                    return database.prepared()
+
+            def lose():
+                with closing(Database(str(path))) as database:
+                    for name in database.prepared():
+                        database.roll_back(name)
+
+            return SinkTarget(
+                {"path": str(path), "retryTimeout": "200ms"},
+                read,
+                hidden,
+                lose,
+                unreachable=lambda: away(path),
+                read_table=read_table,
+            )
+
+        return make
+
+
+class TestSinkOnSpark(SparkSinkSuite):
+    connector, new_target = ${prefix}Connector, TestSink.new_target
+"""
+
 TESTS = {
+    "database": f"{_BEGIN}import io\nimport json\nimport sqlite3\nimport uuid\nfrom contextlib import closing\n\n"
+    f"import pyarrow as pa\nimport pyarrow.json{_ALWAYS.rstrip()}\nfrom $module.client import Database\n\n"
+    f"{_KIT}SinkSuite, SinkTarget, SparkSinkSuite, away\n{_DATABASE}",
     "sink": f"{_BEGIN}{_FILES}{_ALWAYS}{_KIT}SinkSuite, SinkTarget, SparkSinkSuite, away\n{_SINK}",
     "connector": f"{_BEGIN}{_FILES}{_ALWAYS}"
     """from penstock.testing import (
