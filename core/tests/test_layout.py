@@ -123,3 +123,17 @@ def kept_by_modules():
 
 def test_what_a_process_keeps_is_in_a_cache_that_closes_it():
     assert sorted(kept_by_modules()) == sorted(KEPT_OTHERWISE)
+
+
+@pytest.mark.parametrize("package", sorted(ROOT.glob("*/src")) + sorted(ROOT.glob("connectors/*/src")), ids=str)
+def test_no_inner_function_keeps_itself(package):
+    """One that calls itself is a cycle, and keeps what it sees (batches of rows) until the collector comes by."""
+    found = []
+    for path in package.rglob("*.py"):
+        for outer in ast.walk(ast.parse(path.read_text())):
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+                for inner in ast.walk(outer):
+                    if inner is not outer and isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                        names = [one.id for part in inner.body for one in ast.walk(part) if isinstance(one, ast.Name)]
+                        found += [f"{path}:{inner.lineno} {inner.name}"] * (inner.name in names)
+    assert found == [], "make it a loop, or a function of the module"

@@ -40,6 +40,7 @@ class CassandraToolbox:
     """A new keyspace on a server. ``options`` tell a stream where it is. Values are the Cassandra driver's."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         host, _, port = address.rpartition(":")
         self.settings = ConnectionSettings(hosts=(host,), port=int(port), request_timeout_s=120)
         self.client = acquire_client(self.settings)

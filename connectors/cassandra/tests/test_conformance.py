@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from penstock.connector import Capability
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
+from penstock.testing._rows import SPARK_TYPES
 from penstock_cassandra import CassandraConnector
+from suite.away import standing_still
 from suite.kit import WITHOUT_SPARK, TieredSparkSinkSuite, by_default
+
+IMPATIENT = {"connectTimeout": "3s", "requestTimeout": "3s", "retryTimeout": "3s"}
+#: Collections are frozen: of others, Cassandra does not tell an empty one from none. Its timestamps have milliseconds,
+#: and those of Spark microseconds: the sink warns of what is cut off.
+CQL_TYPES = {
+    "boolean": "boolean",
+    "byte": "tinyint",
+    "short": "smallint",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "decimal(38,18)": "decimal",
+    "string": "text",
+    "binary": "blob",
+    "date": "date",
+    "array": "frozen<list<text>>",
+    "struct": "frozen<tuple<int, text>>",
+    "map": "frozen<map<text, bigint>>",
+}
+
+
+def cql_type(arrow):
+    for name, (kind, _) in SPARK_TYPES.items():
+        if kind == arrow and name in CQL_TYPES:
+            return CQL_TYPES[name]
+    raise NotImplementedError
+
+
+def as_arrow(value, kind):
+    """What the driver gives, as Arrow takes it."""
+    if value is None:
+        return None
+    if pa.types.is_date(kind):
+        return value.date()
+    if pa.types.is_map(kind):
+        return list(value.items())
+    if pa.types.is_list(kind):
+        return list(value)
+    if pa.types.is_struct(kind):
+        return dict(zip([field.name for field in kind], value, strict=True))
+    return value
 
 
 class CassandraSinkSuite(SinkSuite):
@@ -23,7 +68,26 @@ class CassandraSinkSuite(SinkSuite):
             def read():
                 return [{"id": i, "text": text} for i, text in cassandra.rows(table, "id, text")]
 
-            return SinkTarget({**cassandra.options, "table": table, "delivery": self.delivery}, read)
+            def prepare(field):
+                cassandra.cql(f'alter table {cassandra.keyspace}.{table} add "{field.name}" {cql_type(field.type)}')
+
+            def read_table(schema):
+                rows = cassandra.rows(table, ", ".join(f'"{name}"' for name in schema.names))
+                columns = [
+                    pa.array([as_arrow(value, field.type) for value in values], field.type)
+                    for field, values in zip(schema, zip(*rows, strict=True), strict=True)
+                ]
+                return pa.Table.from_arrays(columns, schema=schema)
+
+            return SinkTarget(
+                {**cassandra.options, "table": table, "delivery": self.delivery},
+                read,
+                hidden=list,  # a row that is there is visible
+                unreachable=standing_still(cassandra.address),
+                read_table=read_table,
+                prepare=prepare,
+                impatient=IMPATIENT,
+            )
 
         return make
 
@@ -84,7 +148,8 @@ class TestSource(SourceSuite):
         def put(ids):
             cassandra.insert(table, "id", [(number,) for number in ids])
 
-        return SourceOrigin({**cassandra.options, "table": table, "splits": "20"}, put)
+        options = {**cassandra.options, "table": table, "splits": "20"}
+        return SourceOrigin(options, put, unreachable=standing_still(cassandra.address), impatient=IMPATIENT)
 
 
 class TestSourceOnSpark(SparkSourceSuite):

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError
 from penstock.storage import LocalStorage
+from penstock.testing import away
 from penstock_filesystem.source._discovery import FileDiscovery, glob_to_regex
 
 
@@ -141,3 +142,39 @@ def test_planning_does_not_depend_on_the_files_that_are_there(tmp_path, source_h
     (finding, planning), (finding_twice, planning_of_twice) = work(2_000), work(4_000)
     assert finding_twice < 2.2 * finding
     assert planning_of_twice == pytest.approx(planning, rel=0.1)
+
+
+@pytest.mark.parametrize("glob", ["", "/*.txt"])
+def test_what_is_away_is_not_removed(tmp_path, glob):
+    """A mount that comes and goes: its files would be read again if they were forgotten."""
+    folder = tmp_path / "mount"
+    folder.mkdir()
+    (folder / "a.txt").write_text("1")
+    discovery = FileDiscovery(LocalStorage(), [f"{folder}{glob}"], recursive=True, name_glob=None)
+    discovery.list_files()
+    assert [file.path for file in discovery.take()] == [f"{folder}/a.txt"]
+    with away(folder), pytest.raises(OSError, match="mount"):
+        discovery.list_files()
+    discovery.list_files()
+    assert discovery.take() == []
+    assert discovery.take_removed() == []
+
+
+def test_a_directory_on_another_file_system_is_not_the_one_that_was_there(tmp_path):
+    (tmp_path / "a.txt").write_text("1")
+    discovery = FileDiscovery(LocalStorage(), [str(tmp_path)], recursive=True, name_glob=None)
+    discovery.list_files()
+    discovery._devices[str(tmp_path)] += 1  # as when the mount is gone, and what is below it shows
+    with pytest.raises(OSError, match="is it mounted"):
+        discovery.list_files()
+    assert discovery.take_removed() == []
+
+
+def test_a_directory_that_comes_later_is_found(tmp_path):
+    folder = tmp_path / "later"
+    discovery = FileDiscovery(LocalStorage(), [str(folder)], recursive=True, name_glob=None)
+    discovery.list_files()
+    folder.mkdir()
+    (folder / "a.txt").write_text("1")
+    discovery.list_files()
+    assert [file.path for file in discovery.take()] == [f"{folder}/a.txt"]

@@ -14,12 +14,15 @@ from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, S
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.source._schema import record_schema
+from suite.away import standing_still
 from suite.kit import TieredSparkSinkSuite, by_default
+
+SINK_IMPATIENT = {"kafka.socket.timeout.ms": "3000", "kafka.delivery.timeout.ms": "4000"}
 
 
 class TestSink(SinkSuite):
     connector = KafkaConnector
-    many, most_memory_bytes = 200_000, 32 << 20  # of 40 MB, through a queue of 4
+    many, most_memory_bytes = 200_000, 32 << 20  # of 48 MB, through a queue of 4
     golden = Path(__file__).parent / "golden"
     schedules = 3
     schema = pa.schema([("key", pa.string()), ("value", pa.string())])
@@ -28,6 +31,11 @@ class TestSink(SinkSuite):
     test_a_crash_at_every_step = by_default(
         SinkSuite.test_a_crash_at_every_step,
         otherwise="every step; test_a_crash_loses_and_doubles_nothing has one for each state that is left behind",
+    )
+
+    test_the_system_is_away_for_a_while = by_default(
+        SinkSuite.test_the_system_is_away_for_a_while,
+        otherwise="a broker that stands still for a minute; test_sink_exactly_once ends and restarts one",
     )
 
     def batch(self, ids):
@@ -66,7 +74,19 @@ class TestSink(SinkSuite):
                 "delivery": "exactly-once",
                 "kafka.queue.buffering.max.kbytes": "4096",
             }
-            return SinkTarget(options, read, hidden, lose)
+
+            def prepare(field):
+                raise NotImplementedError  # a record has no further columns
+
+            return SinkTarget(
+                options,
+                read,
+                hidden,
+                lose,
+                prepare=prepare,
+                unreachable=standing_still(kafka.address),
+                impatient=SINK_IMPATIENT,
+            )
 
         yield make
         producers._pools.clear()
@@ -91,7 +111,12 @@ class TestSource(SourceSuite):
     def origin(self, kafka):
         topic = kafka.create_topic(partitions=2)
         options = {"kafka.bootstrap.servers": kafka.address, "subscribe": topic, "startingOffsets": "earliest"}
-        return SourceOrigin(options, lambda ids: kafka.produce(topic, [str(i).encode() for i in ids]))
+        return SourceOrigin(
+            options,
+            lambda ids: kafka.produce(topic, [str(i).encode() for i in ids]),
+            unreachable=standing_still(kafka.address),
+            impatient={"kafkaConsumer.pollTimeoutMs": "3000", "kafka.socket.timeout.ms": "3000"},
+        )
 
 
 class TestSourceOnSpark(SparkSourceSuite):

@@ -14,7 +14,10 @@ from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, S
 from penstock_pravega import PravegaConnector
 from penstock_pravega.client import Controller, TransactionState
 from penstock_pravega.source._emitter import event_schema
+from suite.away import standing_still
 from suite.kit import TieredSparkSinkSuite, by_default
+
+IMPATIENT = {"requestTimeout": "2s"}
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +85,19 @@ class TestSink(SinkSuite):
                 "stream": stream,
                 "delivery": "exactly-once",
             }
-            return SinkTarget(options, read, hidden, lose)
+
+            def prepare(field):
+                raise NotImplementedError  # a record has no further columns
+
+            return SinkTarget(
+                options,
+                read,
+                hidden,
+                lose,
+                prepare=prepare,
+                unreachable=standing_still(pravega.address),
+                impatient=IMPATIENT,
+            )
 
         return make
 
@@ -115,7 +130,12 @@ class TestSource(SourceSuite):
             "startingStreamCut": "head",
             "discoveryInterval": "100ms",
         }
-        return SourceOrigin(options, lambda ids: pravega.write(stream, [(str(i), str(i).encode()) for i in ids]))
+        return SourceOrigin(
+            options,
+            lambda ids: pravega.write(stream, [(str(i), str(i).encode()) for i in ids]),
+            unreachable=standing_still(pravega.address),
+            impatient=IMPATIENT,
+        )
 
 
 class TestSourceOnSpark(SparkSourceSuite):

@@ -9,7 +9,7 @@ from penstock.options._common import COMMON_OPTIONS, common_option
 from penstock.options._conditions import Condition, unless, when
 from penstock.options._option import AtRestart, Mode, Option, nearest_hint
 from penstock.options._restarts import held_by_checkpoint
-from penstock.options._set import OptionProblem, OptionSet, OptionValues
+from penstock.options._set import OptionProblem, OptionSet, OptionValues, warn_once
 from penstock.options._units import load_object, parse_bytes, parse_duration_ms
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "parse_bytes",
     "parse_duration_ms",
     "unless",
+    "warn_once",
     "when",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import fastavro
@@ -68,25 +68,26 @@ def standalone(schema: Any, named: dict[str, Any]) -> AvroSchema:
 
     Raises what fastavro raises for a schema that is none. ``named`` gets the types that ``schema`` defines.
     """
-    parsed = fastavro.parse_schema(schema, named_schemas=named)
-    defined: set[str] = set()
+    return _with_definitions(fastavro.parse_schema(schema, named_schemas=named), named, set())
 
-    def walk(part: Any) -> Any:
-        if isinstance(part, list):
-            return [walk(branch) for branch in part]
-        if isinstance(part, str):
-            return walk(named[part]) if part in named and part not in defined else part
-        if part["type"] in ("record", "error", "enum", "fixed"):
-            defined.add(part["name"])
-        kept = {key: value for key, value in part.items() if not key.startswith("__")}
-        for key in ("type", "items", "values"):
-            if isinstance(kept.get(key), dict | list) or kept.get(key) in named:
-                kept[key] = walk(kept[key])
-        if "fields" in kept:
-            kept["fields"] = [{**field, "type": walk(field["type"])} for field in kept["fields"]]
-        return kept
 
-    return walk(parsed)
+def _with_definitions(part: Any, named: Mapping[str, Any], defined: set[str]) -> Any:
+    """Returns a parsed schema with the types that it refers to. ``defined`` gets the names of those that it has."""
+    if isinstance(part, list):
+        return [_with_definitions(branch, named, defined) for branch in part]
+    if isinstance(part, str):
+        return _with_definitions(named[part], named, defined) if part in named and part not in defined else part
+    if part["type"] in ("record", "error", "enum", "fixed"):
+        defined.add(part["name"])
+    kept = {key: value for key, value in part.items() if not key.startswith("__")}
+    for key in ("type", "items", "values"):
+        if isinstance(kept.get(key), dict | list) or kept.get(key) in named:
+            kept[key] = _with_definitions(kept[key], named, defined)
+    if "fields" in kept:
+        kept["fields"] = [
+            {**field, "type": _with_definitions(field["type"], named, defined)} for field in kept["fields"]
+        ]
+    return kept
 
 
 def avro_to_arrow(schema: AvroSchema) -> pa.DataType:

@@ -77,6 +77,13 @@ class Storage(ABC):
             info.base_name for info in infos if info.type == pafs.FileType.File and not is_temporary(info.base_name)
         )
 
+    def is_away(self, directory: str) -> bool:
+        """Returns whether a directory that was there is not, as where a file system is not mounted any more.
+
+        Always False for a store whose directories are only prefixes of names.
+        """
+        return False
+
     def delete(self, paths: Iterable[str]) -> None:
         """Removes files; missing ones are fine. In one request where the store has one for many."""
         for path in paths:

@@ -81,6 +81,9 @@ class HdfsStorage(Storage):
         file.flush()
         file.close()
 
+    def is_away(self, directory: str) -> bool:
+        return bool(self.fs.get_file_info(directory).type != pafs.FileType.Directory)
+
     def move(self, source: str, target: str) -> None:
         if not self.exists(source):
             raise FileNotFoundError(source)

@@ -119,6 +119,9 @@ class LocalStorage(Storage):
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def is_away(self, directory: str) -> bool:
+        return not os.path.isdir(directory)
+
     def list_names(self, directory: str) -> list[str]:
         try:
             with os.scandir(directory) as entries:
@@ -214,8 +217,12 @@ class LocalStorage(Storage):
                 sync_directory(directory)
 
     def move(self, source: str, target: str) -> None:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.rename(source, target)
+        try:
+            os.rename(source, target)
+        except FileNotFoundError:
+            os.stat(source)  # raises where it is the source that is not there: no directory is made for it
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.rename(source, target)
 
     def add_name(self, source: str, target: str) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -119,6 +119,9 @@ class FaultyStorage(Storage):
     def fs(self) -> pafs.FileSystem:
         return self._inner.fs
 
+    def is_away(self, directory: str) -> bool:
+        return self._inner.is_away(directory)
+
     def url(self, path: str) -> str:
         return self._inner.url(path)
 

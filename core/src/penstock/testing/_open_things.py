@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import thread as futures
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +43,14 @@ def open_things(temporary: str) -> OpenThings:
     if _DESCRIPTORS.exists():
         found["open files"] = list(_targets())
         found["threads"] = [*threads, *[""] * (len(os.listdir(_TASKS)) - len(threads))]
-        found["child processes"] = [pid for task in _TASKS.iterdir() for pid in (task / "children").read_text().split()]
+        found["child processes"] = list(_children())
     return OpenThings({name: len(values) for name, values in found.items()}, found)
+
+
+def _children() -> Iterator[str]:
+    for task in _TASKS.iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended in the meantime
+            yield from (task / "children").read_text().split()
 
 
 def _targets() -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -20,9 +20,11 @@ class SourceOrigin:
     ``put_table`` adds rows with any columns, of which the first is ``id``, for a source whose schema the user gives:
     leave it out for others; it may raise NotImplementedError for a type that the system can't hold. ``unreachable`` is
     a context in which the system does not answer, and loses nothing: leave it out if that can't be had.
+    ``impatient`` are further options for that case: time limits, so that it does not take minutes.
     """
 
     options: Mapping[str, str]
     put: Callable[[Sequence[int] | range], object]
     put_table: Callable[[pa.Table], object] | None = None
     unreachable: Callable[[], AbstractContextManager[object]] | None = None
+    impatient: Mapping[str, str] = field(default_factory=dict)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import functools
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ class SinkCommitCases(SinkBase):
 
     @pytest.mark.parametrize("moment", ["writing", "committing"])
     @proves(Capability.STREAM_WRITE)
-    def test_the_system_is_away_for_a_while(self, query: SinkQuery, target: SinkTarget, moment: str) -> None:
+    def test_the_system_is_away_for_a_while(self, target: SinkTarget, tmp_path: Path, moment: str) -> None:
         """Purpose: servers restart, networks break.
 
         Steps: the system can't be reached while tasks write, or while the batch is committed; it comes back; the query
@@ -36,15 +36,23 @@ class SinkCommitCases(SinkBase):
         """
         if target.unreachable is None:
             not_tried("outages", "SinkTarget.unreachable")
+        impatient = replace(target, options={**target.options, **target.impatient})
+        query = self._query(impatient, tmp_path / "penstock-checkpoint")
         if moment == "committing" and not query.commits:
             does_not_apply("the sink commits nothing")
         if moment == "committing" and isinstance(query.sink, IdempotentSink):
             does_not_apply("an idempotent sink asks its system for nothing when a batch is committed")
         batches = self._batches()
         query.run(0, batches[0])
-        act = functools.partial(query.run, 1, batches[1])
-        if moment == "committing":
-            act = functools.partial(query.commit, 1, query.tasks(1, batches[1]))
+        results = query.tasks(1, batches[1]) if moment == "committing" else None
+
+        def act() -> None:
+            if results is None:
+                query.run(1, batches[1])
+            else:
+                query.commit(1, results)
+                query.finish()  # what is carried from batch to batch
+
         with target.unreachable(), pytest.raises((OSError, RetriableError)):
             act()
         query.restart()

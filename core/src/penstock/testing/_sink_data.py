@@ -23,6 +23,9 @@ from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SinkDataCases"]
 
+#: Of the case about memory (bytes).
+_SMALLEST_ROW, _LARGEST_ROW = 200, 2_000
+
 
 class SinkDataCases(SinkBase):
     """What a sink writes. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may
@@ -52,6 +55,11 @@ class SinkDataCases(SinkBase):
         schema = self.schema.append(field)
         rows = self.batch(range(len(column)))
         batch = pa.RecordBatch.from_arrays([*rows.columns, column], schema=schema)
+        if target.prepare is not None:
+            try:
+                target.prepare(field)
+            except NotImplementedError:
+                does_not_apply("the system has no such column")
         try:
             self._query(target, tmp_path / "penstock-query", schema).run_all([[[batch]]])
         except (BadConfigurationError, BadDataError):
@@ -111,11 +119,12 @@ class SinkDataCases(SinkBase):
     def test_many_rows_in_bounded_memory(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: a task may get more rows than fit into memory.
 
-        Steps: one task writes ``many`` rows of 200 bytes, in Arrow batches of 5,000.
+        Steps: one task writes ``many`` rows, in Arrow batches of 5,000. A row has 200 bytes, or up to 2,000 if there
+        are too few to tell.
         Pass: the process grows by less than ``most_memory_bytes``, and every row can be read once.
         If it fails: hand rows on while they come; bound what waits in queues.
         """
-        text = "x" * 200
+        text = "x" * min(_LARGEST_ROW, max(_SMALLEST_ROW, self.most_memory_bytes * 3 // 2 // self.many))
 
         def share() -> Iterator[pa.RecordBatch]:
             before = resident_bytes()

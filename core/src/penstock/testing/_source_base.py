@@ -52,10 +52,13 @@ class SourceBase(SourceCases):
     @pytest.fixture
     def query(self, origin: SourceOrigin) -> Iterable[SourceQuery]:
         """Yields a query that reads from ``origin``: a bounded source in steps, if it has a limit."""
-        in_steps = {self.limit[0]: self.limit[1]} if self.limit and self._is_bounded else {}
-        query = SourceQuery(self._source(origin, **in_steps), self.schema)
+        query = self._new_query(origin)
         yield query
         query.stop()
+
+    def _new_query(self, origin: SourceOrigin, **more: str) -> SourceQuery:
+        in_steps = {self.limit[0]: self.limit[1]} if self.limit and self._is_bounded else {}
+        return SourceQuery(self._source(origin, **in_steps, **more), self.schema)
 
     @property
     def _is_bounded(self) -> bool:

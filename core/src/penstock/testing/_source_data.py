@@ -24,10 +24,11 @@ __all__ = ["SourceDataCases"]
 
 class SourceDataCases(SourceBase):
     """Values arrive. ``many``: the rows of the case about memory; ``most_memory_bytes``: by how much a task may grow
-    meanwhile.
+    meanwhile. ``numbers_are_positions``: splits are ranges of the numbers, so that a gap costs splits.
     """
 
     many: ClassVar[int] = 1_000_000
+    numbers_are_positions: ClassVar[bool] = False
     most_memory_bytes: ClassVar[int] = 128 << 20
 
     @proves(Capability.BATCH_READ)
@@ -94,6 +95,8 @@ class SourceDataCases(SourceBase):
         Pass: every row has come once.
         If it fails: parse whole numbers as such, and give the column the type of the schema.
         """
+        if self.numbers_are_positions:
+            does_not_apply("splits are ranges of the numbers")
         numbers = [0, 2**31 - 1, 2**31, 2**40 + 7, 2**53 + 1]
         origin.put(numbers)
         self._read_rest(query, Counter(numbers))

@@ -154,7 +154,7 @@ class SourceRestartCases(SourceBase):
         assert query.run_batch() is None
 
     @proves(Capability.RESUMABLE)
-    def test_the_system_is_away_for_a_while(self, query: SourceQuery, origin: SourceOrigin) -> None:
+    def test_the_system_is_away_for_a_while(self, origin: SourceOrigin) -> None:
         """Purpose: servers restart, networks break.
 
         Steps: a batch is planned; the system can't be reached while it is read; it comes back; the query is restarted.
@@ -163,15 +163,19 @@ class SourceRestartCases(SourceBase):
         """
         if origin.unreachable is None:
             not_tried("outages", "SourceOrigin.unreachable")
-        self._put(origin, 0, 10, 20)
-        batch = self._plan(query)
-        with origin.unreachable(), pytest.raises((OSError, RetriableError)):
-            query.read(batch)
-        query.restart()
-        seen = self._ids(query.read(batch))
-        query.commit(batch)
-        self._put(origin, 10, 10, 20)
-        self._read_rest(query, Counter(range(20)), seen)
+        query = self._new_query(origin, **origin.impatient)
+        try:
+            self._put(origin, 0, 10, 20)
+            batch = self._plan(query)
+            with origin.unreachable(), pytest.raises((OSError, RetriableError)):
+                query.read(batch)
+            query.restart()
+            seen = self._ids(query.read(batch))
+            query.commit(batch)
+            self._put(origin, 10, 10, 20)
+            self._read_rest(query, Counter(range(20)), seen)
+        finally:
+            query.stop()
 
     @proves(Capability.RESUMABLE)
     def test_every_step_in_a_process_of_its_own(self, origin: SourceOrigin) -> None:

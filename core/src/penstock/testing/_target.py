@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +21,13 @@ class SinkTarget:
 
     - ``read_table`` returns the rows as a table of the schema that it gets, which is that of the rows that were
       written. The values are those that the system holds: read them in their types, and do not correct them.
+    - ``prepare`` adds a column to the target, for a system whose tables must exist: an Arrow field with its type. It
+      raises NotImplementedError for a type that the system can't hold.
     - ``hidden`` names what is there and not visible (staged files, open transactions), for what lingers.
     - ``lose`` makes everything that was prepared and not committed impossible to commit: it removes staged files, or
       ends transactions, as a timeout would.
     - ``unreachable`` is a context in which the system does not answer, and loses nothing: its server is stopped, its
-      folder is away.
+      folder is away. ``impatient`` are further options for that case: time limits, so that it does not take minutes.
     """
 
     options: Mapping[str, str]
@@ -34,3 +36,5 @@ class SinkTarget:
     lose: Callable[[], object] | None = None
     unreachable: Callable[[], AbstractContextManager[object]] | None = None
     read_table: Callable[[pa.Schema], pa.Table] | None = None
+    prepare: Callable[[pa.Field], object] | None = None
+    impatient: Mapping[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock.options import nearest_hint
+from penstock.options import nearest_hint, warn_once
 from penstock_cassandra._tables import quoted, table_of
 from penstock_cassandra.client import Client, Statement
 from penstock_cassandra.options import SinkOptions
@@ -61,13 +61,18 @@ class WritePlan:
     lwt: bool
 
     def check(self, schema: pa.Schema, options: SinkOptions) -> None:
-        """Raises BadConfigurationError for rows that can't be written so."""
+        """Raises BadConfigurationError for rows that can't be written so; warns of what is cut off."""
         for prepared in (self.writes, self.deletes):
             for one in prepared.bindings if prepared is not None else ():
                 given = schema.field(one.column).type
                 if one.column == options.timestamp_column and pa.types.is_timestamp(given):
                     continue
                 check_writable(one.column, one.cql, given)
+                if one.cql.name == "timestamp" and pa.types.is_timestamp(given) and given.unit in ("us", "ns"):
+                    warn_once(
+                        f"column '{one.column}': Cassandra keeps the milliseconds of a timestamp, and what is finer is "
+                        f"cut off (table {self.keyspace}.{self.table})"
+                    )
         if options.delete_column and not pa.types.is_boolean(schema.field(options.delete_column).type):
             raise BadConfigurationError(f"option 'deleteColumn': column '{options.delete_column}' is not boolean")
         if self.counters and options.delivery != "at-least-once":

@@ -186,17 +186,14 @@ def find_bad_rows(batch: pa.RecordBatch, plan: WritePlan, options: SinkOptions) 
     """Returns why rows can't be written, by their number. Looks at halves until it has them: most rows are good."""
     found: dict[int, str] = {}
     grouping = Grouping("replica", (), ())
-
-    def look(first: int, count: int) -> None:
+    parts = [(0, batch.num_rows)] if batch.num_rows else []
+    while parts:
+        first, count = parts.pop()
         try:
             encode_rows(batch.slice(first, count), plan, grouping, options)
         except BadDataError as error:
             if count == 1:
                 found[first] = str(error)
-                return
-            look(first, count // 2)
-            look(first + count // 2, count - count // 2)
-
-    if batch.num_rows:
-        look(0, batch.num_rows)
+            else:
+                parts += [(first + count // 2, count - count // 2), (first, count // 2)]
     return found

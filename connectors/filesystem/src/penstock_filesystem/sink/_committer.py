@@ -24,6 +24,8 @@ class FileSystemCommitter(Committer[PendingPart, Chunk]):
     def are_there(self, states: Sequence[Chunk]) -> list[bool]:
         """Checks with one listing which chunks are still there."""
         there = set(self._hidden_files())
+        if not all(chunk.path in there for chunk in states):
+            self._layout.check_is_there()
         return [chunk.path in there for chunk in states]
 
     def clear(self, kept: Kept[PendingPart, Chunk]) -> int:

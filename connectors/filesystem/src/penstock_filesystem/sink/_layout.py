@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
+from penstock.errors import RetriableError
 from penstock.sink import WriterContext
 from penstock.storage import Storage
 
@@ -27,6 +28,11 @@ class Layout:
     def full(self, relative: str) -> str:
         """Returns the path that the storage takes for a relative one."""
         return f"{self.root}/{relative}"
+
+    def check_is_there(self) -> None:
+        """Raises RetriableError if the directory itself is not there: then nothing can be said of what is in it."""
+        if self.storage.is_away(self.root):
+            raise RetriableError(f"{self.storage.url(self.root)} is not there: is it mounted?")
 
     def query_directory(self, query_id: str) -> str:
         """Returns the directory of everything hidden of one query, and of nothing else."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import threading
@@ -18,7 +19,7 @@ import pyarrow.fs as pafs
 from penstock.errors import BadConfigurationError
 from penstock.storage import LocalStorage, Storage
 
-__all__ = ["FileDiscovery", "FoundFile", "glob_to_regex", "is_hidden"]
+__all__ = ["FileDiscovery", "FoundFile", "glob_to_regex", "is_hidden", "without_wildcards"]
 
 _WILDCARD = re.compile(r"[*?\[{]")
 #: A directory written to within this time before a listing may have changed again without its time moving.
@@ -71,6 +72,13 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_")) or name.endswith("._COPYING_")
 
 
+def without_wildcards(root: str) -> str:
+    """Returns the part of a root before the first component that has wildcards."""
+    parts = PurePosixPath(root).parts
+    first = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), len(parts))
+    return str(PurePosixPath(*parts[:first])) if first else ""
+
+
 class FileDiscovery:
     """Lists the files below ``roots`` and finds those that are new since the last listing.
 
@@ -87,13 +95,18 @@ class FileDiscovery:
         self._recursive = recursive
         self._name_filter = glob_to_regex(name_glob) if name_glob else None
         self._lock = threading.Lock()
+        self._devices: dict[str, int] = {}
         self._known: dict[str, tuple[int, int]] = {}
         self._listed: dict[str, _Directory] = {}
         self._waiting: list[FoundFile] = []
         self._removed: list[str] = []
 
     def list_files(self) -> None:
-        """Lists everything once; new and changed files are added to what :meth:`take` returns."""
+        """Lists everything once; new and changed files are added to what :meth:`take` returns.
+
+        Raises OSError if a directory that was there is not, or is on another file system: what can't be seen for a
+        while must not count as removed, or it would be read again when it is back.
+        """
         with self._lock:
             found = self._list_all()
             if self._known:
@@ -123,6 +136,9 @@ class FileDiscovery:
     def _list_all(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
         visited: dict[str, _Directory] = {}
+        if isinstance(self._storage, LocalStorage):
+            for root in map(without_wildcards, self._roots):
+                self._check_is_there(root)
         for root in self._roots:
             for path in self._expand(root):
                 if isinstance(self._storage, LocalStorage):
@@ -134,6 +150,21 @@ class FileDiscovery:
 
     def _wanted(self, name: str) -> bool:
         return self._name_filter is None or self._name_filter.fullmatch(name) is not None
+
+    def _check_is_there(self, root: str) -> None:
+        try:
+            status = os.stat(root)
+        except (FileNotFoundError, NotADirectoryError):
+            if root in self._devices:
+                raise
+            return
+        if not S_ISDIR(status.st_mode):
+            if root in self._devices:
+                raise NotADirectoryError(errno.ENOTDIR, "no directory any more", root)
+        elif self._devices.setdefault(root, status.st_dev) != status.st_dev:
+            raise OSError(
+                errno.ESTALE, "on another file system than before: is it mounted? Then restart the query", root
+            )
 
     def _list_local(self, root: str, found: dict[str, tuple[int, int]], visited: dict[str, _Directory]) -> None:
         try:

@@ -59,8 +59,10 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         options: SourceOptions,
         schema: pa.Schema,
         metrics: Metrics,
+        roots: Sequence[str] = (),
     ) -> None:
         self._storage = storage
+        self._roots = roots
         self._format_reader = format_reader
         self._options = options
         self._schema = schema
@@ -140,6 +142,10 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         if isinstance(error, (BadDataError, DataLostError)):
             raise error
         if isinstance(error, FileNotFoundError):
+            for root in self._roots:
+                # Of what is away as a whole, no file has disappeared.
+                if split.path.startswith(f"{root}/") and self._storage.is_away(root):
+                    raise RetriableError(f"{self._storage.url(root)} is not there: is it mounted?") from error
             self._count("missing_files", split)
             if not self._options.ignore_missing_files:
                 raise DataLostError(

@@ -15,7 +15,7 @@ from penstock.storage import open_storage
 from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
-from penstock_filesystem.source._discovery import FileDiscovery
+from penstock_filesystem.source._discovery import FileDiscovery, without_wildcards
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._metadata import METADATA_SCHEMA, data_schema, validate_metadata
@@ -150,7 +150,12 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
     def create_reader(self, context: ReaderContext) -> FileSystemSplitReader:
         """Creates the reader of a task."""
         return FileSystemSplitReader(
-            self._storage, self._format_reader, self._options, data_schema(context.schema), context.metrics
+            self._storage,
+            self._format_reader,
+            self._options,
+            data_schema(context.schema),
+            context.metrics,
+            [without_wildcards(root) for root in self._roots],
         )
 
     def create_emitter(self, context: ReaderContext) -> FileSystemRecordEmitter:

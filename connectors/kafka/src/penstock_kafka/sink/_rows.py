@@ -9,17 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.options import warn_once
 from penstock.serialization.formats import RecordEncoder
 from penstock_kafka.client import HEADERS_TYPE
 
 __all__ = ["RecordColumns", "check_schema"]
 
 _BYTES_OR_TEXT = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+#: What the source gives in addition: of the record that was read, and no part of one that is written.
+_OF_THE_SOURCE = ("offset", "timestamptype")
 _USED = ("key", "value", "topic", "partition", "timestamp", "headers")
 
 
 def check_schema(schema: pa.Schema, topic: str | None, encoded: frozenset[str]) -> None:
-    """Raises :class:`BadConfigurationError` if rows of ``schema`` can't become records.
+    """Raises :class:`BadConfigurationError` if rows of ``schema`` can't become records. Warns of columns that no record
+    has.
 
     ``encoded`` names the columns (key, value) that a format encodes; the others must be bytes or text.
     """
@@ -46,6 +50,11 @@ def check_schema(schema: pa.Schema, topic: str | None, encoded: frozenset[str]) 
     _must_be(names, "partition", pa.types.is_int32, "int")
     _must_be(names, "timestamp", pa.types.is_timestamp, "timestamp")
     _must_be(names, "headers", _are_headers, "array<struct<key:string,value:binary>>")
+    if left_out := [field.name for name, field in names.items() if name not in (*_USED, *_OF_THE_SOURCE)]:
+        warn_once(
+            f"not written to Kafka: column{'s' * (len(left_out) > 1)} {', '.join(left_out)}. A record has "
+            f"{', '.join(_USED)}"
+        )
 
 
 def _must_be(names: Mapping[str, pa.Field], name: str, fits: Callable[[Any], bool], wanted: str) -> None:

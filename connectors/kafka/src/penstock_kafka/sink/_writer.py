@@ -25,6 +25,8 @@ __all__ = ["KafkaAtLeastOnceWriter", "RecordBatches", "KafkaTransactionalWriter"
 
 _log = logging.getLogger("penstock.kafka")
 _REQUEST_TIMEOUT_MS = 60_000
+#: A task that has failed holds its slot for so long; what it leaves open is aborted before the next batch.
+_ABORT_TIMEOUT_MS = 10_000
 
 
 class RecordBatches:
@@ -129,7 +131,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
             if self._proof is not None:
                 self._proof.wait()  # a part that is added after the end would begin the next transaction
             with contextlib.suppress(PenstockError):
-                self._ready.producer.abort_transaction(_REQUEST_TIMEOUT_MS)
+                self._ready.producer.abort_transaction(_ABORT_TIMEOUT_MS)
 
     def close(self) -> None:
         """Lets the producer go. Its transaction stays open."""

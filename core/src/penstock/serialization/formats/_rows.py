@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,19 +29,18 @@ def by_parts(start: int, stop: int, attempt: Attempt, closer: Callable[[int, int
 
     One bad row costs about as much again as the batch, and a closer look at the few around it.
     """
-
-    def pieces(start: int, stop: int) -> Iterator[pa.Array]:
-        array = attempt(start, stop)
+    found: list[pa.Array] = []
+    parts = [(start, stop)]
+    while parts:
+        begin, end = parts.pop()
+        array = attempt(begin, end)
         if array is not None:
-            yield array
-        elif stop - start <= few:
-            yield closer(start, stop)
+            found.append(array)
+        elif end - begin <= few:
+            found.append(closer(begin, end))
         else:
-            step = max(few, -(-(stop - start) // _PARTS))
-            for begin in range(start, stop, step):
-                yield from pieces(begin, min(begin + step, stop))
-
-    found = list(pieces(start, stop))
+            step = max(few, -(-(end - begin) // _PARTS))
+            parts += [(first, min(first + step, end)) for first in range(begin, end, step)][::-1]
     return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
 

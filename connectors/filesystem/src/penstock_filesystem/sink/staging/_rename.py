@@ -111,8 +111,10 @@ class RenameCommitter(FileSystemCommitter):
         # In this order: a process that publishes the part meanwhile takes the hidden name away first.
         if size is not None or self._size(part.sealed) is not None:
             return Found.LOST
-        is_published = self._size(part.final) == part.size or self._size(part.witness) is not None
-        return Found.COMMITTED if is_published else Found.LOST
+        if self._size(part.final) == part.size or self._size(part.witness) is not None:
+            return Found.COMMITTED
+        self._layout.check_is_there()
+        return Found.LOST
 
     def _size(self, path: str) -> int | None:
         return self._layout.storage.size(self._layout.full(path))
@@ -135,8 +137,10 @@ class RenameCommitter(FileSystemCommitter):
     def seal(self, committables: Sequence[PendingPart]) -> None:
         """Takes the hidden names away, so that a late call to :meth:`publish` finds nothing."""
         for part in committables:
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 self._layout.storage.move(self._layout.full(part.hidden), self._layout.full(part.sealed))
+            except FileNotFoundError:
+                self._layout.check_is_there()  # or the part could be published when it is back
 
     def discard(self, committables: Sequence[PendingPart], states: Sequence[Chunk]) -> None:
         """Deletes the files of parts and chunks."""

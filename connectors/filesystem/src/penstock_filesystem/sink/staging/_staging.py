@@ -107,6 +107,7 @@ def open_chunk(layout: Layout, chunk: Chunk) -> Any:
     try:
         file = layout.storage.fs.open_input_file(path)
     except FileNotFoundError:
+        layout.check_is_there()
         raise DataLostError(
             f"{layout.storage.url(path)} with {chunk.rows} committed rows of an open part is gone: was the option "
             "'path' changed, or .penstock deleted? Restore it, or start with a new checkpoint"

@@ -93,6 +93,14 @@ class KafkaPython:
         """Lets the loop do other things meanwhile. Belongs to the loop."""
         await self._admin._net.sleep(seconds)
 
+    async def within(self, timeout_ms: float, question: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns the result of another async function. Belongs to the loop.
+
+        Raises KafkaTimeoutError after ``timeout_ms``; the function continues then, and its result is dropped. A request
+        has a time limit of its own only once it is sent, not while no broker can be connected.
+        """
+        return await self._admin._manager.wait_for(self.call_soon(question, *arguments), max(0.0, timeout_ms))
+
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def send(self, request: Any, *, node_id: Any = None, timeout_ms: float | None = None) -> Future:

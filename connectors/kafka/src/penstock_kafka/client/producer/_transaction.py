@@ -149,7 +149,8 @@ class TransactionRequests:
             self._raise(answer.error_code, f"while adding group '{group}' to the transaction")
 
         async def commit(timeout_ms: float) -> None:
-            nodes = await find_coordinators(self._connections.client, CoordinatorType.GROUP, [group])
+            client = self._connections.client
+            nodes = await client.within(timeout_ms, find_coordinators, client, CoordinatorType.GROUP, [group])
             wanted = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
             place = wanted.TxnOffsetCommitRequestPartition(
                 partition_index=partition,
@@ -202,7 +203,8 @@ class TransactionRequests:
 
     async def _ask(self, request: Any, timeout_ms: float) -> Any:
         if self._coordinator is None:
-            found = await find_coordinators(self._connections.client, CoordinatorType.TRANSACTION, [self._id])
+            client = self._connections.client
+            found = await client.within(timeout_ms, find_coordinators, client, CoordinatorType.TRANSACTION, [self._id])
             self._coordinator = found[self._id]
         try:
             return await self._connections.send(request, self._coordinator, timeout_ms)
