@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from penstock.source.log import (
     LATEST_OFFSET,
     STATE_SERIALIZER,
     Earliest,
+    FirstAnswer,
     GroupOffsets,
     Latest,
     LogPartition,
@@ -635,3 +637,11 @@ def test_adopted_positions_are_gone_on_from(log):
 @pytest.fixture(autouse=True)
 def _log_everything(caplog):
     caplog.set_level(logging.INFO, logger="penstock")
+
+
+def test_a_first_answer_is_waited_for_as_long_as_its_source_says():
+    waited = []
+    context = SimpleNamespace(await_handlers=lambda until, timeout_ms: waited.append(timeout_ms))
+    with pytest.raises(RetriableError, match="no answer about the table within 600 s"):
+        FirstAnswer(context, "the table", timeout_s=600).wait()
+    assert waited == [600_000]
