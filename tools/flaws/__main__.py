@@ -23,7 +23,7 @@ def main() -> int:
     given = parser.parse_args()
     flaws, known = catalogue(), table.read()
     chosen = [clean(base) for base in BASES] if given.clean else _chosen(flaws, given, known)
-    problems = []
+    problems, outcomes = [], dict[str, Outcome]()
     for flaw in chosen:
         try:
             outcome = run(flaw, given.show)
@@ -37,9 +37,9 @@ def main() -> int:
             problems.append(f"the base {flaw.base} fails: {outcome.case}")
         elif given.verify and not is_caught and known.get(flaw.name, Outcome(MISSED, 0)).case not in (MISSED, HANGS):
             problems.append(f"{flaw.name}: {outcome.case}, and was caught by {known[flaw.name].case}")
-        known[flaw.name] = known[flaw.name] if given.verify and flaw.name in known else outcome
-    if not given.verify and not given.clean:
-        table.write(flaws, known)
+        outcomes[flaw.name] = outcome
+        if not given.verify and not given.clean:
+            table.write(flaws, table.read() | outcomes)  # read again, since another process may run other flaws
     print("\n".join(problems), file=sys.stderr)
     return bool(problems)
 

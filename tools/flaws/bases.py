@@ -17,18 +17,14 @@ _EXAMPLES = Path(__file__).parents[2] / "examples"
 
 #: In the folder of the tests: less of everything, since each flaw runs them, and what takes long at the end.
 _CONFTEST = """\
-import sys
-
 from penstock.source import SimpleSource
-from penstock.testing import SinkSuite, SourceSuite
+from penstock.testing import SinkSuite, SourceSuite, _source_base
 
 SimpleSource.discovery_interval_ms = 10
-SinkSuite.kill_seconds, SinkSuite.schedules, SinkSuite.most_memory_bytes = 4.0, 5, 32 << 20
+SinkSuite.kill_seconds, SinkSuite.schedules, SinkSuite.most_memory_bytes = 9.0, 5, 32 << 20
 SourceSuite.most_memory_bytes, SourceSuite.steps = 32 << 20, 200
-for name, module in list(sys.modules.items()):
-    if name.startswith("penstock.testing._source"):
-        for limit in {"_PATIENCE_S", "_GIVE_UP_S"} & vars(module).keys():
-            setattr(module, limit, 5.0)
+SinkSuite.case_seconds, SourceSuite.case_seconds = 60.0, 20.0
+_source_base.PATIENCE_S, _source_base.LOOKS = 2.0, 20
 _LAST = ("killed_at_every_line", "many_rows", "huge", "crash_at_every_step", "schedules_by_chance")
 
 

@@ -21,7 +21,7 @@ from flaws.catalogue import BadFlaw, Flaw
 
 __all__ = ["HANGS", "MISSED", "Outcome", "clean", "run"]
 
-_LIMIT_S = 90.0
+_LIMIT_S = 150.0
 HANGS, MISSED = "hangs", "missed"
 
 

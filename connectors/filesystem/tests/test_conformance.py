@@ -72,6 +72,11 @@ class TestSink(SinkSuite):
                 for name in hidden():
                     (folder / name).unlink()
 
+            def take():
+                for path in folder.rglob("*.json"):
+                    if not is_hidden(path.relative_to(folder)):
+                        path.unlink()
+
             return SinkTarget(
                 {"path": str(folder), "format": "json"},
                 read,
@@ -79,6 +84,7 @@ class TestSink(SinkSuite):
                 lose,
                 unreachable=lambda: away(folder),
                 read_table=read_table,
+                take=take,
             )
 
         return make
@@ -110,6 +116,11 @@ class TestParquetSink(SinkSuite):
                 for name in hidden():
                     (folder / name).unlink()
 
+            def take():
+                for path in folder.rglob("*.parquet"):
+                    if not is_hidden(path.relative_to(folder)):
+                        path.unlink()
+
             return SinkTarget(
                 {"path": str(folder), "format": "parquet"},
                 lambda: [row for table in tables() for row in table.to_pylist()],
@@ -117,6 +128,7 @@ class TestParquetSink(SinkSuite):
                 lose,
                 unreachable=lambda: away(folder),
                 read_table=read_table,
+                take=take,
             )
 
         return make

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import uuid
 
 import pytest
-from penstock_sqlite import SqliteConnector
+from penstock_sqlite import SqliteConnector, _database
+from penstock_sqlite._upsert import UpsertSink
 
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 
@@ -17,7 +19,11 @@ class SqliteSinkSuite(SinkSuite):
     table = "create table rows (id integer, text text)"
 
     @pytest.fixture
-    def new_target(self, tmp_path):
+    def new_target(self, tmp_path, monkeypatch):
+        # A database that stays locked is given up soon.
+        monkeypatch.setattr(_database, "WAIT_S", 0.2)
+        monkeypatch.setattr(UpsertSink, "retry_for_s", 0.5)
+
         def make():
             path = str(tmp_path / f"{uuid.uuid4()}.db")
             database = sqlite3.connect(path)
@@ -26,8 +32,21 @@ class SqliteSinkSuite(SinkSuite):
             def read():
                 return [{"id": i, "text": text} for i, text in database.execute("select id, text from rows")]
 
+            def notes():
+                if not database.execute("select 1 from sqlite_master where name = 'penstock_sent'").fetchone():
+                    return []
+                return [segment for (segment,) in database.execute("select segment from penstock_sent")]
+
+            @contextlib.contextmanager
+            def locked():
+                other = sqlite3.connect(path, isolation_level=None)
+                with contextlib.closing(other):
+                    other.execute("begin exclusive")
+                    yield
+                    other.execute("rollback")
+
             options = {"path": path, "table": "rows", **dict(self.options)}
-            return SinkTarget(options, read, hidden=list)  # nothing is there that readers do not see
+            return SinkTarget(options, read, hidden=notes, unreachable=locked)
 
         return make
 

@@ -1,7 +1,7 @@
 """Kills a process at a line of what an author wrote: so between any two things that it does.
 
-A first run counts how often each line is reached. Then the process is killed just before a line, the first and the
-last time it is reached. Nothing is unwound, flushed or closed: it is a SIGKILL.
+A first run counts how often each line is reached. Then the process is killed just before a line, the first, the second
+and the last time it is reached. Nothing is unwound, flushed or closed: it is a SIGKILL.
 """
 
 from __future__ import annotations
@@ -90,5 +90,7 @@ class Watch:
 
 
 def moments(reached: Counter[tuple[str, int]]) -> list[Moment]:
-    """Returns the moments to kill a process at: each line, the first time and the last."""
-    return [Moment(file, line, nth) for (file, line), count in reached.items() for nth in sorted({1, count})]
+    """Returns the moments to kill a process at: each line, the first time, the second, and the last."""
+    return [
+        Moment(file, line, nth) for (file, line), count in reached.items() for nth in sorted({1, min(2, count), count})
+    ]

@@ -106,13 +106,22 @@ class SinkCases(ConnectorSuite):
     def _seen(self, target: SinkTarget) -> Counter[int]:
         return Counter(self.id_of(row) for row in target.read())
 
-    def _check(self, target: SinkTarget, wanted: Counter[int], when: str = "", *, promised: bool = False) -> None:
+    def _check(
+        self,
+        target: SinkTarget,
+        wanted: Counter[int],
+        when: str = "",
+        *,
+        promised: bool = False,
+        taken: Counter[int] | None = None,
+    ) -> None:
         """Raises AssertionError that says which rows are lost, duplicated, or were never to be seen.
 
         ``promised``: what the connector declares, so that a sink which promises at least once may have duplicated some.
+        ``taken`` are rows that a reader has taken away before.
         """
         may_double = promised and Capability.EXACTLY_ONCE not in self.connector.capabilities
-        if problem := difference(self._seen(target), wanted, may_double=may_double):
+        if problem := difference(self._seen(target) + (taken or Counter()), wanted, may_double=may_double):
             raise AssertionError(f"{problem}{when and ' '}{when}")
 
     # --- the sink -----------------------------------------------------------------------------------------------------
@@ -197,8 +206,8 @@ class SinkCases(ConnectorSuite):
         text = row.get("text")
         return None if text is None else str(text)
 
-    def with_texts(self, ids: Sequence[int], texts: Sequence[str]) -> pa.RecordBatch | None:
-        """Rows with these texts, for the cases about text; ``None`` if rows have none."""
+    def with_texts(self, ids: Sequence[int], texts: Sequence[str | None]) -> pa.RecordBatch | None:
+        """Rows with these texts, for the cases about text and upserts; ``None`` if rows have none."""
         batch = self.batch(ids)
         at = batch.schema.get_field_index("text")
         return None if at < 0 else batch.set_column(at, batch.schema.field(at), pa.array(texts, pa.string()))

@@ -181,17 +181,21 @@ class SinkCommitCases(SinkBase):
 
         Steps: an attempt of each of two tasks is prepared; another attempt of the first task writes the same rows and
         is aborted; the batch is committed with the prepared ones.
-        Pass: every row can be read once.
+        Pass: the abort leaves nothing hidden, and every row can be read once.
         If it fails: abort of a writer throws away what this attempt has made, and nothing that has the task's name.
         """
         shares = [list(share) for share in self._batches([(3, 2)])[0]]
         plan = query.plan()
         results = [query.attempt(plan, 0, writer, share) for writer, share in enumerate(shares)]
+        hidden = target.hidden or list
+        before = Counter(hidden())
         slower = query.writer(plan, 0, 0)
         for batch in shares[0]:
             slower.write(batch)
         slower.abort()
         slower.close()
+        left = Counter(hidden()) - before
+        assert not left, f"an attempt that is aborted leaves {sorted(left)}"
         query.commit(0, results)
         query.finish()
         self._check(target, self._ids([(3, 2)]))

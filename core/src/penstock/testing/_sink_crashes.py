@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -23,6 +24,9 @@ from penstock.testing._verdict import not_tried
 from penstock.testing.simulation import RealTarget, Scheduler, SinkUnderTest, run_schedule
 
 __all__ = ["SinkCrashCases"]
+
+#: How often a reader takes away what is visible after a kill.
+_READERS_TAKE = 0.8
 
 
 class SinkCrashCases(SinkBase):
@@ -72,9 +76,9 @@ class SinkCrashCases(SinkBase):
         row and the record of its sending.
 
         Steps: three batches are run in a process of their own, which is killed (SIGKILL) just before a line of your
-        package is reached, the first or the last time; another process carries on. For each such line, in random order,
-        for ``kill_seconds``.
-        Pass: after every one of them each row can be read once; at least once, for a sink that promises only this.
+        package is reached, the first, the second or the last time; mostly, readers then take away what is visible
+        (``SinkTarget.take``); another process carries on. For each such line, in random order, for ``kill_seconds``.
+        Pass: after every one of them each row was read once; at least once, for a sink that promises only this.
         If it fails: the message names the line. What must happen together needs one call that does both: a rename, a
         transaction. What can't be one call must be looked up before it is done again.
         """
@@ -90,11 +94,23 @@ class SinkCrashCases(SinkBase):
                 break
             target = new_target()
             job = self._job(target, tmp_path / f"every-line-{number}")
+            taken: Counter[int] = Counter()
             try:
                 processes().run(run_query, job, moment)
             except Killed:
+                if random.random() < _READERS_TAKE:
+                    taken = self._taken(target, job)
                 _carry_on(job)
-            self._check(target, self._ids(), f"after a kill in {moment}", promised=True)
+            reader = f", {taken.total()} rows were taken away by readers" if taken else ""
+            self._check(target, self._ids(), f"after a kill in {moment}{reader}", promised=True, taken=taken)
+
+    def _taken(self, target: SinkTarget, job: QueryJob) -> Counter[int]:
+        """Returns the rows that a reader takes away."""
+        if target.take is None or isinstance(job.sink, IdempotentSink):
+            return Counter()
+        rows = self._seen(target)
+        target.take()
+        return rows
 
     @proves(Capability.STREAM_WRITE)
     def test_tasks_in_processes_of_their_own(self, query: SinkQuery, target: SinkTarget) -> None:

@@ -21,7 +21,15 @@ from penstock._commit import BatchPlan, PlannedBatch, RunMemory, TaskResult, Two
 from penstock.checkpoint import SparkLog, chain_of
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
-from penstock.sink import CheckpointLocation, CommittingSinkWriter, Sink, SinkContext, TwoPhaseCommitSink, WriterContext
+from penstock.sink import (
+    CheckpointLocation,
+    Committer,
+    CommittingSinkWriter,
+    Sink,
+    SinkContext,
+    TwoPhaseCommitSink,
+    WriterContext,
+)
 from penstock.storage import LocalStorage
 from penstock.testing._faults import Crash, FaultyStorage, Fuse, faulty_sink
 
@@ -154,6 +162,21 @@ class SinkQuery:
         context = self.task(batch_id, writer).context()
         opened: CommittingSinkWriter[Any, Any] = self._sink().create_writer(plan.complete(context) if plan else context)
         return opened
+
+    def prepare(self, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> list[Any]:
+        """Runs one attempt outside of the protocol. Returns its committables, as the driver gets them."""
+        with contextlib.closing(self._sink().create_writer(context)) as opened:
+            write_all(opened, batches)
+            return self.stored(opened.prepare_commit().committables)
+
+    def stored(self, committables: Iterable[Any]) -> list[Any]:
+        """Returns committables as the driver gets them."""
+        serializer = self.sink.committable_serializer  # type: ignore[attr-defined]
+        return [serializer.unpack(serializer.pack(one)) for one in committables]
+
+    def committer(self) -> contextlib.closing[Committer[Any, Any]]:
+        """Returns a committer as a driver has, to do with it what the protocol does, at other times."""
+        return contextlib.closing(self._sink().create_committer(self._context))
 
     def tasks(self, batch_id: int, shares: Shares) -> list[TaskResult]:
         """Plans the batch and runs one attempt of each task."""

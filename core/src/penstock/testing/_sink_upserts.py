@@ -23,7 +23,7 @@ __all__ = ["SinkUpsertCases"]
 class SinkUpsertCases(SinkBase):
     """Of a key, the row that came last stays, whatever is repeated or late. ``id`` is the key."""
 
-    def _upserts(self, query: SinkQuery, texts: Mapping[int, str]) -> pa.RecordBatch:
+    def _upserts(self, query: SinkQuery, texts: Mapping[int, str | None]) -> pa.RecordBatch:
         """Returns rows with these texts under these keys, for an idempotent sink."""
         if not isinstance(query.sink, IdempotentSink):
             does_not_apply("rows are not written under a key")
@@ -32,7 +32,7 @@ class SinkUpsertCases(SinkBase):
             not_tried("which row of a key stays", "column text in what batch makes")
         return batch
 
-    def _check_texts(self, target: SinkTarget, wanted: Mapping[int, str], when: str) -> None:
+    def _check_texts(self, target: SinkTarget, wanted: Mapping[int, str | None], when: str) -> None:
         rows = target.read()
         seen = {self.id_of(row): self.text_of(row) for row in rows}
         assert len(rows) == len(seen), f"a key has several rows {when}: {len(rows)} rows, {len(seen)} keys"
@@ -44,9 +44,10 @@ class SinkUpsertCases(SinkBase):
     def test_the_last_row_of_a_key_stays(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: an update arrives.
 
-        Steps: three batches write the same keys with other texts, the last one twice in one task.
+        Steps: batches write the same keys with other texts, twice in one task, and with a null.
         Pass: after each batch, each key has one row, with the text of the last one.
-        If it fails: insert or *replace*; compare the timestamp that upsert gets, and not one of your own.
+        If it fails: insert or *replace*; compare the timestamp that upsert gets, and not one of your own. A null is a
+        value.
         """
         for batch_id, texts in enumerate((["a0", "b0"], ["a1", "b1"])):
             query.run(batch_id, [[self._upserts(query, {number: text})] for number, text in enumerate(texts)])
@@ -57,6 +58,8 @@ class SinkUpsertCases(SinkBase):
         twice = pa.Table.from_batches([self._upserts(query, {0: "first"}), self._upserts(query, {0: "second"})])
         query.run(3, [twice.combine_chunks().to_batches()])
         self._check_texts(target, {0: "second", 1: "b2"}, "when an Arrow batch has a key twice")
+        query.run(4, [[self._upserts(query, {0: None, 1: "b4"})]])
+        self._check_texts(target, {0: None, 1: "b4"}, "when a text has become null")
 
     @proves(Capability.EXACTLY_ONCE)
     def test_a_batch_that_is_repeated_undoes_nothing(self, query: SinkQuery, target: SinkTarget) -> None:

@@ -14,12 +14,15 @@ from penstock.errors import BadConfigurationError, BadDataError
 from penstock.testing._capabilities import proves
 from penstock.testing._memory import peak_growth_bytes
 from penstock.testing._origin import SourceOrigin
-from penstock.testing._rows import SPARK_TYPES
+from penstock.testing._rows import ODD_TEXTS, SPARK_TYPES
 from penstock.testing._source_base import SourceBase
 from penstock.testing._source_engine import SourceQuery
 from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SourceDataCases"]
+
+#: Rows that are looked at together: as objects they take much more memory.
+_AT_ONCE = 1000
 
 
 class SourceDataCases(SourceBase):
@@ -59,23 +62,49 @@ class SourceDataCases(SourceBase):
         read = pa.Table.from_pylist(sorted(rows, key=lambda row: int(row["id"])), table.schema)
         assert repr(read.column("extra").to_pylist()) == repr(column.to_pylist())  # as text: nan equals nothing
 
+    @proves(Capability.BATCH_READ)
+    def test_text_is_read_as_it_is(self, origin: SourceOrigin) -> None:
+        """Purpose: no text is mistaken for something else: quotes, blanks, line ends, other scripts, 70,000 characters.
+
+        Steps: one row for each of such texts is put there.
+        Pass: each is read as it was put there.
+        If it fails: take texts as they are; a format says itself what is escaped.
+        """
+        if self._create(self._parse(origin.options)).fixed_schema() is not None:
+            does_not_apply("the schema is the source's own")
+        if origin.put_table is None:
+            not_tried("texts", "SourceOrigin.put_table")
+        texts = [*ODD_TEXTS, " between blanks "]
+        table = pa.table({"id": pa.array(range(len(texts)), pa.int64()), "extra": pa.array(texts)})
+        try:
+            origin.put_table(table)
+        except NotImplementedError:
+            does_not_apply("the system holds no such texts")
+        source = self._create_for(self._parse(origin.options), table.schema)
+        rows = SourceQuery(source, table.schema).read_all_now()
+        assert {row["id"]: row["extra"] for row in rows} == dict(enumerate(texts))
+
     @proves(Capability.STREAM_READ)
     def test_many_rows_in_bounded_memory(self, origin: SourceOrigin) -> None:
         """Purpose: a task may read more rows than fit into memory.
 
         Steps: ``many`` rows are put there; batches are planned and read until they have come.
-        Pass: the process grows by less than ``most_memory_bytes`` while tasks read, and as many rows have come.
-        If it fails: bound the elements that a fetch returns to a few MiB.
+        Pass: the process grows by less than ``most_memory_bytes`` while tasks read; as many rows have come, and their
+        numbers add up.
+        If it fails: bound the elements that a fetch returns to a few MiB. Numbers that do not add up were cut where a
+        block ends.
         """
         origin.put(range(self.many))
         query = SourceQuery(self._source(origin), self.schema)
-        read = 0
+        read = total = 0
 
         def read_batch(batch: int) -> None:
-            nonlocal read
+            nonlocal read, total
             for splits in query.tasks(batch):
                 for part in query.read_task(splits):
                     read += part.num_rows
+                    for at in range(0, part.num_rows, _AT_ONCE):
+                        total += sum(map(self.id_of, part.slice(at, _AT_ONCE).to_pylist()))
 
         try:
             while read < self.many:
@@ -83,7 +112,8 @@ class SourceDataCases(SourceBase):
                 grown = peak_growth_bytes(functools.partial(read_batch, batch))
                 query.commit(batch)
                 assert grown < self.most_memory_bytes, f"the tasks grew by {grown >> 20} MiB"
-            assert read == self.many
+            assert read == self.many, f"{read} rows came of {self.many}"
+            assert total == sum(range(self.many)), f"as many rows as were put there came, and {total} is not their sum"
         finally:
             query.stop()
 

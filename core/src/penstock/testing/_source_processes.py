@@ -60,7 +60,7 @@ def read_batch(job: SourceJob) -> tuple[SourceJob, list[dict[str, Any]]]:
 def read_many(job: SourceJob, warm_up: int, more: int) -> list[str]:
     """Plans a batch and reads it ``warm_up`` and then ``more`` times. Returns what there is more of for each time.
 
-    Each time a task is left in the middle, and the driver ends.
+    Each time a task is left in the middle, the driver ends, and another one begins from the start.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-kit-") as folder:
         tempfile.tempdir = folder  # to count what is left there
@@ -75,4 +75,6 @@ def read_many(job: SourceJob, warm_up: int, more: int) -> list[str]:
                     next(left, None)
                     left.close()  # type: ignore[attr-defined]
                 query.read(job.done)
+            with replace(job, offsets=(), done=0).open() as anew:
+                anew.plan()
     raise AssertionError

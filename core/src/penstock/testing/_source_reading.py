@@ -6,21 +6,25 @@ import itertools
 import threading
 import time
 from collections import Counter
+from typing import ClassVar
 
 from penstock.connector import Capability
 from penstock.testing._capabilities import proves
 from penstock.testing._origin import SourceOrigin
 from penstock.testing._source_base import SourceBase
 from penstock.testing._source_engine import SourceQuery
+from penstock.testing._verdict import does_not_apply
 
 __all__ = ["SourceReadingCases"]
 
-#: How long it may take to leave a task (s): ten of them are for a fetch that does not return.
-_LEAVING_S = 30.0
+#: How long it may take to leave a task (s).
+_LEAVING_S = 5.0
 
 
 class SourceReadingCases(SourceBase):
-    """Rows arrive."""
+    """Rows arrive. ``ordered``: whether the rows of a split have an order, that in which they were put there."""
+
+    ordered: ClassVar[bool] = True
 
     @proves(Capability.BATCH_READ)
     def test_a_batch_reads_everything_once(self, query: SourceQuery, origin: SourceOrigin) -> None:
@@ -119,10 +123,10 @@ class SourceReadingCases(SourceBase):
 
         Steps: the tasks of a batch are begun and left, after nothing and after the first Arrow batch; then the batch is
         read as a whole.
-        Pass: leaving ends, within half a minute, and then no fetcher thread is left; the rows are all there afterwards.
+        Pass: leaving ends, within five seconds, and then no fetcher thread is left; the rows are all there afterwards.
         If it fails: SplitReader.wake_up must make fetch() return, from another thread.
         """
-        origin.put(range(30))  # enough for several splits in a task, where splits are small
+        origin.put(range(300))  # enough for many splits in a task, where splits are small
         batch = self._plan(query)
         for taken in (0, 1):
             for splits in query.tasks(batch):
@@ -137,7 +141,30 @@ class SourceReadingCases(SourceBase):
         assert not left_over, "a fetch does not return, although its task has ended: see SplitReader.wake_up"
         seen = self._ids(query.read(batch))
         query.commit(batch)
-        self._read_rest(query, Counter(range(30)), seen)
+        self._read_rest(query, Counter(range(300)), seen)
+
+    @proves(Capability.STREAM_READ)
+    def test_rows_of_a_split_keep_their_order(self, query: SourceQuery, origin: SourceOrigin) -> None:
+        """Purpose: what happened first is read first: a later row of a key is the one that counts.
+
+        Steps: rows are put there in the order of their numbers, which have gaps; batches are planned, and each split is
+        read alone.
+        Pass: the rows of each split are in that order.
+        If it fails: hand on what was fetched in the order of the fetches, and rows in the order of the system. If that
+        has none, set ``ordered = False``.
+        """
+        if not self.ordered:
+            does_not_apply("the rows of a split have no order (ordered = False)")
+        numbers = [97 * number * number for number in range(30)]
+        origin.put(numbers)
+        seen = 0
+        while seen < len(numbers):
+            batch = self._plan(query)
+            for split in itertools.chain.from_iterable(query.tasks(batch)):
+                rows = [self.id_of(row) for part in query.read_task([split]) for row in part.to_pylist()]
+                assert rows == sorted(rows), f"split {split.split_id} gives its rows in this order: {rows}"
+                seen += len(rows)
+            query.commit(batch)
 
     @proves(Capability.STREAM_READ)
     def test_metrics_count_rows(self, query: SourceQuery, origin: SourceOrigin) -> None:

@@ -136,6 +136,25 @@ class SourceRestartCases(SourceBase):
         finally:
             query.stop()
 
+    @proves(Capability.RESUMABLE)
+    def test_the_last_batch_of_a_run_says_so(self, origin: SourceOrigin) -> None:
+        """Purpose: a sink publishes what it carries from batch to batch when a run of ``Trigger.AvailableNow`` ends.
+
+        Steps: rows are put there; a run reads them, in steps of ``limit``.
+        Pass: the offset of the last batch, and of no other, says that it is the last one.
+        If it fails: see SplitEnumerator.is_exhausted.
+        """
+        origin.put(range(100))
+        in_steps = {self.limit[0]: self.limit[1]} if self.limit else {}
+        query = SourceQuery(self._source(origin, **in_steps), self.schema, available_now=True)
+        try:
+            self._check(self._run_to_end(query, 100), Counter(range(100)))
+            said = [bool(json.loads(offset).get("end")) for offset in query.offsets]
+            assert said[-1], "the last offset of the run does not say that it is"
+            assert not any(said[:-1]), f"batch {said.index(True)} of {len(said)} says that it is the run's last one"
+        finally:
+            query.stop()
+
     @proves(Capability.BOUNDED)
     def test_a_bounded_stream_ends(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: a stream of what is there ends by itself, and says so for good.
@@ -148,7 +167,9 @@ class SourceRestartCases(SourceBase):
         seen = self._ids(query.run_batch())
         query.restart()
         self._read_rest(query, Counter(range(20)), seen)
-        assert json.loads(query.offsets[-1]).get("final"), "the last offset does not say that the stream has ended"
+        said = [bool(json.loads(offset).get("final")) for offset in query.offsets]
+        assert said[-1], "the last offset does not say that the stream has ended"
+        assert not any(said[:-1]), f"batch {said.index(True)} of {len(said)} says that the stream has ended"
         origin.put(range(20, 30))
         query.restart()
         assert query.run_batch() is None
@@ -201,15 +222,16 @@ class SourceRestartCases(SourceBase):
     def test_a_plan_that_is_lost_is_made_again(self, query: SourceQuery, origin: SourceOrigin) -> None:
         """Purpose: splits that were handed out come back: the engine asks again from an offset that it has noted.
 
-        Steps: rows come at three times; the engine asks for the latest offset, twice from the same one; the batch is
-        read; then the same by the driver that made both plans, and by a new one.
+        Steps: rows come at three times, in parts; the engine asks for the latest offset, twice from the same one; the
+        batch is read; then the same by the driver that made both plans, and by a new one.
         Pass: every row has come once.
         If it fails: SplitEnumerator.add_splits_back gets several splits, in the order in which they were handed out;
         all of them are handed out again.
         """
         seen: Counter[int] = Counter()
-        for first, restarts in ((0, False), (10, False), (20, True)):
-            self._put(origin, first, 10, 30)
+        for first, restarts in ((0, False), (80, False), (160, True)):
+            for part in range(first, first + 80, 20):
+                self._put(origin, part, 20, 240)
             self._plan(query)
             query.offsets.pop()
             if restarts:
@@ -217,4 +239,4 @@ class SourceRestartCases(SourceBase):
             batch = self._plan(query)
             seen += self._ids(query.read(batch))
             query.commit(batch)
-        self._read_rest(query, Counter(range(30)), seen)
+        self._read_rest(query, Counter(range(240)), seen)

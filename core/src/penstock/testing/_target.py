@@ -28,6 +28,8 @@ class SinkTarget:
       ends transactions, as a timeout would.
     - ``unreachable`` is a context in which the system does not answer, and loses nothing: its server is stopped, its
       folder is away. ``impatient`` are further options for that case: time limits, so that it does not take minutes.
+    - ``take`` removes everything that readers see, as a reader does that moves files away or deletes rows: leave it out
+      where none does.
     """
 
     options: Mapping[str, str]
@@ -37,4 +39,5 @@ class SinkTarget:
     unreachable: Callable[[], AbstractContextManager[object]] | None = None
     read_table: Callable[[pa.Schema], pa.Table] | None = None
     prepare: Callable[[pa.Field], object] | None = None
+    take: Callable[[], object] | None = None
     impatient: Mapping[str, str] = field(default_factory=dict)

@@ -37,6 +37,7 @@ class AppendSink(WriteAheadSink):
 
 
 class SqliteSender(Sender):
+    @errors()
     def __init__(self, sink: AppendSink, context: SinkContext) -> None:
         self._database = connect(sink.path)
         self._database.execute(_SENT)
@@ -45,8 +46,9 @@ class SqliteSender(Sender):
         places = ", ".join("?" for _ in context.schema.names)
         self._statement = f"insert into {quoted(sink.table)} ({names}) values ({places})"
 
+    @errors()
     def send(self, batches: Iterator[pa.RecordBatch], segment: Segment) -> None:
-        with errors(), self._database:
+        with self._database:
             if not self._database.execute(_NOTE, (self._context.query_id, segment.id)).rowcount:
                 return  # another process was quicker
             # In the transaction: nobody forgets the segment before it ends, and nobody has, if the query is still ours.
@@ -60,19 +62,23 @@ class SqliteSender(Sender):
 
 
 class SqliteCheckpointCommitter(CheckpointCommitter):
+    @errors()
     def __init__(self, path: str, query_id: str) -> None:
         self._database = connect(path)
         self._database.execute(_SENT)
         self._query_id = query_id
 
+    @errors()
     def is_recorded(self, segment: Segment) -> bool:
         found = "select 1 from penstock_sent where query = ? and segment = ?"
         return self._database.execute(found, (self._query_id, segment.id)).fetchone() is not None
 
+    @errors()
     def record(self, segment: Segment) -> None:
         with self._database:
             self._database.execute(_NOTE, (self._query_id, segment.id))
 
+    @errors()
     def forget(self, before_base: int, kept: Collection[str]) -> None:
         noted = self._database.execute(
             "select segment from penstock_sent where query = ?", (self._query_id,)

@@ -18,9 +18,13 @@ _TYPES |= {"DOUB": pa.float64(), "BLOB": pa.binary()}
 _STORED = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_binary, pa.types.is_boolean)
 
 
+#: How long a statement waits while another process writes (s).
+WAIT_S = 60.0
+
+
 def connect(path: str) -> sqlite3.Connection:
     """Waits for a minute while another process writes. ``with`` it, statements are one transaction."""
-    return sqlite3.connect(path, timeout=60)
+    return sqlite3.connect(path, timeout=WAIT_S)
 
 
 def quoted(name: str) -> str:

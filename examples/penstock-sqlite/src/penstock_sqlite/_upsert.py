@@ -60,9 +60,10 @@ class SqliteUpserter(Upserter):
             f"where excluded.{STAMP} >= {quoted(sink.table)}.{STAMP}"
         )
 
+    @errors()
     def upsert(self, batch: pa.RecordBatch, timestamp_us: int) -> None:
         columns = [column.to_pylist() for column in batch.columns]
-        with errors(), self._database:
+        with self._database:
             self._database.executemany(self._statement, zip(*columns, [timestamp_us] * batch.num_rows, strict=True))
 
     def close(self) -> None:
