@@ -21,7 +21,7 @@ from penstock.source import SimpleSource
 from penstock.testing import SinkSuite, SourceSuite, _source_base
 
 SimpleSource.discovery_interval_ms = 10
-SinkSuite.kill_seconds, SinkSuite.schedules, SinkSuite.most_memory_bytes = 9.0, 5, 32 << 20
+SinkSuite.kill_seconds, SinkSuite.schedules, SinkSuite.most_memory_bytes = 9.0, 5, 160 << 20
 SourceSuite.most_memory_bytes, SourceSuite.steps = 32 << 20, 200
 SinkSuite.case_seconds, SourceSuite.case_seconds = 60.0, 20.0
 _source_base.PATIENCE_S, _source_base.LOOKS = 2.0, 20

@@ -49,6 +49,11 @@ def test_a_flaw_is_caught(name):
     assert outcome.case.startswith("test_"), outcome
 
 
+@pytest.mark.parametrize("case", ["many_rows", "crash_at_every_step"])
+def test_what_takes_most_passes_without_a_flaw(case):
+    assert run(clean("connector sink"), select=case).case == MISSED
+
+
 def test_a_change_without_effect_is_missed_and_one_that_hangs_ends(monkeypatch):
     harmless = Change("sink/_writer.py", "self._rows += batch.num_rows", "self._rows += len(batch)")
     assert run(Flaw("none/harmless", "", "", "sink", (harmless,)), select="test_rows_arrive").case == MISSED
@@ -83,7 +88,7 @@ def test_the_table_can_be_read_back(tmp_path):
     assert "33 %" in (tmp_path / "table.md").read_text()
 
 
-@pytest.mark.exhaustive("runs the kit in every base; the witness test_a_flaw_is_caught runs it in one")
+@pytest.mark.exhaustive("runs the kit in every base; the witness test_what_takes_most_passes_without_a_flaw runs two cases in one")
 @pytest.mark.budget(600)
 @pytest.mark.parametrize("base", BASES)
 def test_without_a_flaw_every_base_passes(base):
