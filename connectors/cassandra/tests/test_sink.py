@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 
 import pyarrow as pa
@@ -121,6 +122,17 @@ def test_times_to_live_and_timestamps_from_columns(cassandra, table):
     write(cassandra, [{"k": 3, "c": "c", "v": "x"}], table=table, ttl=500, timestamp=77)
     ((ttl, at),) = cassandra.cql(f"select ttl(v), writetime(v) from {cassandra.keyspace}.{table} where k = 3")
     assert 400 < ttl <= 500 and at == 77
+
+
+def test_it_says_what_is_cut_off(cassandra, caplog):
+    table = cassandra.table("k int primary key, at timestamp, day timestamp")
+    schema = pa.schema([("k", pa.int32()), ("at", pa.timestamp("us", "UTC")), ("day", pa.timestamp("ms", "UTC"))])
+    connector = CassandraConnector()
+    given = {**cassandra.options, "table": table}
+    with caplog.at_level(logging.WARNING, "penstock.options"):
+        connector.create_sink(connector.sink_options.parse(given, owner="sink"), schema).validate_schema(schema)
+    (said,) = [record.message for record in caplog.records if record.name.startswith("penstock.options")]
+    assert "column 'at'" in said and "milliseconds" in said
 
 
 def test_only_rows_that_are_not_there(cassandra, table):

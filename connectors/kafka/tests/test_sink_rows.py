@@ -23,6 +23,14 @@ from penstock_kafka.sink._rows import RecordColumns, check_schema
 VALUE = pa.schema([("value", pa.string())])
 
 
+def test_columns_that_no_record_has_are_named(caplog):
+    columns = [("value", pa.string()), ("amount", pa.int64()), ("Unit", pa.string()), ("offset", pa.int64())]
+    with caplog.at_level(logging.WARNING):
+        check_schema(pa.schema(columns), "out", frozenset())
+    (said,) = [record.message for record in caplog.records]
+    assert "columns amount, Unit." in said and "offset" not in said
+
+
 @pytest.mark.parametrize(
     ("schema", "message"),
     [

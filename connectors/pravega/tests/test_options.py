@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from penstock.source.event_time import BoundedOutOfOrderness, Punctuated
 from penstock_pravega.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
+from penstock_pravega.sink._rows import check_schema
 
 
 def source(**given):
@@ -68,3 +70,11 @@ def test_former_names_are_accepted(caplog):
     for former, name in (("credentials.username", "user"), ("request.timeout", "requestTimeout")):
         assert f"option '{former}' is called '{name}' now" in caplog.text
     assert "delivery=best-effort is called delivery=none now" in caplog.text
+
+
+def test_columns_that_no_event_has_are_named(caplog):
+    columns = [("value", pa.string()), ("amount", pa.int64()), ("stream", pa.string()), ("at", pa.timestamp("us"))]
+    with caplog.at_level(logging.WARNING):
+        check_schema(pa.schema(columns), sink(delivery="exactly-once", watermark_timestamps="at"))
+    (said,) = [record.message for record in caplog.records]
+    assert "column amount." in said and "stream" not in said

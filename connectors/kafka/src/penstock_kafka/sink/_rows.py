@@ -16,7 +16,7 @@ from penstock_kafka.client import HEADERS_TYPE
 __all__ = ["RecordColumns", "check_schema"]
 
 _BYTES_OR_TEXT = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
-#: What the source gives in addition: of the record that was read, and no part of one that is written.
+#: What the source gives in addition: of the record that was read, and not part of one that is written.
 _OF_THE_SOURCE = ("offset", "timestamptype")
 _USED = ("key", "value", "topic", "partition", "timestamp", "headers")
 

@@ -10,18 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.options import load_object
+from penstock.options import load_object, warn_once
 from penstock.serialization.formats import RecordEncoder
 from penstock_pravega.client import LARGEST_EVENT
 from penstock_pravega.options import SinkOptions
 
 __all__ = ["EventColumns", "check_schema"]
 
+#: What the source gives in addition: where an event was read, which is not part of one that is written.
+_OF_THE_SOURCE = ("stream", "segment", "offset", "position")
 _BYTES_OR_TEXT = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 
 
 def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
-    """Raises :class:`BadConfigurationError` if rows of ``schema`` can't become events."""
+    """Raises :class:`BadConfigurationError` if rows of ``schema`` can't become events. Warns of columns that no event
+    has.
+    """
     columns = {field.name.lower(): field for field in schema}
     value = columns.get("value")
     if value is None:
@@ -42,8 +46,14 @@ def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
         raise BadConfigurationError(
             f"column '{key.name}' holds routing keys and is of type {key.type}: cast it to string"
         )
+    used = {"value", options.key_column.lower(), *_OF_THE_SOURCE}
     if options.timestamps is not None:
         options.timestamps.check(schema)
+        used.add(options.timestamps.path.split(".")[0].lower())
+    left_out = [field.name for name, field in columns.items() if name not in used]
+    if left_out and options.key_function is None:  # it gets every column
+        names = f"column{'s' * (len(left_out) > 1)} {', '.join(left_out)}"
+        warn_once(f"not written to Pravega: {names}. An event is a value")
 
 
 def _is_text(kind: pa.DataType) -> bool:
