@@ -88,7 +88,9 @@ def test_the_table_can_be_read_back(tmp_path):
     assert "33 %" in (tmp_path / "table.md").read_text()
 
 
-@pytest.mark.exhaustive("runs the kit in every base; the witness test_what_takes_most_passes_without_a_flaw runs two cases in one")
+@pytest.mark.exhaustive(
+    "runs the kit in every base; the witness test_what_takes_most_passes_without_a_flaw runs two cases in one"
+)
 @pytest.mark.budget(600)
 @pytest.mark.parametrize("base", BASES)
 def test_without_a_flaw_every_base_passes(base):

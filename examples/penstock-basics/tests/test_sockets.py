@@ -59,7 +59,7 @@ def new_server():
 
 class TestSink(SinkSuite):
     connector = SocketConnector
-    many = 100_000  # this process keeps them all, being the server
+    many = 20_000  # this process keeps them all, being the server
 
     @pytest.fixture
     def new_target(self, new_server):
