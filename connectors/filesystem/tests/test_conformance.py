@@ -42,52 +42,43 @@ def of_json(value, kind):
     return value
 
 
+def target_of_files(folder, kind, rows_of, tables_of):
+    """A folder with files of a format, and what reads one of them: rows, and a table of a schema."""
+
+    def files(are_hidden):
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        return [path for path in paths if is_hidden(path.relative_to(folder)) == are_hidden]
+
+    def remove(are_hidden):
+        for path in files(are_hidden):
+            path.unlink()
+
+    return SinkTarget(
+        {"path": str(folder), "format": kind},
+        read=lambda: [row for path in files(False) for row in rows_of(path)],
+        hidden=lambda: [str(path.relative_to(folder)) for path in files(True)],
+        lose=lambda: remove(True),
+        unreachable=lambda: away(folder),
+        read_table=lambda schema: pa.concat_tables([tables_of(path, schema) for path in files(False)]),
+        take=lambda: remove(False),
+    )
+
+
 class TestSink(SinkSuite):
     connector = FileSystemConnector
     many, most_memory_bytes = 400_000, 48 << 20  # of 80 MB
 
     @pytest.fixture
     def new_target(self, tmp_path):
-        def make():
-            folder = tmp_path / uuid.uuid4().hex
+        def rows_of(path, **how):
+            return [json.loads(line, **how) for line in path.read_text().splitlines()]
 
-            def read():
-                paths = [path for path in folder.rglob("*.json") if not is_hidden(path.relative_to(folder))]
-                return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+        def table_of(path, schema):
+            rows = rows_of(path, parse_float=Decimal)
+            columns = [[of_json(row.get(field.name), field.type) for row in rows] for field in schema]
+            return pa.table(columns, schema=schema)
 
-            def hidden():
-                files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-                return [str(path) for path in files if is_hidden(path)]
-
-            def read_table(schema):
-                paths = [path for path in folder.rglob("*.json") if not is_hidden(path.relative_to(folder))]
-                texts = [line for path in paths for line in path.read_text().splitlines()]
-                rows = [json.loads(text, parse_float=Decimal) for text in texts]
-                columns = [
-                    pa.array([of_json(row.get(field.name), field.type) for row in rows], field.type) for field in schema
-                ]
-                return pa.Table.from_arrays(columns, schema=schema)
-
-            def lose():
-                for name in hidden():
-                    (folder / name).unlink()
-
-            def take():
-                for path in folder.rglob("*.json"):
-                    if not is_hidden(path.relative_to(folder)):
-                        path.unlink()
-
-            return SinkTarget(
-                {"path": str(folder), "format": "json"},
-                read,
-                hidden,
-                lose,
-                unreachable=lambda: away(folder),
-                read_table=read_table,
-                take=take,
-            )
-
-        return make
+        return lambda: target_of_files(tmp_path / uuid.uuid4().hex, "json", rows_of, table_of)
 
 
 class TestParquetSink(SinkSuite):
@@ -98,40 +89,13 @@ class TestParquetSink(SinkSuite):
 
     @pytest.fixture
     def new_target(self, tmp_path):
-        def make():
-            folder = tmp_path / uuid.uuid4().hex
+        def rows_of(path):
+            return pq.ParquetFile(path).read().to_pylist()
 
-            def tables():
-                paths = [path for path in folder.rglob("*.parquet") if not is_hidden(path.relative_to(folder))]
-                return [pq.ParquetFile(path).read() for path in paths]
+        def table_of(path, schema):
+            return pq.ParquetFile(path).read().select(schema.names)
 
-            def read_table(schema):
-                return pa.concat_tables([table.select(schema.names) for table in tables()])
-
-            def hidden():
-                files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-                return [str(path) for path in files if is_hidden(path)]
-
-            def lose():
-                for name in hidden():
-                    (folder / name).unlink()
-
-            def take():
-                for path in folder.rglob("*.parquet"):
-                    if not is_hidden(path.relative_to(folder)):
-                        path.unlink()
-
-            return SinkTarget(
-                {"path": str(folder), "format": "parquet"},
-                lambda: [row for table in tables() for row in table.to_pylist()],
-                hidden,
-                lose,
-                unreachable=lambda: away(folder),
-                read_table=read_table,
-                take=take,
-            )
-
-        return make
+        return lambda: target_of_files(tmp_path / uuid.uuid4().hex, "parquet", rows_of, table_of)
 
 
 class TestSinkOnSpark(TieredSparkSinkSuite):

@@ -123,6 +123,27 @@ def test_discarding(disk):
     assert disk.files == [adopted.hidden, adopted.witness]
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda disk, part: disk.committer.look([part]),
+        lambda disk, part: disk.committer.publish([part]),
+        lambda disk, part: disk.committer.seal([part]),
+        lambda disk, part: disk.committer.are_there([chunk(part.hidden)]),
+    ],
+    ids=["look", "publish", "seal", "are there"],
+)
+def test_nothing_is_said_of_what_is_not_mounted(tmp_path, ask):
+    disk = Disk(tmp_path / "mount")
+    part = disk.part()
+    (tmp_path / "mount").rename(tmp_path / "away")
+    with pytest.raises(RetriableError, match="mount is not there: is it mounted"):
+        ask(disk, part)
+    assert not (tmp_path / "mount").exists(), "no directory is made in its place"
+    (tmp_path / "away").rename(tmp_path / "mount")
+    assert disk.committer.look([part]) == [Found.OPEN]
+
+
 def test_carried_files_are_looked_for(disk):
     there = disk.put(f"{HIDDEN}/5/chunk")
     assert disk.committer.are_there([chunk(f"{HIDDEN}/5/gone"), chunk(there)]) == [False, True]

@@ -8,6 +8,8 @@ from typing import Any, BinaryIO
 
 import pyarrow.fs as pafs
 
+from penstock.errors import RetriableError
+
 __all__ = ["ABANDONED_AFTER_S", "Storage", "is_temporary"]
 
 #: No write takes so long: a temporary file that is older was left by a process that was killed.
@@ -83,6 +85,11 @@ class Storage(ABC):
         Always False for a store whose directories are only prefixes of names.
         """
         return False
+
+    def check_is_there(self, directory: str) -> None:
+        """Raises RetriableError if :meth:`is_away`: then nothing can be said of what is in the directory."""
+        if self.is_away(directory):
+            raise RetriableError(f"{self.url(directory)} is not there: is it mounted?")
 
     def delete(self, paths: Iterable[str]) -> None:
         """Removes files; missing ones are fine. In one request where the store has one for many."""

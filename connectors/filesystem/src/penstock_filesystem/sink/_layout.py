@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
-from penstock.errors import RetriableError
 from penstock.sink import WriterContext
 from penstock.storage import Storage
 
@@ -31,8 +30,7 @@ class Layout:
 
     def check_is_there(self) -> None:
         """Raises RetriableError if the directory itself is not there: then nothing can be said of what is in it."""
-        if self.storage.is_away(self.root):
-            raise RetriableError(f"{self.storage.url(self.root)} is not there: is it mounted?")
+        self.storage.check_is_there(self.root)
 
     def query_directory(self, query_id: str) -> str:
         """Returns the directory of everything hidden of one query, and of nothing else."""

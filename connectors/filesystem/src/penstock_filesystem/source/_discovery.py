@@ -226,13 +226,12 @@ class FileDiscovery:
 
     def _expand(self, root: str) -> Iterator[str]:
         """Yields the existing paths that a glob matches; a path without wildcards as it is."""
-        parts = PurePosixPath(root).parts
-        first = next((i for i, part in enumerate(parts) if _WILDCARD.search(part)), None)
-        if first is None:
+        if not _WILDCARD.search(root):
             yield root
             return
-        found = [str(PurePosixPath(*parts[:first])) if first else ""]
-        for part in parts[first:]:
+        fixed = without_wildcards(root)
+        found = [fixed]
+        for part in PurePosixPath(root).parts[len(PurePosixPath(fixed).parts) :]:
             if not _WILDCARD.search(part):
                 found = [f"{base.rstrip('/')}/{part}" for base in found]
                 continue

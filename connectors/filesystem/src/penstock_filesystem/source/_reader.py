@@ -59,7 +59,7 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         options: SourceOptions,
         schema: pa.Schema,
         metrics: Metrics,
-        roots: Sequence[str] = (),
+        roots: Sequence[str],
     ) -> None:
         self._storage = storage
         self._roots = roots
@@ -144,8 +144,8 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         if isinstance(error, FileNotFoundError):
             for root in self._roots:
                 # Of what is away as a whole, no file has disappeared.
-                if split.path.startswith(f"{root}/") and self._storage.is_away(root):
-                    raise RetriableError(f"{self._storage.url(root)} is not there: is it mounted?") from error
+                if split.path.startswith(f"{root}/"):
+                    self._storage.check_is_there(root)
             self._count("missing_files", split)
             if not self._options.ignore_missing_files:
                 raise DataLostError(
