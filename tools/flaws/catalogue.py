@@ -64,11 +64,6 @@ class Flaw:
     many: int = 20_000
     reason: str = ""
 
-    @property
-    def kind(self) -> str:
-        """The folder that it is in."""
-        return self.name.partition("/")[0]
-
 
 def catalogue(folder: Path = CATALOGUE) -> list[Flaw]:
     """Returns all flaws, by name. Raises BadFlaw for a file that can't be read."""

@@ -34,6 +34,17 @@ class SourceDataCases(SourceBase):
     numbers_are_positions: ClassVar[bool] = False
     most_memory_bytes: ClassVar[int] = 128 << 20
 
+    def _put_table(self, origin: SourceOrigin, table: pa.Table, what: str) -> None:
+        """Puts rows with further columns there, if that can be had; ``what`` is not tried otherwise."""
+        if self._create(self._parse(origin.options)).fixed_schema() is not None:
+            does_not_apply("the schema is the source's own")
+        if origin.put_table is None:
+            not_tried(what, "SourceOrigin.put_table")
+        try:
+            origin.put_table(table)
+        except NotImplementedError:
+            does_not_apply("the system has no such type")
+
     @proves(Capability.BATCH_READ)
     @pytest.mark.parametrize("name", SPARK_TYPES)
     def test_every_type_is_read_or_refused(self, origin: SourceOrigin, name: str) -> None:
@@ -43,17 +54,10 @@ class SourceDataCases(SourceBase):
         Pass: the source refuses the schema, with an error that says so; or every value is as it was put there.
         If it fails: refuse types in validate_schema, with BadConfigurationError.
         """
-        if self._create(self._parse(origin.options)).fixed_schema() is not None:
-            does_not_apply("the schema is the source's own")
-        if origin.put_table is None:
-            not_tried("values", "SourceOrigin.put_table")
         kind, values = SPARK_TYPES[name]
         column = pa.array([None, *values, None], kind)
         table = pa.table({"id": pa.array(range(len(column)), pa.int64()), "extra": column})
-        try:
-            origin.put_table(table)
-        except NotImplementedError:
-            does_not_apply("the system has no such type")
+        self._put_table(origin, table, "values")
         try:
             source = self._create_for(self._parse(origin.options), table.schema)
             rows = SourceQuery(source, table.schema).read_all_now()
@@ -70,16 +74,9 @@ class SourceDataCases(SourceBase):
         Pass: each is read as it was put there.
         If it fails: take texts as they are; a format says itself what is escaped.
         """
-        if self._create(self._parse(origin.options)).fixed_schema() is not None:
-            does_not_apply("the schema is the source's own")
-        if origin.put_table is None:
-            not_tried("texts", "SourceOrigin.put_table")
         texts = [*ODD_TEXTS, " between blanks "]
         table = pa.table({"id": pa.array(range(len(texts)), pa.int64()), "extra": pa.array(texts)})
-        try:
-            origin.put_table(table)
-        except NotImplementedError:
-            does_not_apply("the system holds no such texts")
+        self._put_table(origin, table, "texts")
         source = self._create_for(self._parse(origin.options), table.schema)
         rows = SourceQuery(source, table.schema).read_all_now()
         assert {row["id"]: row["extra"] for row in rows} == dict(enumerate(texts))
@@ -140,12 +137,8 @@ class SourceDataCases(SourceBase):
         Pass: the source refuses the schema; or every value is in the column of its name.
         If it fails: look columns up by name, never by position.
         """
-        if self._create(self._parse(origin.options)).fixed_schema() is not None:
-            does_not_apply("the schema is the source's own")
-        if origin.put_table is None:
-            not_tried("columns", "SourceOrigin.put_table")
         table = pa.table({"id": pa.array(range(3), pa.int64()), "extra": pa.array(["a", None, "c"])})
-        origin.put_table(table)
+        self._put_table(origin, table, "columns")
         schema = pa.schema([table.schema.field(name) for name in wanted])
         try:
             rows = SourceQuery(self._create_for(self._parse(origin.options), schema), schema).read_all_now()

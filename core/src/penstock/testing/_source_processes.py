@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from penstock.source import Source
 from penstock.testing._open_things import open_things, threads_that_stay
+from penstock.testing._source_base import LOOK_AGAIN_S
 from penstock.testing._source_engine import SourceQuery
 
 __all__ = ["SourceJob", "plan_batch", "read_batch", "read_many"]
-
-_LOOK_AGAIN_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def plan_batch(job: SourceJob, looks: int) -> SourceJob | None:
         for _ in range(looks):
             if query.plan() is not None:
                 return replace(job, offsets=tuple(query.offsets))
-            query.wait(_LOOK_AGAIN_S)
+            query.wait(LOOK_AGAIN_S)
     return None
 
 

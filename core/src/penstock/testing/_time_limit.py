@@ -29,9 +29,8 @@ def time_limit(seconds: float, what: str) -> Iterator[None]:
         # Not an Exception: a connector that catches everything does not catch this.
         pytest.fail(f"hangs: {what} has not ended within {seconds:.0f} s, and stands at the line above")
 
-    before = signal.signal(signal.SIGALRM, end)
+    before, began = signal.signal(signal.SIGALRM, end), time.monotonic()
     # Again and again: the first may be raised where Python drops it (__del__), or a cleanup after it may hang as well.
-    began = time.monotonic()
     left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, max(1.0, seconds / 4))
     try:
         yield
