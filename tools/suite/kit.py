@@ -14,15 +14,29 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.testing import SparkSinkSuite
 from suite.tiers import MARKER
 
-__all__ = ["WITHOUT_SPARK", "TieredSparkSinkSuite", "by_default"]
+__all__ = ["WITHOUT_SPARK", "TieredSparkSinkSuite", "by_default", "only_columns_of"]
 
 #: Why a case on Spark is in the second tier.
 WITHOUT_SPARK = "on Spark what the suite without Spark shows"
+
+
+def only_columns_of(schema: pa.Schema) -> Callable[[pa.Field], None]:
+    """Returns ``SinkTarget.prepare`` of a system whose records have no further columns.
+
+    One whose name differs only in case is no further column: the sink has to tell them apart, or refuse it.
+    """
+
+    def prepare(field: pa.Field) -> None:
+        if field.name.lower() not in schema.names:
+            raise NotImplementedError
+
+    return prepare
 
 
 def by_default(case: Callable[..., None], *values: object, otherwise: str) -> Callable[..., None]:

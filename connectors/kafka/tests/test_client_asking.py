@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from kafka.errors import KafkaConnectionError, NotCoordinatorError
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NotCoordinatorError
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock_kafka.client.broker import (
@@ -152,3 +152,14 @@ def test_admins_and_coordinators_of_other_settings_make_room(kafka):
         assert first._brokers.ask(questions()[0], "ask") is first._brokers._kept, "it connects again"
         first.close()
         kept.clear()
+
+
+def test_a_part_of_a_question_has_a_time_limit(asked):
+    async def question(connections):
+        began = time.monotonic()
+        with pytest.raises(KafkaTimeoutError):
+            await connections.client.within(100, connections.client.sleep, 60)
+        assert await connections.client.within(10_000, connections.client.sleep, 0.01) is None
+        return time.monotonic() - began
+
+    assert asked.ask(question, "to wait") < 10

@@ -15,7 +15,7 @@ from penstock_pravega import PravegaConnector
 from penstock_pravega.client import Controller, TransactionState
 from penstock_pravega.source._emitter import event_schema
 from suite.away import standing_still
-from suite.kit import TieredSparkSinkSuite, by_default
+from suite.kit import TieredSparkSinkSuite, by_default, only_columns_of
 
 IMPATIENT = {"requestTimeout": "2s"}
 
@@ -86,15 +86,12 @@ class TestSink(SinkSuite):
                 "delivery": "exactly-once",
             }
 
-            def prepare(field):
-                raise NotImplementedError  # a record has no further columns
-
             return SinkTarget(
                 options,
                 read,
                 hidden,
                 lose,
-                prepare=prepare,
+                prepare=only_columns_of(TestSink.schema),
                 unreachable=standing_still(pravega.address),
                 impatient=IMPATIENT,
             )
