@@ -30,10 +30,10 @@ _RECONNECT_S = 1.0
 
 
 class _Timer(Timer):  # type: ignore[misc]
-    """Lets go of its request with it.
+    """Drops its callback, which refers to the request, when it is cancelled.
 
-    The loop keeps a timer until its time, though the request was answered long ago, and the driver's own keep what was
-    sent and what was answered: at 20 MB a second and 30 seconds, 600 MB.
+    The loop keeps a timer until its time, though the request was answered long ago. The driver's own timers keep what
+    was sent and what was answered as long: at 20 MB a second and 30 seconds, 600 MB.
     """
 
     def cancel(self) -> None:
