@@ -1,13 +1,11 @@
-"""The kit proves what holds, on every template, and catches every planted flaw."""
+"""The kit proves what holds, on every template. What it catches: ``core/tests/flaws``."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sqlite3
 import sys
-import threading
 import uuid
 from dataclasses import replace
 from types import SimpleNamespace
@@ -31,13 +29,10 @@ from penstock.testing import (
     SinkSuite,
     SinkTarget,
     SourceOrigin,
-    SourceQuery,
     SourceSuite,
     SparkSourceSuite,
     away,
 )
-from penstock.testing._hostile import FLAWS, hostile_connector
-from penstock.testing._hostile_source import _RELEASED, SOURCE_FLAWS, hostile_source_connector
 from penstock.testing._samples.connector import MinimalConnector
 from penstock.testing._samples.connector._options import SinkOptions
 from penstock.testing._samples.connector.sink import MinimalWriteAheadSink
@@ -341,92 +336,6 @@ class TestLines(SourceSuite):
                 file.writelines(f"{i}\n" for i in ids)
 
         return SourceOrigin({"path": str(path)}, put, unreachable=lambda: away(path))
-
-
-class HostileSuite(InAQuarter, SinkSuite):
-    @pytest.fixture
-    def new_target(self, tmp_path):
-        return lambda: json_target(tmp_path)
-
-
-class HostileSourceSuite(SourceSuite):
-    limit = ("maxSplitsPerTrigger", "1", 40)
-    steps = 200  # each flaw is to be caught every time
-
-    @pytest.fixture
-    def origin(self, tmp_path):
-        path = tmp_path / "numbers"
-
-        def put(ids):
-            with path.open("a") as file:
-                file.writelines(f"{i:020}\n" for i in ids)
-
-        yield SourceOrigin({"path": str(path)}, put, unreachable=lambda: away(path))
-        _RELEASED.set()
-        for thread in threading.enumerate():
-            if thread.name == "penstock-fetcher":
-                thread.join(60)
-        _RELEASED.clear()
-
-
-def hostile_suites(base, sound, connector_of, flaws):
-    """A suite for each flaw, whose ``cases`` are the one that is to catch it; and one without, that passes all."""
-    suites = {
-        f"TestHostile{number}": {"connector": connector_of(flaw), "flaw": flaw, "cases": {flaws[flaw].caught_by}}
-        for number, flaw in enumerate(flaws)
-    }
-    cases = {flaw.caught_by for flaw in flaws.values()} - {"test_many_rows_in_bounded_memory"}  # see TestFileSink
-    suites["TestSound"] = {"connector": sound, "flaw": None, "cases": cases}
-    return {name: type(name, (base,), members) for name, members in suites.items()}
-
-
-def hostile_sinks():
-    return hostile_suites(HostileSuite, FilesConnector, hostile_connector, FLAWS)
-
-
-def hostile_sources():
-    return hostile_suites(HostileSourceSuite, LinesConnector, hostile_source_connector, SOURCE_FLAWS)
-
-
-class EachOnItsCases:
-    """A plugin: runs only the ``cases`` of each suite. ``failed`` are the flaws of those that failed."""
-
-    def __init__(self):
-        self.failed = set()
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items):
-        items[:] = [item for item in items if item.originalname in item.cls.cases]
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item):
-        report = yield
-        if report.failed:
-            # A suite that can't even be set up has caught nothing.
-            assert report.when == "call", report.longreprtext
-            self.failed.add(item.cls.flaw)
-        return report
-
-
-def let_pass(pytester, suites, flaws):
-    """The flaws that the kit does not catch, with the cases that should."""
-    pytester.makepyfile(f"from test_kit import {suites}\n\nglobals().update({suites}())")
-    each = EachOnItsCases()
-    pytester.inline_run("-q", "-p", "no:cacheprovider", plugins=[each])
-    assert None not in each.failed, "a connector without a flaw fails"
-    return {flaw: flaws[flaw].caught_by for flaw in flaws if flaw not in each.failed}
-
-
-def test_every_flaw_is_caught_by_name(pytester):
-    assert let_pass(pytester, "hostile_sinks", FLAWS) == {}
-
-
-def test_every_flaw_of_a_source_is_caught_by_name(pytester, monkeypatch):
-    clock = itertools.count()  # each look at it takes a second
-    monkeypatch.setattr("penstock.testing._source_base.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(SourceQuery, "wait", lambda query, seconds: None)
-    monkeypatch.setattr("penstock.source._reader._JOIN_SECONDS", 0.05)
-    assert let_pass(pytester, "hostile_sources", SOURCE_FLAWS) == {}
 
 
 def test_rows_of_the_kit_fit_its_schema():

@@ -40,7 +40,7 @@ class Base:
     """``sample`` is what ``penstock new`` writes of this kind, or ``example`` a folder; ``tests`` selects the suite."""
 
     tests: str
-    sample: Literal["source", "sink", "connector"] | None = None
+    sample: Literal["source", "sink", "database", "connector"] | None = None
     example: str | None = None
     file: str = "test_conformance.py"
 
@@ -65,6 +65,7 @@ class Base:
 BASES = {
     "sink": Base("TestSink", sample="sink"),
     "source": Base("TestSource", sample="source"),
+    "database sink": Base("TestSink", sample="database"),
     "connector sink": Base("TestSink", sample="connector"),
     "connector source": Base("TestSource", sample="connector"),
     "sqlite append": Base("TestAppend", example="penstock-sqlite"),

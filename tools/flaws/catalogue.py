@@ -8,8 +8,8 @@ the text that is there exactly once
 +++
 what is written in its place
 
-``missed`` gives the reason why the kit can't catch it, and ``many`` the number of rows of the case about memory. Text
-without a line end at its end is a part of a line.
+``missed`` gives the reason why the kit can't catch it, ``by`` a case that catches it even if it is the only one, and
+``many`` the number of rows of the case about memory. Text without a line end at its end is a part of a line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 __all__ = ["CATALOGUE", "BadFlaw", "Change", "Flaw", "catalogue"]
 
 CATALOGUE = Path(__file__).parents[2] / "core" / "tests" / "flaws"
-_HEADER = re.compile(r"(what|from|base|many|missed): (.+)")
+_HEADER = re.compile(r"(what|from|base|by|many|missed): (.+)")
 
 
 class BadFlaw(Exception):
@@ -53,7 +53,7 @@ class Change:
 @dataclass(frozen=True)
 class Flaw:
     """``seen`` says where such a mistake was made; ``many``, how many rows the case about memory needs; ``reason``, why
-    it is missed.
+    it is missed; ``by``, which case must catch it.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Flaw:
     changes: tuple[Change, ...]
     many: int = 20_000
     reason: str = ""
+    by: str = ""
 
 
 def catalogue(folder: Path = CATALOGUE) -> list[Flaw]:
@@ -84,4 +85,6 @@ def _read(path: Path, folder: Path) -> Flaw:
         raise BadFlaw(f"{path}: say what, from and base, and a change")
     name = str(path.relative_to(folder).with_suffix(""))
     many, reason = int(fields.get("many", Flaw.many)), fields.get("missed", "")
-    return Flaw(name, fields["what"], fields["from"], fields["base"], tuple(changes), many, reason)
+    return Flaw(
+        name, fields["what"], fields["from"], fields["base"], tuple(changes), many, reason, fields.get("by", "")
+    )

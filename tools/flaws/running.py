@@ -15,13 +15,17 @@ from typing import Any, NoReturn
 
 import pytest
 
-import penstock.testing  # noqa: F401  # imported once, for all the processes that are forked
 from flaws.bases import BASES
 from flaws.catalogue import BadFlaw, Flaw
+from penstock.testing import SinkSuite, SourceSuite
 
 __all__ = ["HANGS", "MISSED", "Outcome", "clean", "run"]
 
 _LIMIT_S = 150.0
+#: Imported once, for all the processes that are forked.
+_LOADED = (SinkSuite, SourceSuite)
+#: Plugins that a flaw has no use for, and take time.
+_WITHOUT = ("cacheprovider", "timeout", "hypothesispytest", "xdist", "cov", "pytester")
 HANGS, MISSED = "hangs", "missed"
 
 
@@ -99,7 +103,7 @@ def _kit(project: Path, file: str, cases: str, note: Path, show: bool) -> NoRetu
             with note.open("a") as lines:
                 lines.write(json.dumps(what) + "\n")
 
-        given = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:timeout", "-k", cases]
+        given = ["-q", "-x", *(part for plugin in _WITHOUT for part in ("-p", f"no:{plugin}")), "-k", cases]
         code = pytest.main([*given, "-c", "pyproject.toml", f"tests/{file}"], plugins=[_Recorder(write)])
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not note.exists():
             write(f"collection: pytest ended with {code!r}", 0.0, 0.0)

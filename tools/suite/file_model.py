@@ -222,6 +222,7 @@ class S3Target(_FileTarget):
         self.uploads: dict[str, tuple[str, list[bytes]]] = {}
         self.written: dict[str, int] = {}
         self.begun = 0
+        self.begun_too_late: dict[str, str] = {}
 
     def storage(self) -> Storage:
         """See the base class."""
@@ -229,7 +230,26 @@ class S3Target(_FileTarget):
 
     def left(self) -> list[str]:
         """Open uploads are billed."""
-        return [*super().left(), *(f"upload to {key}" for key, _ in self.uploads.values())]
+        found = [f"upload to {key}" for name, (key, _) in self.uploads.items() if not self._is_unknown(name)]
+        return [*super().left(), *found]
+
+    def _is_unknown(self, upload_id: str) -> bool:
+        """Whether it began when its attempt had been cleaned up, and its process was killed before it could notice: no
+        request could find it, but for those that list the whole bucket. It is left to the bucket's lifecycle rule.
+        """
+        process = self.begun_too_late.get(upload_id)
+        fates = [(what, how) for who, what, how in self.scheduler.trace if who.partition("/")[0] == process]
+        return any(how.startswith("killed") or (what[:5], how) == ("begin", "done, and fails") for what, how in fates)
+
+    def begin_upload(self, path: str, process: str) -> str:
+        """Returns the id of a new upload, of the process with that name."""
+        self.begun += 1
+        upload_id = f"u{self.begun}"
+        self.uploads[upload_id] = (path, [])
+        markers = [json.loads(data) for name, data in self.files.items() if name.endswith(".upload")]
+        if not any(f"bucket/{one['key']}" == path and "revoked" not in one for one in markers):
+            self.begun_too_late[upload_id] = process
+        return upload_id
 
 
 class _Bucket(S3Storage):
@@ -301,15 +321,10 @@ class _Client:
     def create_multipart_upload(self, *, Bucket: str, Key: str) -> dict[str, str]:
         there, path = target(), f"{Bucket}/{Key}"
 
-        def begin() -> str:
-            there.begun += 1
-            upload_id = f"u{there.begun}"
-            there.uploads[upload_id] = (path, [])
-            return upload_id
-
-        # An upload that began long after its request was given up could be found by nobody: it is left to the bucket's
-        # lifecycle rule.
-        return {"UploadId": there.ask(f"begin an upload to {_short(path)}", begin, may_be_late=False)}
+        process = there.scheduler.current.root.name if there.scheduler.processes else ""
+        label = f"begin an upload to {_short(path)}"
+        # Not long after its request was given up: that one could be found by nobody, either (S3Target._is_unknown).
+        return {"UploadId": there.ask(label, lambda: there.begin_upload(path, process), may_be_late=False)}
 
     def upload_part(
         self,

@@ -49,6 +49,20 @@ def test_a_flaw_is_caught(name):
     assert outcome.case.startswith("test_"), outcome
 
 
+@pytest.mark.parametrize("name", [name for name, flaw in FLAWS.items() if flaw.by])
+def test_a_case_catches_its_flaw_alone(name):
+    flaw = FLAWS[name]
+    assert run(flaw, select=flaw.by).case.partition("[")[0] == flaw.by
+
+
+@pytest.mark.exhaustive("runs the kit on each of the flaws; those with a case of their own are the witnesses")
+@pytest.mark.budget(120)
+@pytest.mark.parametrize("name", [name for name, flaw in FLAWS.items() if not flaw.reason])
+def test_the_case_of_the_table_catches_its_flaw(name):
+    known = table.read()[name].case.partition("[")[0]
+    assert run(FLAWS[name], select=known).case.partition("[")[0] == known
+
+
 @pytest.mark.parametrize("case", ["many_rows", "crash_at_every_step"])
 def test_what_takes_most_passes_without_a_flaw(case):
     assert run(clean("connector sink"), select=case).case == MISSED

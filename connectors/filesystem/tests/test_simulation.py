@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.testing.simulation import search
 from suite.file_model import DiskTarget, S3Target
 from suite.schedules import check_schedules
 
@@ -14,3 +15,9 @@ from suite.schedules import check_schedules
 )
 def test_schedules_by_chance(target, schedules):
     check_schedules(target, schedules, "killed inside", "times out")
+
+
+def test_a_clean_up_that_is_killed_leaves_no_upload_of_a_zombie():
+    """The seed of the schedule that found this: the marker had gone before the last upload was looked for."""
+    report = search([425024360865], S3Target)
+    assert report.schedules == 1 and not report.failures, str(report.failures[0])

@@ -201,6 +201,7 @@ class Bucket:
 
     def part(self, name="a", base=5):
         upload = Upload(self.layout, f"{HIDDEN}/{base}/{name}.upload", f"dir/{name}")
+        upload.open()
         upload.write(b"abc")
         upload.flush()
         return PendingPart(
@@ -334,18 +335,40 @@ def test_garbage_takes_its_uploads_along(bucket):
     assert not {old.marker, left} & set(bucket.files) and {named.marker, now.marker} < set(bucket.files)
 
 
-def test_an_upload_that_was_begun_before_its_marker_went_is_ended_too(bucket, monkeypatch):
-    bucket.part("old", 4)
-    real = bucket.committer._delete
+def test_a_marker_is_revoked_first_and_goes_last(bucket, monkeypatch):
+    """So an upload that is begun later notices, and one that was begun before is found, also after a crash."""
+    part = bucket.part("old", 4)
+    real_end, real_delete = bucket.committer._end_uploads, bucket.committer._delete
 
-    def delete(paths):
-        assert bucket.uploads == [], "before it is forgotten"
-        bucket.model.uploads["late"] = ("bucket/tables/dir/old", [])
-        real(paths)
+    def crash(paths):
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(bucket.committer, "_delete", delete)
-    bucket.committer.clear(Kept(5, 9))
+    def end(path):
+        late = Upload(bucket.layout, part.marker, part.final)
+        monkeypatch.setattr(late._storage, "put", lambda path, data: None)  # that was before
+        with pytest.raises(RetriableError, match="cleaned up"):
+            late.open()
+        assert len(bucket.uploads) == 1
+        late.abort()
+        real_end(path)
+
+    monkeypatch.setattr(bucket.committer, "_delete", crash)
+    with pytest.raises(KeyboardInterrupt):
+        bucket.committer.clear(Kept(5, 9))
+    assert bucket.uploads == [] and bucket.files == [part.marker]
+    monkeypatch.setattr(bucket.committer, "_delete", real_delete)
+    monkeypatch.setattr(bucket.committer, "_end_uploads", end)
+    assert bucket.committer.clear(Kept(5, 9)) == 1
     assert bucket.uploads == [] and bucket.files == []
+
+
+def test_an_upload_that_is_not_open_has_nothing_to_abort(bucket, monkeypatch):
+    upload = Upload(bucket.layout, f"{HIDDEN}/5/a.upload", "dir/a")
+    monkeypatch.setattr(bucket.storage, "put", lambda path, data: (_ for _ in ()).throw(OSError("away")))
+    with pytest.raises(OSError, match="away"):
+        upload.open()
+    upload.abort()
+    assert bucket.uploads == []
 
 
 def test_a_marker_that_another_clean_up_has_taken_is_no_error(bucket):

@@ -202,6 +202,7 @@ def test_zombie_whose_marker_was_cleaned_up_opens_no_upload(query_on_s3, numbers
     monkeypatch.setattr(storage, "put", put_then_lose)
     with pytest.raises(RetriableError, match="cleaned up"):
         writer.prepare_commit()
+    writer.abort()
     assert uploads() == []
 
 

@@ -525,7 +525,7 @@ def test_a_lease_is_renewed_until_the_transaction_is_over(pravega, monkeypatch):
     assert [answers.get(timeout=60) for _ in range(3)] == [PingAnswer.OK] * 3
     pravega.controller.abort_transaction(pravega.scope, stream, number)
     renewing.join(60)
-    assert not renewing.is_alive() and not keeper._due
+    assert not renewing.is_alive() and not keeper._kept
 
 
 @pytest.mark.exhaustive("a lease's end is waited for; that leases are renewed is shown by the test above")
@@ -542,7 +542,7 @@ def test_a_lease_that_is_renewed_does_not_end(pravega):
     assert state(pravega, kept) is TransactionState.OPEN
     pravega.controller.abort_transaction(pravega.scope, stream, kept.id)
     keeper._thread.join(60)
-    assert not keeper._due
+    assert not keeper._kept
 
 
 def test_a_lease_that_the_server_refuses(pravega, new_query):

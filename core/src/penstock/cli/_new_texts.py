@@ -142,8 +142,7 @@ class TestSink(SinkSuite):
                 )
 
             def hidden():
-                with closing(Database(str(path))) as database:
-                    return database.prepared()
+                return [name for (name,) in run("select name from staged union select name from commits")]
 
             def lose():
                 with closing(Database(str(path))) as database:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Moment", "Watch", "moments", "own_files"]
+__all__ = ["Moment", "Watch", "moments", "own_files", "text_of"]
 
 #: Of the standard library: functions that do in several steps what looks like one.
 _IN_STEPS = (shutil.__file__,)
@@ -33,10 +33,14 @@ class Moment:
     nth: int
 
     def __str__(self) -> str:
-        path = Path(self.file)
-        text = path.read_text("utf-8").splitlines()[self.line - 1].strip()
-        again = "" if self.nth == 1 else f", the {self.nth}th time"
-        return f"{path.name}, before line {self.line}{again}: {text}"
+        again = "" if self.nth == 1 else f"the {self.nth}th time "
+        return f"{again}before {text_of(self.file, self.line)}"
+
+
+def text_of(file: str, line: int) -> str:
+    """Returns a line of a file, and where it is."""
+    path = Path(file)
+    return f"{path.name}, line {line}: {path.read_text('utf-8').splitlines()[line - 1].strip()}"
 
 
 def own_files(*kinds: type) -> tuple[str, ...]:

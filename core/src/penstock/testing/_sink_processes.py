@@ -19,7 +19,10 @@ from penstock.testing._lines import Moment, Watch
 from penstock.testing._open_things import open_things, threads_that_stay
 from penstock.testing._sink_engine import SinkQuery, Task, attempt
 
-__all__ = ["QueryJob", "run_attempt", "run_many", "run_query"]
+__all__ = ["Lines", "QueryJob", "lines_of_commits", "run_attempt", "run_many", "run_query"]
+
+#: How often each line of an author's was reached.
+Lines = Counter[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class QueryJob:
         return SinkQuery(self.sink, self.schema, self.checkpoint, self.query_id, {int(note) for note in notes})
 
 
-def run_query(job: QueryJob, kill: Moment | None) -> Counter[tuple[str, int]]:
+def run_query(job: QueryJob, kill: Moment | None) -> Lines:
     """Runs what is not done yet, driver and tasks. Returns how often each line of the author's was reached."""
     _without_waiting_for_disks()
     watch = Watch(job.own_files, kill)
@@ -81,6 +84,21 @@ def run_many(job: QueryJob, share: Sequence[pa.RecordBatch], warm_up: int, more:
             _run_with_losers(query, batch_id, share)
         query.finish()
         return [*before.growth(open_things(folder), most=more // 4), *threads_that_stay()]
+
+
+def lines_of_commits(job: QueryJob, rows: Sequence[pa.RecordBatch], sizes: Sequence[int]) -> list[Lines]:
+    """Commits a batch of so many tasks for each of ``sizes``. Returns the lines of the author in each commit."""
+    _without_waiting_for_disks()
+    watch, lines = Watch(job.own_files), list[Lines]()
+    query = job.open()
+    for batch_id, size in enumerate(sizes):
+        results = query.tasks(batch_id, [[batch] for batch in rows[:size]])
+        before = watch.reached.copy()
+        with watch.watching():
+            query.commit(batch_id, results)
+        lines.append(watch.reached - before)
+    query.finish()
+    return lines
 
 
 def _run_with_losers(query: SinkQuery, batch_id: int, share: Sequence[pa.RecordBatch]) -> None:

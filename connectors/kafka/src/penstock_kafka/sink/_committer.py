@@ -168,16 +168,16 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
             return
         markers, ids = self._coordinators.markers, {ref.transactional_id for ref in partitions}
         asked, pause = system().monotonic(), _FIRST_LOOK_S
-        where = {one for some in partitions.values() for one in some}
-        while missing := markers.missing(partitions, where):
+        refs, where = set(partitions), {one for some in partitions.values() for one in some}
+        while missing := markers.missing(refs, where):
             system().sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
-            where = {one.partition for one in missing}
+            refs, where = {one.ref for one in missing}, {one.partition for one in missing}
             if pause < _LONGEST_PAUSE_S:
                 continue  # usually it takes some milliseconds
             self._describe_settled(ids)
             # Looked for again: the coordinator may have written them just before it had settled.
-            if left_out := markers.missing(partitions, where):
+            if left_out := markers.missing(refs, where):
                 # Otherwise they would hide everything after them forever.
                 markers.write(left_out, commit=commit)
                 _log.warning("brokers had ended transactions and not marked it in %s: done now", _places(left_out))

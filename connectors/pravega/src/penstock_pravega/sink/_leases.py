@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from penstock.errors import PenstockError
 from penstock.per_process import PerProcess
@@ -24,6 +25,16 @@ _LEASE_PART, _SOONEST_S, _RETRY_S = 4, 0.5, 2.0
 TransactionSource = Callable[[], Iterable[OpenTransaction]]
 
 
+@dataclass
+class _Lease:
+    """When it is renewed next, and until when at all (on the monotonic clock). Guarded by the keeper's condition."""
+
+    settings: ControllerSettings
+    lease_ms: int
+    due: float
+    until: float
+
+
 class LeaseKeeper:
     """Renews leases four times as often as needed. Thread-safe; its thread is a daemon and ends when idle.
 
@@ -34,8 +45,7 @@ class LeaseKeeper:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._due: dict[tuple[ControllerSettings, TransactionRef, int], float] = {}
-        self._until: dict[tuple[ControllerSettings, TransactionRef, int], float] = {}
+        self._kept: dict[TransactionRef, _Lease] = {}
         self._watched: dict[str, tuple[ControllerSettings, TransactionSource, float, float]] = {}
         self._thread: threading.Thread | None = None
         self._failing: set[object] = set()
@@ -43,10 +53,9 @@ class LeaseKeeper:
     def keep(self, settings: ControllerSettings, ref: TransactionRef, lease_ms: int) -> None:
         """Renews the lease from now on. The transaction was opened or renewed just now."""
         with self._condition:
-            key = (settings, ref, lease_ms)
-            if key not in self._due:
-                self._due[key] = time.monotonic() + _interval(lease_ms)
-                self._until[key] = time.monotonic() + _LONGEST_S
+            if ref not in self._kept:
+                now = time.monotonic()
+                self._kept[ref] = _Lease(settings, lease_ms, now + _interval(lease_ms), now + _LONGEST_S)
                 self._start()
 
     def watch(self, name: str, settings: ControllerSettings, source: TransactionSource, lease_ms: int) -> None:
@@ -59,13 +68,11 @@ class LeaseKeeper:
     def forget(self, ref: TransactionRef) -> None:
         """Stops renewing: the transaction is over."""
         with self._condition:
-            for key in [key for key in self._due if key[1] == ref]:
-                self._drop(key)
+            self._drop(ref)
 
-    def _drop(self, key: tuple[ControllerSettings, TransactionRef, int]) -> None:
-        self._due.pop(key, None)
-        self._until.pop(key, None)
-        self._failing.discard(key[1])
+    def _drop(self, ref: TransactionRef) -> None:
+        self._kept.pop(ref, None)
+        self._failing.discard(ref)
 
     def _start(self) -> None:
         if self._thread is None:
@@ -77,11 +84,11 @@ class LeaseKeeper:
         while True:
             with self._condition:
                 now = time.monotonic()
-                for key in [key for key, until in self._until.items() if until < now]:
-                    self._drop(key)
+                for ref in [ref for ref, lease in self._kept.items() if lease.until < now]:
+                    self._drop(ref)
                 for name in [name for name, (_, _, until, _) in self._watched.items() if until < now]:
                     del self._watched[name]
-                times = [*self._due.values(), *(due for *_, due in self._watched.values())]
+                times = [*(lease.due for lease in self._kept.values()), *(due for *_, due in self._watched.values())]
                 if not times:
                     self._thread = None
                     return
@@ -89,17 +96,17 @@ class LeaseKeeper:
                 if wait > 0:
                     self._condition.wait(wait)
                     continue
-                due = [key for key, at in self._due.items() if at <= now]
+                leases = [(ref, lease) for ref, lease in self._kept.items() if lease.due <= now]
                 watched = [(name, *one) for name, one in self._watched.items() if one[3] <= now]
-            for key in due:
-                self._renew(*key)
+            for ref, lease in leases:
+                self._renew(ref, lease)
             for name, settings, source, until, _ in watched:
                 self._ask(name, settings, source, until)
 
-    def _renew(self, settings: ControllerSettings, ref: TransactionRef, lease_ms: int) -> None:
-        key, pause = (settings, ref, lease_ms), _interval(lease_ms)
+    def _renew(self, ref: TransactionRef, lease: _Lease) -> None:
+        pause = _interval(lease.lease_ms)
         try:
-            answer = controller_of(settings).ping_transaction(*ref.scope_and_stream, ref.id, lease_ms)
+            answer = controller_of(lease.settings).ping_transaction(*ref.scope_and_stream, ref.id, lease.lease_ms)
             over = answer not in (PingAnswer.OK, PingAnswer.DISCONNECTED)
             pause = pause if answer is PingAnswer.OK else min(pause, _RETRY_S)
             self._failing.discard(ref)
@@ -108,9 +115,8 @@ class LeaseKeeper:
             over, pause = False, min(pause, _RETRY_S)
         with self._condition:
             if over:
-                self._drop(key)
-            elif key in self._due:
-                self._due[key] = time.monotonic() + pause
+                self._drop(ref)
+            lease.due = time.monotonic() + pause
 
     def _ask(self, name: str, settings: ControllerSettings, source: TransactionSource, until: float) -> None:
         pause = _RETRY_S

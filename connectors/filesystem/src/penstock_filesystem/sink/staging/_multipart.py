@@ -22,6 +22,7 @@ from penstock_filesystem.sink.staging._uploads import (
     Upload,
     abort_uploads,
     complete_upload,
+    marker_of,
     open_upload_ids,
 )
 
@@ -83,6 +84,7 @@ class MultipartStaging(Staging):
     def _start(self, target: str) -> Upload:
         upload = Upload(self.layout, self.names.hidden("upload"), target)
         self._uploads.append(upload)
+        upload.open()
         return upload
 
     @staticmethod
@@ -135,7 +137,8 @@ class MultipartStaging(Staging):
         try:
             for upload in self._uploads:
                 upload.abort()
-            markers = [upload.marker for upload in self._uploads]
+            # An upload without an id may have begun all the same: a clean-up finds it by its marker.
+            markers = [upload.marker for upload in self._uploads if upload.id]
             self._storage.delete(map(self.layout.full, [*markers, *self._chunks]))
         except (OSError, RetriableError):
             return  # garbage as soon as the decision log moves on, and found by its markers
@@ -204,19 +207,21 @@ class MultipartCommitter(FileSystemCommitter):
         self._delete([*(part.marker for part in committables), *(chunk.path for chunk in states)])
 
     def _remove(self, paths: Sequence[str]) -> None:
+        # A zombie that begins its upload after these markers were revoked notices, and one that began it before is
+        # found. A marker goes last: the clean-up that follows a crash in here begins with it again.
         markers = [path for path in paths if path.endswith(".upload")]
-        targets = [target for target in self._in_parallel(self._target, markers) if target]
+        targets = [target for target in self._in_parallel(self._revoke, markers) if target]
         self._in_parallel(self._end_uploads, targets)
         self._delete(paths)
-        # Again: a zombie that has opened its upload before the marker went would not notice.
-        self._in_parallel(self._end_uploads, targets)
 
-    def _target(self, marker: str) -> str:
-        """Reads from a marker where its upload goes; empty if another clean-up has taken the marker away."""
+    def _revoke(self, marker: str) -> str:
+        """Revokes a marker. Returns where its upload goes; empty if another clean-up has taken the marker away."""
+        path = self._layout.full(marker)
         try:
-            key = json.loads(self._storage.read(self._layout.full(marker)))["key"]
+            key = json.loads(self._storage.read(path))["key"]
         except FileNotFoundError:
             return ""
+        self._storage.put(path, marker_of(key, is_revoked=True))
         return f"{self._storage.split(self._layout.root)[0]}/{key}"
 
     def _end_uploads(self, path: str) -> None:

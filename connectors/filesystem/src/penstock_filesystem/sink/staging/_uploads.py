@@ -10,7 +10,7 @@ from penstock.storage import S3Storage, translated
 from penstock_filesystem.sink._committable import UploadedPart
 from penstock_filesystem.sink._layout import Layout
 
-__all__ = ["Upload", "abort_uploads", "open_upload_ids"]
+__all__ = ["Upload", "abort_uploads", "marker_of", "open_upload_ids"]
 
 #: Size of the parts; S3 wants 5 MiB at least for all but the last, and 10,000 parts at most.
 PART_BYTES = 8 << 20
@@ -18,11 +18,11 @@ MIN_PART_BYTES = 5 << 20
 
 
 class Upload:
-    """An open upload to the key of ``target``. Nothing of it can be seen before it is completed.
+    """An upload to the key of ``target``. Nothing of it can be seen before it is completed.
 
     A marker object with the key is written first: stores list open uploads by their exact key only (some of them), so
     without it the upload of a crashed attempt could not be found. The marker is looked at again once the upload is
-    open: if a clean-up took it meanwhile, the attempt is a zombie, and the upload is aborted here.
+    open: if a clean-up has revoked it meanwhile, the attempt is a zombie, and aborts its upload itself.
     """
 
     def __init__(self, layout: Layout, marker: str, target: str) -> None:
@@ -30,17 +30,22 @@ class Upload:
         assert isinstance(storage, S3Storage)
         self._storage = storage
         self._client = storage.client
+        self._marker_path = layout.full(marker)
         self.path = layout.full(target)
         self.bucket, self.key = storage.split(self.path)
         self.marker = marker
+        self.id = ""
         self.parts: list[UploadedPart] = []
-        storage.put(layout.full(marker), json.dumps({"format": 1, "key": self.key}).encode())
-        with translated(storage.url(layout.full(target))):
-            self.id: str = self._client.create_multipart_upload(Bucket=self.bucket, Key=self.key)["UploadId"]
-        if storage.size(layout.full(marker)) is None:
-            self.abort()
-            raise RetriableError(f"{storage.url(layout.full(target))}: this attempt was cleaned up, it is not the last")
         self._pending = bytearray()
+
+    def open(self) -> None:
+        """Begins the upload. Raises RetriableError, also if this attempt was cleaned up; call :meth:`abort` then."""
+        marker = marker_of(self.key)
+        self._storage.put(self._marker_path, marker)
+        with translated(self._storage.url(self.path)):
+            self.id = self._client.create_multipart_upload(Bucket=self.bucket, Key=self.key)["UploadId"]
+        if self._storage.size(self._marker_path) != len(marker):
+            raise RetriableError(f"{self._storage.url(self.path)}: this attempt was cleaned up, it is not the last")
 
     @property
     def size(self) -> int:
@@ -92,7 +97,13 @@ class Upload:
 
     def abort(self) -> None:
         """Throws the upload away. Does nothing if it is gone."""
-        abort_uploads(self._storage, self.path, [self.id])
+        if self.id:
+            abort_uploads(self._storage, self.path, [self.id])
+
+
+def marker_of(key: str, *, is_revoked: bool = False) -> bytes:
+    """Returns what a marker holds. A revoked one has another length, which is all that a writer has to ask for."""
+    return json.dumps({"format": 1, "key": key} | ({"revoked": True} if is_revoked else {})).encode()
 
 
 def complete_upload(storage: S3Storage, path: str, upload_id: str, parts: list[UploadedPart]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from glob import glob
 
 from penstock.sink import Committer, Found, Kept
 
@@ -57,7 +58,7 @@ class FilesCommitter(Committer[str, None]):
 
     def clear(self, kept: Kept[str, None]) -> int:
         own = f".{self._query_id}."
-        names = [name for name in os.listdir(self._path) if name.startswith(own)] if os.path.isdir(self._path) else []
+        names = glob(f"{own}*", root_dir=self._path)
         named = {f"{name}{suffix}" for name in kept.committables for suffix in _SUFFIXES}
         garbage = [one for one in names if int(one.removeprefix(own).split(".")[0]) < kept.base and one not in named]
         self._remove(garbage)
