@@ -48,6 +48,7 @@ def ranges(splits):
         (Timestamp(8_000), {"a-0": 8, "a-1": 8, "b-0": 0}),
         (TimestampsByPartition({A0: 9_000, A1: 99_000, B0: 1}), {"a-0": 9, "a-1": 10, "b-0": 0}),
         (SpecificOffsets({A0: 11, A1: EARLIEST_OFFSET}, {"b": LATEST_OFFSET}), {"a-0": 11, "a-1": 0, "b-0": 0}),
+        (SpecificOffsets({A0: LATEST_OFFSET, A1: 0, B0: 0}), {"a-0": 20, "a-1": 0, "b-0": 0}),
     ],
 )
 def test_starts_where_the_options_say(log, start, expected):

@@ -88,10 +88,12 @@ def test_each_position_is_handed_out_exactly_once(new_log):
     )
 
 
-WAITING = st.dictionaries(st.builds(LogPartition, st.sampled_from("ab"), st.integers(0, 20)), st.integers(0, 10_000))
+WAITING = st.dictionaries(
+    st.builds(LogPartition, st.sampled_from("ab"), st.integers(0, 20)), st.just(1) | st.integers(0, 10_000)
+)
 
 
-@given(waiting=WAITING, most=st.none() | st.integers(1, 20_000))
+@given(waiting=WAITING, most=st.none() | st.integers(1, 40) | st.integers(1, 20_000))
 def test_share_takes_what_the_limit_allows(waiting, most):
     positions = dict.fromkeys(waiting, 5)
     share = take_share(positions, {p: 5 + records for p, records in waiting.items()}, most)
@@ -108,6 +110,11 @@ def test_a_limit_holds_where_each_share_rounds_up():
     """Two small partitions beside a large one: proportional shares, none below one, would be 1, 2 and 1."""
     ends = {LogPartition("a", 0): 1, LogPartition("a", 1): 4, LogPartition("a", 2): 1}
     assert sorted(take_share(dict.fromkeys(ends, 0), ends, 3).values()) == [1, 1, 1]
+
+
+def test_what_is_too_much_is_taken_from_several_and_leaves_each_a_record():
+    ends = {LogPartition("a", number): 1 if number > 1 else 500 for number in range(20)}
+    assert sorted(take_share(dict.fromkeys(ends, 0), ends, 20).values()) == [1] * 20
 
 
 @given(

@@ -125,6 +125,27 @@ def test_durations(text, ms):
     assert parse_duration_ms(text) == ms
 
 
+@pytest.mark.parametrize("units", ["b", "k kb kib", "m mb mib", "g gb gib", "t tb tib"])
+def test_every_unit_of_a_size(units):
+    power = "bkmgt".index(units[0])
+    assert {parse_bytes(f"3{unit}") for unit in units.split()} == {3 * 1024**power}
+
+
+@pytest.mark.parametrize(
+    ("units", "ms"),
+    [
+        ("ms millisecond milliseconds", 1),
+        ("s sec secs second seconds", 1_000),
+        ("m min mins minute minutes", 60 * 1_000),
+        ("h hour hours", 60 * 60 * 1_000),
+        ("d day days", 24 * 60 * 60 * 1_000),
+        ("week weeks", 7 * 24 * 60 * 60 * 1_000),
+    ],
+)
+def test_every_unit_of_a_duration(units, ms):
+    assert {parse_duration_ms(f"3 {unit}") for unit in units.split()} == {3 * ms}
+
+
 def test_declared_twice():
     with pytest.raises(ValueError, match="twice"):
         OptionSet([Option("a", ""), Option("A", "")])

@@ -77,13 +77,45 @@ def test_what_is_lost_while_it_is_published_is_looked_at_again(made, owner):
         with pytest.raises(DataLostError, match=r"batch 500: 'e' can't be published any more, while other parts"):
             made.carry_out(owner)
     assert not made.is_done
-    assert made.asked == [("look", NAMES), ("publish", NAMES), ("look", NAMES), ("close",)]
+    assert made.asked == [("look", NAMES), ("publish", ["a"]), ("publish", NAMES[1:]), ("look", NAMES), ("close",)]
 
 
 def test_what_is_lost_as_a_whole_is_sealed(made):
     made.sink.found = found(lost="ab")
     assert not made.carry_out() and not made.is_done
-    assert made.asked == [("look", NAMES), ("seal", NAMES), ("look", NAMES), ("close",)]
+    first, others = ("seal", ["a"]), ("seal", NAMES[1:])
+    assert made.asked == [("look", NAMES), first, ("look", ["a"]), others, ("look", NAMES), ("close",)]
+
+
+def test_what_another_process_publishes_first_is_not_given_up(made):
+    """It has slept between looking and publishing, and this one between looking and sealing."""
+    made.sink.found = found(lost="ab")  # as long as nothing is committed: they will not last
+
+    def another_publishes():
+        made.sink.found = found(committed="a")
+
+    made.sink.on["seal"] = another_publishes
+    assert made.carry_out() and made.is_done
+    looks = [("look", NAMES), ("seal", ["a"]), ("look", ["a"]), ("look", NAMES)]
+    assert made.asked == [*looks, ("publish", NAMES[1:]), ("close",)]
+
+
+def test_what_another_process_has_given_up_is_not_published(made):
+    def another_seals():
+        made.sink.found = found(lost=NAMES)
+
+    made.sink.on["publish"] = another_seals
+    assert not made.carry_out()
+    assert [call for call in made.asked if call[0] == "publish"] == [("publish", ["a"])]
+
+
+def test_where_only_the_owner_publishes_all_is_published_at_once(made, monkeypatch):
+    monkeypatch.setattr("suite.scripted_sink._Committer.first_decides", False)
+    assert made.carry_out()
+    made.sink.found = found(lost="b")
+    assert not made.carry_out()
+    sealed = [("seal", NAMES), ("look", NAMES), ("close",)]
+    assert made.asked == [("look", NAMES), ("publish", NAMES), ("close",), ("look", NAMES), *sealed]
 
 
 def test_what_others_have_published_before_it_was_sealed_is_told(made):

@@ -77,7 +77,8 @@ def test_a_batch_is_one_link_then_published_then_done(log, system):
     assert log.appended == [expected] and link == expected and log.is_done(1001) and log.memory.run == "m run"
     assert [call for call in log.sink.asked if call != ("committer",)] == [
         ("look", ["a", "b", "c"]),
-        ("publish", ["a", "b", "c"]),
+        ("publish", ["a"]),  # decides
+        ("publish", ["b", "c"]),
         ("close",),
         ("clear", Kept(1001, 901, ["a", "b", "c"], ["two", "three"])),  # something was consumed
         ("close",),

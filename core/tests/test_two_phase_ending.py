@@ -140,7 +140,7 @@ def test_a_batch_write_is_one_decision(write, system):
     changes = {"batch": 0, "plan": "the plan", "outputs": outputs, "pending": 1, "sequence": 5}
     assert write.links == [FIRST, followed(1, LinkKind.CLOSE, system, FIRST, 2, **changes)]
     assert write.sink.all_asked("roll") == [[["one", "two"], True]] and write.is_done(1)
-    assert write.sink.all_asked("publish") == [[["a", "b", "merged"]]]
+    assert write.sink.all_asked("publish") == [[["a"]], [["b", "merged"]]]
     assert write.sink.all_asked("clear") == []
     marks = [call[1:] for call in write.storage.asked if call[0] == "put"]
     assert [durable for _, durable in marks] == [False, True]
@@ -200,7 +200,7 @@ def test_a_batch_write_that_is_lost_can_be_run_again(write):
     write.sink.found = {"b": Found.LOST}
     with pytest.raises(DataLostError, match="Nothing of it is visible"):
         write.protocol.commit_at_once(write.results)
-    assert write.sink.all_asked("publish") == [] and write.sink.all_asked("seal") == [[["a", "b", "merged"]]]
+    assert write.sink.all_asked("publish") == [] and write.sink.all_asked("seal") == [[["a"]], [["b", "merged"]]]
 
 
 def test_a_batch_write_that_is_done_is_cleared_up_behind_again(write):

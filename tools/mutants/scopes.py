@@ -21,6 +21,7 @@ class Scope:
 _COMMIT = "core/src/penstock/_commit"
 _SINK = "core/src/penstock/sink"
 _FILES = "connectors/filesystem/src/penstock_filesystem/sink"
+_FILE_SOURCE = "connectors/filesystem/src/penstock_filesystem/source"
 _KAFKA = "connectors/kafka/src/penstock_kafka"
 _PRAVEGA = "connectors/pravega/src/penstock_pravega/sink"
 
@@ -84,5 +85,42 @@ SCOPES = {
     "pravega": Scope(
         tuple(f"{_PRAVEGA}/{name}.py" for name in ("_committer", "_committable")),
         (("connectors/pravega/tests/test_sink_committer_steps.py", "connectors/pravega/tests/test_stored_forms.py"),),
+    ),
+    "log-source": Scope(
+        tuple(
+            f"core/src/penstock/source/log/{name}.py"
+            for name in ("_enumerator", "_limits", "_losses", "_positions", "_start_stop", "_tracking")
+        ),
+        (
+            (
+                "core/tests/test_log_source.py",
+                "core/tests/test_log_source_sequences.py",
+                "core/tests/test_alignment.py",
+                "core/tests/test_reading.py",
+            ),
+        ),
+    ),
+    "file-source": Scope(
+        tuple(
+            f"{_FILE_SOURCE}/{name}.py"
+            for name in ("_enumerator", "_discovery", "_cleaner", "tracking/_tracker", "tracking/_run_store")
+        ),
+        (
+            tuple(
+                f"connectors/filesystem/tests/test_source_{name}.py"
+                for name in ("tracking", "enumerator", "discovery", "policies", "first_edition")
+            ),
+        ),
+    ),
+    "options": Scope(
+        tuple(f"core/src/penstock/options/{name}.py" for name in ("_set", "_conditions", "_units", "_restarts")),
+        (
+            (
+                "core/tests/test_options.py",
+                "core/tests/test_options_rules.py",
+                "core/tests/test_options_common.py",
+                "core/tests/test_options_at_restart.py",
+            ),
+        ),
     ),
 }

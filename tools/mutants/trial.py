@@ -272,7 +272,7 @@ def _run(tests: Sequence[str], mutated: tuple[str, str] | None, watch: Watch, sc
     os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     os.chdir(_ROOT)
-    os.environ["TMPDIR"] = tempfile.tempdir = scratch
+    os.environ["TMPDIR"] = tempfile.tempdir = os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = scratch
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)

@@ -7,7 +7,7 @@ import random
 
 from penstock.testing.simulation import MakeTarget, search
 
-__all__ = ["check_schedules"]
+__all__ = ["check_schedules", "check_seed"]
 
 
 def check_schedules(target: MakeTarget, schedules: int, *ends: str) -> None:
@@ -20,3 +20,9 @@ def check_schedules(target: MakeTarget, schedules: int, *ends: str) -> None:
         logging.disable(logging.NOTSET)
     assert not report.failures, str(report.failures[0])
     assert report.schedules == schedules and all(report.ends[end] for end in ends), report
+
+
+def check_seed(target: MakeTarget, seed: int) -> None:
+    """Raises AssertionError if the schedule of a seed that once failed does so again."""
+    report = search([seed], target)
+    assert report.schedules == 1 and not report.failures, str(report.failures[0])

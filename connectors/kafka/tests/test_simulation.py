@@ -15,7 +15,7 @@ from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.transactions import QueryPrefix
 from suite.kafka_model import FencedError, KafkaTarget, ModelCoordinators
-from suite.schedules import check_schedules
+from suite.schedules import check_schedules, check_seed
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,11 @@ from suite.schedules import check_schedules
 )
 def test_schedules_by_chance(schedules):
     check_schedules(KafkaTarget, schedules, "killed after", "times out")
+
+
+def test_a_batch_is_published_by_one_driver_or_given_up_by_another():
+    """The seed of the schedule that found this: one had slept until the transactions were nearly too old."""
+    check_seed(KafkaTarget, 353342449915)
 
 
 class Broker:

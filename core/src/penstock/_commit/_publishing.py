@@ -86,18 +86,28 @@ class Publishing:
         if head.pending != link.number or (owner is not None and head.link.base != owner):
             raise displaced(self._chain, head.link)
 
+    # A process may sleep between any two lines here, and another one may publish the link or give it up meanwhile. The
+    # first committable decides between them: it is published, or sealed, before any other. The target grants it to only
+    # one of them, however late the other one asks.
+
     def _publish(self, committer: Committer[Any, Any], link: Link, committables: list[Any], owner: int | None) -> bool:
         while True:
             found = committer.look(committables)
             if Found.LOST in found:
-                return self._lost(committer, link, committables, found, owner)
+                if self._is_given_up(committer, link, committables, found, owner):
+                    return False
+                continue
             left = [one for one, state in zip(committables, found, strict=True) if state is Found.OPEN]
+            if committer.first_decides and len(left) > 1 and Found.COMMITTED not in found:
+                first, *left = left
+                if Found.LOST in committer.publish([first]):
+                    continue
             # Asked for also if nothing is left: it may have something to say about the batch as a whole.
             if Found.LOST not in committer.publish(left):
                 return True
             # One was lost between looking and publishing: look again.
 
-    def _lost(
+    def _is_given_up(
         self,
         committer: Committer[Any, Any],
         link: Link,
@@ -106,18 +116,24 @@ class Publishing:
         owner: int | None,
     ) -> bool:
         """Handles a loss with nothing published: seals everything, and looks again. Seals what is lost as well, since
-        one that will not last is called lost while it could still be published. A process that looked earlier can't
-        publish any of it from now on.
+        one that will not last is called lost while it could still be published. False if another process was faster,
+        and publishes: then everything is to be looked at again.
         """
         lost = [one for one, state in zip(committables, found, strict=True) if state is Found.LOST]
         if Found.COMMITTED not in found and owner is not None:
+            first, rest = (committables[:1], committables[1:]) if committer.first_decides else ([], committables)
+            if first:
+                committer.seal(first)
+                if Found.COMMITTED in committer.look(first):
+                    return False
             _log.warning("%s can't be published any more; link %d is given up", self._text(lost), link.number)
-            committer.seal(committables)
+            if rest:
+                committer.seal(rest)
             found = committer.look(committables)
             if Found.COMMITTED not in found:
-                return False
+                return True
         self._say_what_is_lost(link, lost, owner)
-        return False
+        return True
 
     def _say_what_is_lost(self, link: Link, lost: list[Any], owner: int | None) -> None:
         head = self._chain.head()

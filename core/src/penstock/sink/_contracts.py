@@ -238,6 +238,11 @@ class Committer(ABC, Generic[CommittableT, StateT]):
     - what is sealed or discarded can't be published any more, not even by a call that was in flight.
     """
 
+    #: Whether the first committable of a batch is published before the others, by a call of its own, and sealed before
+    #: them. Then a process that publishes a batch and one that gives it up can't each succeed in part. ``False`` where
+    #: only the owner of the checkpoint publishes.
+    first_decides: bool = True
+
     @abstractmethod
     def look(self, committables: Sequence[CommittableT]) -> list[Found]:
         """Returns the outcome of each. Touches nothing.
@@ -250,8 +255,9 @@ class Committer(ABC, Generic[CommittableT, StateT]):
     def publish(self, committables: Sequence[CommittableT]) -> list[Found]:
         """Publishes each, in order; durable on return. COMMITTED, or LOST for one that can't be published any more.
 
-        Called once for all that was last looked at and is open, also if that is nothing. Only adds: what a committable
-        replaces stays where it is, until :meth:`clear`.
+        Called for all that was last looked at and is open, also if that is nothing; if nothing of it is published yet
+        and ``first_decides``, for the first one and then for the others. Only adds: what a committable replaces stays
+        where it is, until :meth:`clear`.
         """
 
     @abstractmethod

@@ -312,6 +312,8 @@ class _StagingWriter(CommittingSinkWriter[Segment, None]):
 class _SendingCommitter(Committer[Segment, None]):
     """Memory: one segment, twice, for each sending thread."""
 
+    first_decides = False  # the sender asks before each segment whether it is still the owner
+
     def __init__(self, sink: WriteAheadSink, context: SinkContext) -> None:
         self._sink = sink
         self._context = context

@@ -323,6 +323,7 @@ class _FaultyCommitter(Committer[Any, Any]):
     def __init__(self, inner: Committer[Any, Any], fuse: Steps) -> None:
         self._inner = inner
         self._fuse = fuse
+        self.first_decides = inner.first_decides
 
     def look(self, committables: Sequence[Any]) -> list[Found]:
         return self._fuse.do("look", lambda: self._inner.look(committables))

@@ -154,6 +154,7 @@ class _SteppedCommitter(Committer[Any, Any]):
     def __init__(self, make: Callable[[], Committer[Any, Any]]) -> None:
         self._make = make
         self._inner: Committer[Any, Any] | None = make()
+        self.first_decides = self._inner.first_decides
 
     def _do(self, what: str, call: Callable[[Committer[Any, Any]], ResultT]) -> ResultT:
         def effect() -> ResultT:
