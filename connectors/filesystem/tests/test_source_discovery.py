@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from types import SimpleNamespace
 
+import pyarrow.fs as pafs
 import pytest
 
 from penstock.errors import BadConfigurationError
@@ -54,6 +56,8 @@ def test_nested_directories_and_skipped_names(tree, source_harness):
         ("{a,b}.*", ["a.csv", "b.txt"]),
         ("[!b].csv", ["a.csv"]),
         ("?/?/d.csv", ["x/y/d.csv"]),
+        ("*/y/*.csv", ["x/y/d.csv"]),
+        ("[a]*", ["a.csv"]),
         ("nothing*", []),
         ("a.csv", ["a.csv"]),
         ("missing", []),
@@ -61,6 +65,23 @@ def test_nested_directories_and_skipped_names(tree, source_harness):
 )
 def test_globs(tree, source_harness, glob, names):
     assert found(source_harness, tree / glob) == [str(tree / name) for name in names]
+
+
+@pytest.mark.parametrize("name_glob", [None, "*.csv"])
+@pytest.mark.parametrize("recursive", [True, False])
+@pytest.mark.parametrize("roots", [[""], ["x"], ["a.csv"], ["b.txt", "x"], ["*"], ["x/*", "{a,b}.*"], ["missing"]])
+def test_a_store_is_listed_as_a_disk_is(tree, roots, recursive, name_glob):
+    """A disk is looked at directory by directory, a store in one recursive listing."""
+    store = SimpleNamespace(fs=pafs.LocalFileSystem())
+    found = []
+    for storage in (LocalStorage(), store):
+        paths = [f"{tree}/{root}".rstrip("/") for root in roots]
+        discovery = FileDiscovery(storage, paths, recursive=recursive, name_glob=name_glob)
+        discovery.list_files()
+        found.append(discovery.take())
+    assert found[0] == found[1]
+    if recursive and name_glob is None:
+        assert bool(found[0]) == (roots != ["missing"])
 
 
 def test_several_paths_count_a_file_once(tree, source_harness):
@@ -75,6 +96,7 @@ def test_several_paths_count_a_file_once(tree, source_harness):
 def test_globs_as_in_hadoop():
     assert glob_to_regex("{a,b{c,d}}-[a-c]").fullmatch("bd-b")
     assert not glob_to_regex("a.b").fullmatch("axb")
+    assert {name for name in ("]x", "ax", "[]a]x", "x") if glob_to_regex("[]a]x").fullmatch(name)} == {"]x", "ax"}
     with pytest.raises(BadConfigurationError, match="glob"):
         glob_to_regex("{a")
 
