@@ -94,8 +94,10 @@ def test_killed_during_copy(killed):
 def test_killed_between_the_decision_and_commit_prepared(killed):
     killed.kill_before("COMMIT PREPARED", (killed.folder / "held").exists)
     assert killed.rows() == []
-    assert len(killed.postgres.prepared(killed.table)) == 2
-    prepared = killed.postgres.run("select transaction::text from pg_prepared_xacts order by 1")
+    gids = killed.postgres.prepared(killed.table)
+    assert len(gids) == 2
+    transactions = "select transaction::text from pg_prepared_xacts where gid = any(%s) order by 1"
+    prepared = killed.postgres.run(transactions, [gids])
     killed.restart()
     assert killed.rows() == list(ROWS) and killed.postgres.prepared(killed.table) == []
     written_by = killed.postgres.run(f"select distinct xmin::text from {killed.table} order by 1")

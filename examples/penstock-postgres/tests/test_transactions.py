@@ -99,7 +99,7 @@ def test_a_row_that_is_refused_leaves_nothing_open(postgres):
     target = Target(postgres, "id bigint check (id < 3)")
     with pytest.raises(Exception, match="rows_id_check"):
         target.attempt("a")
-    assert target.rows() == [] and postgres.run("select * from pg_prepared_xacts") == []
+    assert target.rows() == [] and postgres.prepared(target.table) == []
     waiting = "select * from pg_stat_activity where application_name = 'penstock' and xact_start is not null"
     assert postgres.run(waiting) == []
 

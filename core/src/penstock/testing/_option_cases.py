@@ -117,7 +117,7 @@ class OptionCases:
             if f"'{option.spelled(name)}'" in warned:
                 continue
             rest = {other: value for other, value in texts.items() if other != name}
-            if self._outcome(rest, mode) == made:
+            if self._outcome(rest, mode) == made and not self._counts(option, name, texts, mode, made):
                 return f"option '{name}' makes no difference"
         return None
 
@@ -148,6 +148,13 @@ class OptionCases:
         if option.is_prefix or option.default is None:
             return False
         return bool(option.parse(text) == option.parse(option.default))
+
+    def _counts(self, option: Option, name: str, texts: Mapping[str, str], mode: Mode, made: Any) -> bool:
+        """Returns whether another value makes a difference: then this one only says what holds anyway."""
+        others = [text for other, text in self.texts(option) if other == name]
+        return any(
+            self._outcome({**texts, name: text}, mode) != made for text in [*others, option.default] if text is not None
+        )
 
     def _without(self, texts: Mapping[str, str], option: Option) -> dict[str, str]:
         return {name: text for name, text in texts.items() if self.declared.find(name) is not option}

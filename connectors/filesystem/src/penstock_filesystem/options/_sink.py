@@ -112,7 +112,7 @@ SINK_OPTIONS = OptionSet(
             "Publish everything with every batch, as rollingPolicy=onCheckpoint: rows are visible soonest, files small",
             kind="bool",
             default="false",
-            needs=(when("rollingPolicy", "default", "onCheckpoint"),),
+            needs=(when("rollingPolicy", "default"),),
         ),
         Option(
             "maxOpenBuckets",

@@ -84,7 +84,7 @@ _RANGE = (
         kind="choice",
         choices=("earliest", "latest", "error"),
         default="error",
-        needs=(when("startingOffsets", "group-offsets"),),
+        needs=(when("startingOffsets", "group-offsets"), *_NO_STARTING_TIME),
         at_restart="kept",
     ),
     Option(
