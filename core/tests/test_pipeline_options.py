@@ -33,7 +33,7 @@ def test_rules_are_checked_in_the_file(tmp_path):
         "json",
         "9:23: option 'sourceArchiveDir' takes effect only with cleanSource=archive, and cleanSource is off: leave it "
         "out, or set that as well",
-        "14:23: option 'rollOnCheckpoint' takes effect only with rollingPolicy=default or onCheckpoint, and "
+        "14:23: option 'rollOnCheckpoint' takes effect only with rollingPolicy=default, and "
         "rollingPolicy is job:Policy: leave it out, or set that as well",
     ]
 
