@@ -11,6 +11,7 @@ from flaws import table
 from flaws.bases import BASES
 from flaws.catalogue import BadFlaw, Change, Flaw, catalogue
 from flaws.running import HANGS, MISSED, Outcome, clean, run
+from penstock.testing import SinkSuite, SourceSuite
 
 #: What flaws are planted in. Named for ``scripts/test --changed``.
 PLANTED_IN = (
@@ -41,6 +42,16 @@ def test_every_flaw_can_be_planted(tmp_path):
 
 def test_the_table_is_of_this_catalogue():
     assert table.read().keys() == FLAWS.keys(), "run scripts/flaws --new"
+
+
+def test_every_case_of_the_table_is_one_of_the_kit():
+    gone = []
+    for name, outcome in table.read().items():
+        suite = SourceSuite if "source" in FLAWS[name].base else SinkSuite
+        case = outcome.case.partition("[")[0]
+        if case not in (MISSED, HANGS) and not hasattr(suite, case):
+            gone.append(f"{suite.__name__}.{case}")
+    assert not gone
 
 
 @pytest.mark.parametrize("name", ["visibility/writes-in-place", "commit/only-the-first"])

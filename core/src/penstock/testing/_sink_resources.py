@@ -13,6 +13,7 @@ from penstock.testing._processes import processes
 from penstock.testing._sink_base import SinkBase
 from penstock.testing._sink_engine import SinkQuery
 from penstock.testing._sink_processes import Lines, lines_of_commits, run_many
+from penstock.testing._stored import problems_in
 from penstock.testing._target import SinkTarget
 from penstock.testing._verdict import does_not_apply
 
@@ -21,8 +22,9 @@ __all__ = ["SinkResourceCases"]
 _WARM_UP, _MORE = 5, 20
 #: Tasks of the batches whose commits are compared: many small ones, then each twice the size of the previous one.
 _SMALL, _SIZES = 25, (4, 8, 16, 32, 64)
-#: Of small batches, the first two and those at the end are not compared; nor are lines that are reached so seldom.
-_COMPARED, _SELDOM = 5, 50
+#: So many small batches, after the first two, are compared with as many at the end. A line that is reached so much more
+#: often in all of them is reported.
+_COMPARED, _LEAST_MORE = 5, 50
 
 
 class SinkResourceCases(SinkBase):
@@ -52,7 +54,7 @@ class SinkResourceCases(SinkBase):
         Pass: no line is reached more than twice as often in a later small batch, nor more than four times as often for
         each further task of a large batch.
         If it fails: list what is still to be done, not all that ever was. A loop over all committables does not belong
-        into another one: use a set, or a dictionary.
+        inside another one: use a set, or a dictionary.
         """
         if not query.commits or isinstance(query.sink, IdempotentSink):
             does_not_apply("the sink commits nothing")
@@ -62,12 +64,32 @@ class SinkResourceCases(SinkBase):
         problems = [*_with_history(lines[:_SMALL]), *_with_size(lines[_SMALL:])]
         assert not problems, f"what a commit costs grows: {problems[0]}"
 
+    @proves(Capability.EXACTLY_ONCE)
+    def test_what_is_stored_is_plain(self, query: SinkQuery, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a checkpoint is read by other versions and other Pythons, and by people who may not know passwords.
+
+        Steps: a batch is decided and committed; every file of the checkpoint is looked at.
+        Pass: none holds a pickle, nor the value of a secret option.
+        If it fails: serialize field by field (penstock.serialization.JsonSerializer), and leave credentials to the
+        options.
+        """
+        query.run(0, self._batches([(2, 1)])[0])
+        results = query.tasks(1, self._batches([(2, 1)])[0])
+        stored = {path.name: path.read_bytes() for path in query.checkpoint.rglob("*") if path.is_file()}
+        for result in results:
+            for output in result.outputs:
+                stored |= {f"committable {number}": one.data for number, one in enumerate(output.committables)}
+                stored |= {f"state {number}": one.payload.data for number, one in enumerate(output.states)}
+        query.abort(1, results)
+        problems = problems_in(stored, self._secrets(target.options))
+        assert not problems, "; ".join(problems)
+
 
 def _with_history(lines: list[Lines]) -> Iterator[str]:
     """Yields lines that later batches reach more often, given those of each batch."""
     first, last = (sum(some, Lines()) for some in (lines[2 : 2 + _COMPARED], lines[-_COMPARED:]))
     for line, times in last.items():
-        if times > 2 * first[line] and times - first[line] > _SELDOM:
+        if times > 2 * first[line] and times - first[line] > _LEAST_MORE:
             yield (
                 f"{times / _COMPARED:.0f} times for a batch, and {first[line] / _COMPARED:.0f} times for one that was "
                 f"{_SMALL - 2 - _COMPARED} batches earlier, it goes through {text_of(*line)}"
