@@ -17,7 +17,7 @@ from penstock_pravega.source._emitter import event_schema
 from suite.away import standing_still
 from suite.kit import TieredSparkSinkSuite, by_default, only_columns_of
 
-IMPATIENT = {"requestTimeout": "2s"}
+IMPATIENT = {"requestTimeout": "1s"}  # its ZooKeeper ends sessions that are silent for some ten seconds
 
 
 @pytest.fixture(autouse=True)
