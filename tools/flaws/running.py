@@ -17,15 +17,13 @@ import pytest
 
 from flaws.bases import BASES
 from flaws.catalogue import BadFlaw, Flaw
-from penstock.testing import SinkSuite, SourceSuite
+from penstock.testing import SinkSuite, SourceSuite  # noqa: F401  # loaded once, for all the processes that are forked
 
 __all__ = ["HANGS", "MISSED", "Outcome", "clean", "run"]
 
 _LIMIT_S = 150.0
-#: Imported once, for all the processes that are forked.
-_LOADED = (SinkSuite, SourceSuite)
 #: Plugins that a flaw has no use for, and take time.
-_WITHOUT = ("cacheprovider", "timeout", "hypothesispytest", "xdist", "cov", "pytester")
+_WITHOUT = ("cacheprovider", "timeout", "hypothesispytest", "xdist")
 HANGS, MISSED = "hangs", "missed"
 
 

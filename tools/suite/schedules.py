@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Sequence
 
-from penstock.testing.simulation import MakeTarget, search
+from penstock.testing.simulation import MakeTarget, Report, search
 
 __all__ = ["check_schedules", "check_seed"]
 
@@ -13,16 +14,21 @@ __all__ = ["check_schedules", "check_seed"]
 def check_schedules(target: MakeTarget, schedules: int, *ends: str) -> None:
     """Raises AssertionError with the first schedule that fails, or if no process came to one of these ``ends``."""
     first = random.randrange(1 << 40)
-    logging.disable(logging.CRITICAL)
-    try:
-        report = search(range(first, first + schedules), target)
-    finally:
-        logging.disable(logging.NOTSET)
-    assert not report.failures, str(report.failures[0])
-    assert report.schedules == schedules and all(report.ends[end] for end in ends), report
+    report = _searched(range(first, first + schedules), target)
+    assert all(report.ends[end] for end in ends), report
 
 
 def check_seed(target: MakeTarget, seed: int) -> None:
     """Raises AssertionError if the schedule of a seed that once failed does so again."""
-    report = search([seed], target)
-    assert report.schedules == 1 and not report.failures, str(report.failures[0])
+    _searched([seed], target)
+
+
+def _searched(seeds: Sequence[int], target: MakeTarget) -> Report:
+    logging.disable(logging.CRITICAL)
+    try:
+        report = search(seeds, target)
+    finally:
+        logging.disable(logging.NOTSET)
+    assert not report.failures, str(report.failures[0])
+    assert report.schedules == len(seeds), report
+    return report

@@ -152,9 +152,7 @@ class OptionCases:
     def _counts(self, option: Option, name: str, texts: Mapping[str, str], mode: Mode, made: Any) -> bool:
         """Returns whether another value makes a difference: then this one only says what holds anyway."""
         others = [text for other, text in self.texts(option) if other == name]
-        return any(
-            self._outcome({**texts, name: text}, mode) != made for text in [*others, option.default] if text is not None
-        )
+        return any(self._outcome({**texts, name: text}, mode) != made for text in others)
 
     def _without(self, texts: Mapping[str, str], option: Option) -> dict[str, str]:
         return {name: text for name, text in texts.items() if self.declared.find(name) is not option}
