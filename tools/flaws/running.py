@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -10,18 +11,22 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from flaws.bases import BASES
 from flaws.catalogue import BadFlaw, Flaw
-from penstock.testing import SinkSuite, SourceSuite  # noqa: F401  # loaded once, for all the processes that are forked
 
 __all__ = ["HANGS", "MISSED", "Outcome", "clean", "run"]
 
 _LIMIT_S = 150.0
+#: Processes are forked from one that has loaded the kit and done nothing else: what the tests of this process have left
+#: behind, threads and memory that is free for use, would be in them as well.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["penstock.testing", "_pytest.assertion.rewrite"])
 #: Plugins that a flaw has no use for, and take time.
 _WITHOUT = ("cacheprovider", "timeout", "hypothesispytest", "xdist")
 HANGS, MISSED = "hangs", "missed"
@@ -68,10 +73,10 @@ def run(flaw: Flaw, show: bool = False, select: str = "") -> Outcome:
             change.apply(package)
         project, note = package.parents[1], Path(folder) / "note"
         started = time.monotonic()
-        pid = os.fork()
-        if not pid:
-            _kit(project, base.file, f"{base.tests} and not Spark and {select or 'test'}", note, show)
-        ended = _wait(pid)
+        cases = f"{base.tests} and not Spark and {select or 'test'}"
+        process = _FORKS.Process(target=_kit, args=(project, base.file, cases, note, show))
+        process.start()
+        ended = _wait(process)
         seconds = time.monotonic() - started
         noted = note.read_text().splitlines() if note.exists() else []
         if not noted:
@@ -109,13 +114,11 @@ def _kit(project: Path, file: str, cases: str, note: Path, show: bool) -> NoRetu
         os._exit(0)
 
 
-def _wait(pid: int) -> bool:
+def _wait(process: ForkServerProcess) -> bool:
     """Returns whether the process has ended in time; if not, it and those that it started are killed."""
-    until = time.monotonic() + _LIMIT_S
-    while time.monotonic() < until:
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return True
-        time.sleep(0.02)
-    os.killpg(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    process.join(_LIMIT_S)
+    if process.exitcode is not None:
+        return True
+    os.killpg(cast(int, process.pid), signal.SIGKILL)
+    process.join()
     return False

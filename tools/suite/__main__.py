@@ -20,9 +20,6 @@ def environment() -> dict[str, str]:
     """For pytest and what tests start: Spark on the loopback address, in the Python that runs us."""
     variables = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     variables["SPARK_LOCAL_IP"] = "127.0.0.1"
-    # What gRPC does as a process forks may end the child before it becomes another program, and from then on every
-    # child: no JVM starts any more. No process of the tests uses gRPC both before a fork and after it.
-    variables["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     # Spark starts hundreds of times and never runs for long: one quick compiler, and an archive of its classes, leave
     # a third of what its JVM takes.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

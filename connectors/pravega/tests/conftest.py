@@ -13,12 +13,14 @@ from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from suite.kept import kept_for_directory
 from suite.sources import SourceHarness
 
+#: It holds in its heap what all tests of this directory write. With less, the case about memory makes it spend its time
+#: on collecting garbage, and its controller answers too late.
+_SERVER = PravegaDevServer(quick_start=True, heap_mb=1536)
+
 
 @pytest.fixture(scope="module")
 def pravega_address(request, tmp_path_factory):
-    return kept_for_directory(
-        request, "pravega", lambda: open_server(PravegaDevServer(quick_start=True), tmp_path_factory.mktemp("pravega"))
-    )
+    return kept_for_directory(request, "pravega", lambda: open_server(_SERVER, tmp_path_factory.mktemp("pravega")))
 
 
 @pytest.fixture(scope="module")

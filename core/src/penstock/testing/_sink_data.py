@@ -13,8 +13,7 @@ import pytest
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.testing._capabilities import proves
-from penstock.testing._memory import peak_growth_bytes
-from penstock.testing._resident import resident_bytes
+from penstock.testing._memory import peak_growth_bytes, resident_bytes
 from penstock.testing._rows import SPARK_TYPES
 from penstock.testing._sink_base import DECIDED, SinkBase, query_crashing
 from penstock.testing._sink_engine import Shares, SinkQuery

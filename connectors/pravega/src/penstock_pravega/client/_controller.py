@@ -11,10 +11,9 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-import grpc
-
 from penstock.errors import BadConfigurationError, FatalError, PenstockError, RetriableError
 from penstock_pravega.client._endpoint import ControllerSettings, certificate_refused
+from penstock_pravega.client._grpc import grpc
 from penstock_pravega.client._messages import METHODS, SERVICE, message
 from penstock_pravega.client._names import epoch_of, number_of
 
