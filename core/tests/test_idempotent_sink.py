@@ -12,13 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError, system
+from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError, RetriesExhaustedError, system
 from penstock._commit import Batch, Chain, RunMemory, TwoPhaseCommit, run_task
 from penstock.metrics import Metrics
+from penstock.retry import RetryPolicy
 from penstock.sink import TIMESTAMPS_PER_RUN, CheckpointLocation, IdempotentSink, SinkContext, Upserter, WriterContext
 from penstock.storage import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
+FIVE_SECONDS = RetryPolicy(5)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,6 @@ class NotesSink(IdempotentSink):
     keys: tuple[str, ...] = ("id",)
     faults: list[BaseException] = field(default_factory=list)
     calls: list[tuple[int, int]] = field(default_factory=list)
-    retry_for_s: float = 5.0
 
     @property
     def key_columns(self):
@@ -64,17 +65,17 @@ class NotesUpserter(Upserter):
 class Query:
     """A driver with its tasks; a new one on the same folder is a restart."""
 
-    def __init__(self, folder: Path, storage=None, **sink):
+    def __init__(self, folder: Path, storage=None, retry=FIVE_SECONDS, **sink):
         folder.mkdir(exist_ok=True)
         self.folder, self.sink = folder, NotesSink(str(folder / "notes.db"), **sink)
         location = CheckpointLocation(storage or LocalStorage(), str(folder / "ck"))
         context = SinkContext("q", SCHEMA, checkpoint=location)
         chain = Chain(location.storage, f"{location.path}/penstock/decisions")
         self.protocol, self.number = TwoPhaseCommit(self.sink, context, chain, RunMemory()), 0
-        self.metrics = Metrics()
+        self.metrics, self.retry = Metrics(), retry
 
     def attempt(self, plan, batch_id, *batches, writer=0):
-        context = WriterContext("q", SCHEMA, self.metrics, batch_id=batch_id, writer_index=writer)
+        context = WriterContext("q", SCHEMA, self.metrics, batch_id=batch_id, writer_index=writer, retry=self.retry)
         return run_task(self.sink, plan, context, iter(map(rows, batches)))
 
     def planned(self, expected):
@@ -203,8 +204,8 @@ def test_failures_that_may_pass_are_tried_again_with_the_same_timestamp(tmp_path
 
 
 def test_failures_that_do_not_pass_fail_the_task(tmp_path):
-    query = Query(tmp_path, retry_for_s=0.02, faults=[RetriableError("busy")] * 100)
-    with pytest.raises(RetriableError, match="busy"):
+    query = Query(tmp_path, retry=RetryPolicy(0.02), faults=[RetriableError("busy")] * 100)
+    with pytest.raises(RetriesExhaustedError, match=r"writing rows: busy; tried \d+ times"):
         query.run(0, [(1, "a")])
     query = Query(tmp_path, faults=[BadDataError("row 1 is too large")])
     with pytest.raises(BadDataError, match="too large"):

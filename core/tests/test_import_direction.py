@@ -19,18 +19,18 @@ ALLOWED = {
     "metrics": set(),
     "native": set(),
     "per_process": set(),
-    "retry": {"errors"},
+    "retry": {"system", "errors", "metrics"},
     "options": {"errors"},
     "serialization": {"errors", "options"},
     "storage": {"system", "errors", "options"},
-    "source": {"errors", "metrics", "options", "serialization"},
+    "source": {"errors", "metrics", "options", "retry", "serialization"},
     "sink": {"system", "errors", "metrics", "retry", "serialization", "storage"},
-    "_commit": {"system", "errors", "serialization", "sink", "storage"},
+    "_commit": {"system", "errors", "retry", "serialization", "sink", "storage"},
     "enrichment": {"errors", "per_process"},
     "dev": {"errors"},
     "connector": {"dev", "errors", "options", "sink", "source"},
     "_plugins": {"_version", "connector", "errors", "options"},
-    "checkpoint": {"system", "errors", "options", "_commit", "_plugins", "connector", "sink", "storage"},
+    "checkpoint": {"system", "errors", "options", "retry", "_commit", "_plugins", "connector", "sink", "storage"},
 }
 
 

@@ -348,16 +348,17 @@ def test_failing_discovery_that_nobody_asked_about_is_forgotten_by_the_next_one(
     assert ranges(enumerator.take_batch(ALL)) == [("a-0", 0, 5)]
 
 
-def test_question_is_asked_again_as_often_as_set(log):
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_a_question_that_fails_leaves_everything_as_it_was(log, failures):
     log.make("a", 5)
-    enumerator = log.enumerate(start=Earliest(), retries=2)
+    enumerator = log.enumerate(start=Earliest())
     enumerator.take_batch(ALL)
     log.append(A0, 1)
-    log.fail_next = 2
+    log.fail_next = failures
+    for _ in range(failures):
+        with pytest.raises(RetriableError):
+            enumerator.take_batch(ALL)
     assert ranges(enumerator.take_batch(ALL)) == [("a-0", 5, 6)]
-    log.fail_next = 3
-    with pytest.raises(RetriableError):
-        enumerator.take_batch(ALL)
 
 
 # --- what it loses ----------------------------------------------------------------------------------------------------

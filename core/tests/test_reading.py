@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 from itertools import chain
 
@@ -10,20 +11,23 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from penstock import FatalError
+from penstock import FatalError, RetriableError, RetriesExhaustedError
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.serialization import JsonSerializer
 from penstock.source import (
     ReaderContext,
     ReadLimits,
     RecordEmitter,
     RecordsBySplits,
+    SimpleSource,
+    SimpleSplit,
     Source,
     SourceReader,
     SplitEnumerator,
     SplitReader,
 )
-from penstock.spark import StreamReader
+from penstock.spark import BatchReader, StreamReader
 from penstock.spark._coordinator import Coordinator
 from penstock.spark._partitions import SplitPartition, pack, read_partition
 
@@ -154,6 +158,117 @@ def test_failure_of_the_fetcher_reaches_the_task():
     assert len(source.closed) == 1
 
 
+class FlakyReader(CountingReader):
+    """Fails before every fetch as often as the source says, and loses nothing by it."""
+
+    def fetch(self):
+        self.failures = getattr(self, "failures", 0) + 1
+        if self.failures <= self.source.failures:
+            raise RetriableError("node 10.0.0.1 is down")
+        self.failures = 0
+        return super().fetch()
+
+
+class FlakySource(CountingSource):
+    def __init__(self, failures):
+        super().__init__()
+        self.failures, self.starts, self.asked = failures, 0, 0
+
+    def create_reader(self, context):
+        return FlakyReader(self)
+
+    def create_enumerator(self, context, checkpoint):
+        return FlakyEnumerator(self, context, checkpoint or 0)
+
+
+class FlakyEnumerator(CountingEnumerator):
+    def __init__(self, source, context, checkpoint):
+        super().__init__(context, checkpoint, lambda: source.available)
+        self.source = source
+
+    def start(self):
+        self.source.starts += 1
+        if self.source.starts <= self.source.failures:
+            raise RetriableError("the cluster is away")
+
+    def handle_split_request(self):
+        self.source.asked += 1
+        if self.source.asked <= self.source.failures:
+            raise RetriableError("the cluster is away")
+        return super().handle_split_request()
+
+
+def test_a_fetch_that_fails_is_made_again_and_no_row_comes_twice():
+    metrics = Metrics()
+    reader = SourceReader(FlakySource(2), ReaderContext(SCHEMA, metrics, RetryPolicy(60)))
+    batches = list(reader.read([Range(0, 3), Range(3, 9)]))
+    assert [n for batch in batches for n in batch.column(0).to_pylist()] == [*range(9)]
+    assert metrics.snapshot()["retries"] == 4 and metrics.snapshot()["retry_ms"] > 0
+
+
+def test_a_fetch_that_keeps_failing_fails_the_task_with_what_was_tried():
+    reader = SourceReader(FlakySource(1000), ReaderContext(SCHEMA, Metrics(), RetryPolicy(0.2)))
+    with pytest.raises(RetriesExhaustedError, match=r"reading: node 10.0.0.1 is down; tried \d+ times in \d+ms"):
+        list(reader.read([Range(0, 3)]))
+
+
+def test_a_task_that_is_killed_while_it_waits_ends_at_once():
+    reader = SourceReader(FlakySource(1000), ReaderContext(SCHEMA, Metrics(), RetryPolicy(600)))
+    iterator = reader.read([Range(0, 3)])
+    threading.Timer(0.3, reader._hand_over, [KeyboardInterrupt()]).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_planning_that_fails_is_done_again(available_now):
+    reader = StreamReader(FlakySource(2), SCHEMA, 2, None, retry=RetryPolicy(60))
+    if available_now:
+        reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    splits = [split for part in reader.partitions(reader.initialOffset(), end) for split in part.splits]
+    assert [(split.first, split.last) for split in splits] == [(n, n + 10) for n in range(0, 100, 10)]
+    assert reader.reportLatestOffset()["metrics"]["retries"] >= 4
+    reader.stop()
+
+
+def test_a_batch_read_that_can_not_be_planned_at_first_is_planned_again():
+    parts = BatchReader(FlakySource(2), SCHEMA, 2, None, RetryPolicy(60)).partitions()
+    assert sum(split.last - split.first for part in parts for split in part.splits) == 100
+
+
+def test_planning_that_keeps_failing_says_what_was_tried():
+    reader = StreamReader(FlakySource(1000), SCHEMA, 2, None, retry=RetryPolicy(0.2))
+    with pytest.raises(RetriesExhaustedError, match=r"planning: the cluster is away; tried \d+ times"):
+        reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+
+
+class Pages(SimpleSource):
+    """One piece in batches of two; the connection breaks after each of ``breaks`` batches, once."""
+
+    def __init__(self, breaks):
+        self.breaks = breaks
+
+    def find_splits(self):
+        return [SimpleSplit("page")]
+
+    def read_split(self, split, context):
+        for number, first in enumerate(range(0, 10, 2)):
+            if number in self.breaks:
+                self.breaks.remove(number)
+                raise RetriableError("the connection broke")
+            yield pa.record_batch([pa.array([first, first + 1], pa.int64())], names=["n"])
+
+
+@pytest.mark.parametrize("breaks", [[0], [3], [0, 1, 2, 3, 4]])
+def test_a_piece_is_read_again_without_what_was_delivered(breaks):
+    reader = SourceReader(Pages(breaks), ReaderContext(SCHEMA, Metrics(), RetryPolicy(60)))
+    batches = list(reader.read([SimpleSplit("page")]))
+    assert [n for batch in batches for n in batch.column(0).to_pylist()] == [*range(10)] and not breaks
+
+
 def test_killed_task_wakes_the_reader_up():
     source = CountingSource(blocks=True)
     reader = SourceReader(source, ReaderContext(SCHEMA, Metrics()))
@@ -204,7 +319,7 @@ def test_spark_gets_large_batches_in_pieces():
     source.create_emitter = lambda context: WideEmitter()
     schema = SCHEMA.append(pa.field("text", pa.string()))
     splits = [Range(0, 10), Range(10, 11), Range(11, 11)]
-    batches = list(read_partition(source, schema, SplitPartition(splits), None))
+    batches = list(read_partition(source, schema, SplitPartition(splits), None, NO_RETRIES))
     assert [batch.num_rows for batch in batches] == [4, 4, 2, 1]
     rows = pa.Table.from_batches(batches).to_pydict()
     assert rows == {"n": list(range(11)), "text": [_text(n) for n in range(11)]}
@@ -212,7 +327,7 @@ def test_spark_gets_large_batches_in_pieces():
 
 def test_a_task_that_leaves_early_closes_its_reader():
     source = CountingSource()
-    batches = read_partition(source, SCHEMA, SplitPartition([Range(0, 10), Range(10, 20)]), None)
+    batches = read_partition(source, SCHEMA, SplitPartition([Range(0, 10), Range(10, 20)]), None, NO_RETRIES)
     next(batches)
     batches.close()
     assert source.closed == ["penstock-fetcher"]

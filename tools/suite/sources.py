@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.connector import Connector
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
 
@@ -18,13 +19,17 @@ __all__ = ["SourceHarness", "read_splits"]
 
 
 def read_splits(
-    source: Any, splits: Sequence[Any], schema: pa.Schema | None = None, metrics: Metrics | None = None
+    source: Any,
+    splits: Sequence[Any],
+    schema: pa.Schema | None = None,
+    metrics: Metrics | None = None,
+    retry: RetryPolicy = NO_RETRIES,
 ) -> list[pa.RecordBatch]:
     """Returns what a task would read in another process: it reads with a pickled copy of the source."""
     schema = schema or source.fixed_schema()
     source.validate_schema(schema)
     copy = pickle.loads(pickle.dumps(source))
-    return list(SourceReader(copy, ReaderContext(schema, metrics or Metrics())).read(splits))
+    return list(SourceReader(copy, ReaderContext(schema, metrics or Metrics(), retry)).read(splits))
 
 
 class SourceHarness:
@@ -36,7 +41,9 @@ class SourceHarness:
     def __init__(self, connector: Connector, where: Mapping[str, str], **options: object) -> None:
         given = {**where, **{name.replace("_", "."): str(value) for name, value in options.items()}}
         assert connector.source_options is not None
-        self.source: Any = connector.create_source(connector.source_options.parse(given, owner="source"))
+        values = connector.source_options.parse(given, owner="source")
+        self.source: Any = connector.create_source(values)
+        self.retry = RetryPolicy(values["retryTimeout"] / 1000)
         self.metrics = Metrics()
         self.coordinator = Coordinator(self.metrics)
 
@@ -51,7 +58,11 @@ class SourceHarness:
 
     def read(self, splits: Sequence[Any], schema: pa.Schema | None = None) -> list[dict[str, Any]]:
         """Returns the rows of ``splits``, read in one task."""
-        return [row for batch in read_splits(self.source, splits, schema, self.metrics) for row in batch.to_pylist()]
+        return [
+            row
+            for batch in read_splits(self.source, splits, schema, self.metrics, self.retry)
+            for row in batch.to_pylist()
+        ]
 
     def rows(self, schema: pa.Schema | None = None) -> list[dict[str, Any]]:
         """Returns the rows of a batch read."""

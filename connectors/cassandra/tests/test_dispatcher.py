@@ -8,8 +8,9 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from cassandra.pool import NoConnectionsAvailable
 
-from penstock import RetriableError
+from penstock import RetriableError, RetriesExhaustedError
 from penstock.metrics import Metrics
+from penstock.retry import RetryPolicy
 from penstock_cassandra.client import was_not_applied
 from penstock_cassandra.sink._dispatcher import RequestDispatcher
 from penstock_cassandra.sink._rows import Request
@@ -57,7 +58,7 @@ class OneRow(Request):
 def send(errors, *, repeatable, retry_for_s=60.0):
     client, metrics = Client(errors), Metrics()
     dispatcher = RequestDispatcher(
-        client, metrics, lambda *_: None, max_in_flight=4, retry_for_s=retry_for_s, rows_per_second=None,
+        client, metrics, lambda *_: None, max_in_flight=4, retry=RetryPolicy(retry_for_s), rows_per_second=None,
         repeatable=repeatable,
     )  # fmt: skip
     dispatcher.send(OneRow(Encoded(), 0, 1, None))
@@ -67,7 +68,7 @@ def send(errors, *, repeatable, retry_for_s=60.0):
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    monkeypatch.setattr("penstock_cassandra.sink._dispatcher._PAUSE_S", 0.001)
+    monkeypatch.setattr(RetryPolicy, "pause_s", lambda self, failures: 0.001)
 
 
 def test_what_was_not_applied_is_sent_again_whatever_the_delivery():
@@ -82,7 +83,7 @@ def test_what_is_in_doubt_is_sent_again_only_where_it_does_no_harm(error):
 
 
 def test_the_time_is_the_option_s():
-    with pytest.raises(RetriableError, match="too few nodes"):
+    with pytest.raises(RetriesExhaustedError, match=r"too few nodes.*; tried \d+ times in \d+ms \(retryTimeout=20ms\)"):
         send([UNAVAILABLE] * 1000, repeatable=True, retry_for_s=0.02)
 
 

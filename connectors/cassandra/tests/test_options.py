@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from penstock import BadConfigurationError
-from penstock_cassandra import Lookup
+from penstock_cassandra import CassandraConnector, Lookup
 from penstock_cassandra.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 CONNECTION = {
@@ -49,7 +49,7 @@ def test_how_to_connect(made_of):
         True, "ca.pem", "cert.pem", "key.pem", "hunter3",
     )  # fmt: skip
     assert (there.tls_check_hostname, there.consistency) == (False, "TWO")
-    assert (there.connect_timeout_s, there.request_timeout_s, made.retry_for_s) == (3, 4, 5)
+    assert (there.connect_timeout_s, there.request_timeout_s) == (3, 4)
     assert "hunter" not in repr(made) and pickle.loads(pickle.dumps(made)) == made
 
 
@@ -87,5 +87,6 @@ def test_a_lookup_refuses_what_it_can_not_use(name):
 
 
 def test_former_names_are_accepted(caplog):
-    assert source(retryFor="7s").retry_for_s == 7
+    values = CassandraConnector.source_options.parse({**TABLE, "retryFor": "7s"}, owner="source")
+    assert values["retryTimeout"] == 7000
     assert "option 'retryFor' is called 'retryTimeout' now" in caplog.text

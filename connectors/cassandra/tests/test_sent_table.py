@@ -11,6 +11,7 @@ import pytest
 from cassandra import ConsistencyLevel
 
 from penstock.errors import FatalError, RetriableError
+from penstock.retry import RetryPolicy
 from penstock.sink import Segment
 from penstock.testing import SinkQuery
 from penstock_cassandra import CassandraConnector
@@ -33,7 +34,7 @@ def notes(cassandra):
     own = uuid.uuid4().hex
 
     def of(query=own, client=None):
-        made = CassandraCheckpointCommitter(client or cassandra.client, cassandra.keyspace, query, 1.0)
+        made = CassandraCheckpointCommitter(client or cassandra.client, cassandra.keyspace, query, RetryPolicy(1.0))
         made.create()
         return made
 

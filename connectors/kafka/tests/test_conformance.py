@@ -117,7 +117,7 @@ class TestSource(SourceSuite):
             options,
             lambda ids: kafka.produce(topic, [str(i).encode() for i in ids]),
             unreachable=standing_still(kafka.address),
-            impatient={"kafkaConsumer.pollTimeoutMs": "3000", "kafka.socket.timeout.ms": "3000"},
+            impatient={"kafka.socket.timeout.ms": "3000"},
         )
 
 

@@ -42,7 +42,7 @@ def test_defaults_are_those_of_spark():
     assert (log.fail_on_data_loss, log.retries, log.retry_interval_ms) == (True, 3, 10)
     assert (log.max_records, log.min_records, log.max_trigger_delay_ms) == (None, None, 900_000)
     assert (log.min_partitions, log.max_records_per_partition, log.commit_group) == (None, None, None)
-    assert (made.include_headers, made.poll_timeout_ms, made.group_id) == (False, 120_000, None)
+    assert (made.include_headers, made.group_id) == (False, None)
     assert (made.group_id_prefix, made.client, log.discovery_interval_ms) == ("spark-kafka-source", "auto", 10_000)
     assert (made.bad_records, made.bad_record_column) == ("fail", "_bad_record")
     assert made.key_format.is_raw and made.value_format.is_raw and made.value_format.type is None
@@ -63,7 +63,7 @@ def test_every_option_arrives():
     assert (log.min_partitions, log.max_records_per_partition, log.fail_on_data_loss) == (7, 9, False)
     assert (log.retries, log.retry_interval_ms, log.discovery_interval_ms, log.commit_group) == (1, 20, 2000, "lag")
     assert (log.new_partitions_start, log.new_streams_start) == (Latest(), Latest())
-    assert (made.include_headers, made.poll_timeout_ms, made.group_id, made.group_id_prefix) == (True, 512, "g", "p")
+    assert (made.include_headers, made.group_id, made.group_id_prefix) == (True, "g", "p")
     assert (made.client, made.bad_records, made.bad_record_column) == ("librdkafka", "deadLetter", "wrong")
     assert pickle.loads(pickle.dumps(made)) == made
 

@@ -228,7 +228,7 @@ def test_unreachable_brokers_are_named(monkeypatch, kafka_source):
     impatient = lambda config, **_: KafkaAdmin(config, read_committed=True, patience_s=0.5)  # noqa: E731
     monkeypatch.setattr("penstock_kafka.source._source.KafkaAdmin", impatient)
     with pytest.raises(RetriableError, match=r"no answer from the brokers at 127\.0\.0\.1:1: "):
-        kafka_source("127.0.0.1:1", subscribe="t", fetchOffset_numRetries=1).list_splits()
+        kafka_source("127.0.0.1:1", subscribe="t").list_splits()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+import penstock_kafka.source._reader as reader
 import penstock_kafka.source._source as asking
-from penstock import BadConfigurationError, BadDataError, DataLostError, RetriableError
+from penstock import BadConfigurationError, BadDataError, DataLostError, RetriesExhaustedError
 from penstock.source import ReaderContext, ReadLimits, SourceReader
 from penstock.source.log import LogSplit
 from penstock_kafka.dev import KafkaToolbox
@@ -139,7 +140,7 @@ def test_deleted_topic_ends(kafka, kafka_source, client):
     assert [row["value"] for row in rows] == [b"x"] and lenient.metrics.snapshot()["records_lost"] == 5
 
 
-def test_range_that_is_not_readable_yet_gives_up_after_the_time_set(kafka, kafka_source, client):
+def test_range_that_is_not_readable_yet_gives_up_after_the_time_set(kafka, kafka_source, client, monkeypatch):
     """It can't be planned so; but it must not hang."""
     topic = kafka.create_topic()
     producer = Producer({"bootstrap.servers": kafka.address, "transactional.id": f"{topic}-open"})
@@ -147,9 +148,10 @@ def test_range_that_is_not_readable_yet_gives_up_after_the_time_set(kafka, kafka
     producer.begin_transaction()
     producer.produce(topic, b"open")
     producer.flush()
+    monkeypatch.setattr(reader, "_LOOK_AFTER_SECONDS", 0.2)
     source = kafka_source(subscribe=topic, client=client, **{"kafkaConsumer_pollTimeoutMs": 100})
-    message = rf"pollTimeoutMs\) of {topic}-0 from offset 0 to 0 \(the brokers hold 0 to 0\)"
-    with pytest.raises(RetriableError, match=message):
+    message = rf"reading: nothing came for \d s of {topic}-0 from offset 0 to 0 \(the brokers hold 0 to 0\); tried"
+    with pytest.raises(RetriesExhaustedError, match=message):
         source.read([LogSplit(topic, 0, 0, 1)])
     producer.abort_transaction()
 
@@ -184,8 +186,9 @@ def test_broker_that_restarts_is_waited_for(kafka_source, breakable, monkeypatch
     assert [row["offset"] for row in [*rows, *source.read(rest)]] == list(range(1000))
     breakable.kill()
     monkeypatch.setattr(asking, "_READER_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(reader, "_LOOK_AFTER_SECONDS", 0.2)
     impatient = kafka_source(breakable.address, subscribe=topic, **{"kafkaConsumer_pollTimeoutMs": 100})
-    with pytest.raises(RetriableError, match=f"of {topic}-0 from offset 0 to 999"):
+    with pytest.raises(RetriesExhaustedError, match=f"of {topic}-0 from offset 0 to 999; the brokers can't be asked"):
         impatient.read([LogSplit(topic, 0, 0, 1000)])
 
 

@@ -13,6 +13,7 @@ from penstock.errors import (
     FatalError,
     PenstockError,
     RetriableError,
+    RetriesExhaustedError,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "FatalError",
     "PenstockError",
     "RetriableError",
+    "RetriesExhaustedError",
     "__version__",
     "enrich",
     "enrich_async",

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.options import OptionSet, OptionValues
+from penstock.options import OptionSet, OptionValues, common_option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,10 +63,17 @@ _NEEDS = {
 }
 
 
+def _with_retry_timeout(declared: OptionSet | None) -> OptionSet | None:
+    if declared is None or declared.find("retryTimeout") is not None:
+        return declared
+    return type(declared)([*declared, common_option("retryTimeout")])
+
+
 class Connector(ABC):
     """A plugin: options, capabilities, and the factories of source and sink. It is made without arguments.
 
-    Options are checked against their declarations before a factory sees them. A class whose declarations contradict
+    Options are checked against their declarations before a factory sees them. Every connector has the option
+    ``retryTimeout``, which the engine follows for it. A class whose declarations contradict
     each other raises :class:`TypeError` when it is defined: a capability to read without ``source_options``, one to
     write without ``sink_options``, or one that needs another.
     """
@@ -79,6 +86,7 @@ class Connector(ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Checks what the class declares."""
         super().__init_subclass__(**arguments)
+        cls.source_options, cls.sink_options = map(_with_retry_timeout, (cls.source_options, cls.sink_options))
         try:
             cls.capabilities = frozenset(Capability(one) for one in cls.capabilities)
         except ValueError as error:

@@ -8,6 +8,7 @@
     │   ├── BadDataError           the input holds something that the chosen policy does not accept
     │   └── DataLostError          rows that were promised are gone; says which, and what to do
     └── RetriableError           try again: the same call, or the same batch after a restart, may succeed
+        └── RetriesExhaustedError  it was tried again for ``retryTimeout``; only a restart tries further
 
 Messages say what was wrong, where, and what to do. They never contain the value of a secret option.
 """
@@ -21,6 +22,7 @@ __all__ = [
     "FatalError",
     "PenstockError",
     "RetriableError",
+    "RetriesExhaustedError",
 ]
 
 
@@ -46,3 +48,9 @@ class DataLostError(FatalError):
 
 class RetriableError(PenstockError):
     """A failure that may pass: a timeout, a lost connection, a batch that has to be written again."""
+
+
+class RetriesExhaustedError(RetriableError):
+    """It was tried again for as long as ``retryTimeout`` says, and the message says what and how often. Not raised by
+    connectors: :class:`penstock.retry.RetryPolicy` does. A restart of the query continues where it stopped.
+    """

@@ -1,36 +1,145 @@
-"""Calls that are made again after a failure that passes."""
+"""What may fail now and work later is tried again: by one policy, with the same words, everywhere.
+
+The engine follows it for a connector: planning, fetching, making writers and committing are tried again after a
+:class:`~penstock.errors.RetriableError`. A connector needs it only for what the engine can't repeat.
+"""
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+from penstock.errors import PenstockError, RetriableError, RetriesExhaustedError
+from penstock.metrics import Metrics
+from penstock.system import system
 
-from penstock.errors import RetriableError
+__all__ = ["NO_RETRIES", "Retries", "RetryPolicy", "may_pass"]
 
-__all__ = ["retrying"]
-
+_log = logging.getLogger("penstock.retry")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+#: While it fails, one line of log in this time.
+_SAY_EVERY_S = 10.0
+#: What the system says of a network, a server or a mount that may come back.
+_PASSING = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("EAGAIN", "EBUSY", "EINTR", "EIO", "EREMOTEIO", "ESTALE", "ETIMEDOUT"),
+        *("ECONNABORTED", "ECONNREFUSED", "ECONNRESET", "EPIPE", "ESHUTDOWN"),
+        *("EHOSTDOWN", "EHOSTUNREACH", "ENETDOWN", "ENETRESET", "ENETUNREACH"),
+    )
+    if hasattr(errno, name)
+)
 ResultT = TypeVar("ResultT")
 
 
-def retrying(
-    call: Callable[[], ResultT],
-    retry_for_s: float,
-    *,
-    also: tuple[type[Exception], ...] = (),
-    on_retry: Callable[[], None] = lambda: None,
-) -> ResultT:
-    """Returns what ``call`` returns. Makes it again after a RetriableError, or one of ``also``, for ``retry_for_s``.
+def may_pass(error: BaseException) -> bool:
+    """Returns whether the same call may succeed a little later.
 
-    Then raises the last error. Sleeps in the calling thread. Pauses grow from 50 ms to 5 s, and are random, so that
-    many tasks do not come back at once. ``on_retry`` is called before each pause.
+    So it is for a RetriableError that was not tried again for long enough already, and for an OSError of a network or a
+    mount. Others (no rights, no such file, a full disk) need a person.
     """
-    return Retrying(
-        retry=retry_if_exception_type((RetriableError, *also)),
-        stop=stop_after_delay(retry_for_s),
-        wait=wait_random_exponential(multiplier=_FIRST_PAUSE_S, max=_LONGEST_PAUSE_S),
-        before_sleep=lambda _: on_retry(),
-        reraise=True,
-    )(call)
+    if isinstance(error, PenstockError):
+        return isinstance(error, RetriableError) and not isinstance(error, RetriesExhaustedError)
+    if not isinstance(error, OSError):
+        return False
+    is_vague = type(error) is OSError and error.errno is None  # as libraries raise it
+    return is_vague or error.errno in _PASSING or isinstance(error, (ConnectionError, TimeoutError))
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """For how long what fails is tried again: the option ``retryTimeout``. 0: not at all."""
+
+    timeout_s: float = 120.0
+
+    def pause_s(self, failures: int) -> float:
+        """Returns the seconds to wait after so many failures: 50 ms at first and up to 5 s, at random, so that many
+        tasks do not come back at once.
+        """
+        longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures, 16))
+        return system().uniform(longest / 2, longest)
+
+    def exhausted(self, what: str, tries: int, lasted_s: float) -> RetriesExhaustedError:
+        """Returns the error of what has failed for so long: "reading split 3: node 10.0.0.1 is down"."""
+        return RetriesExhaustedError(
+            f"{what}; tried {tries} times in {_time(lasted_s)} (retryTimeout={_time(self.timeout_s)})"
+        )
+
+    def call(self, call: Callable[[], ResultT], doing: str = "", metrics: Metrics | None = None) -> ResultT:
+        """Returns what ``call`` returns. Makes it again after an error that :func:`may_pass`.
+
+        Sleeps in the calling thread. ``doing`` begins what is logged: "planning". Raises RetriesExhaustedError once the
+        time is over, and any other error at once.
+        """
+        retries = Retries(self, doing, metrics)
+        while True:
+            try:
+                result = call()
+            except Exception as error:
+                system().sleep(retries.failed(error))
+            else:
+                retries.worked()
+                return result
+
+
+#: For what must not wait.
+NO_RETRIES = RetryPolicy(0.0)
+
+
+class Retries:
+    """The failures of one thing since it last worked. One thread.
+
+    For a loop that does more between two tries than :meth:`RetryPolicy.call`. Metrics: ``retries`` counts them,
+    ``retry_ms`` is for how long it did not work.
+    """
+
+    def __init__(self, policy: RetryPolicy, doing: str = "", metrics: Metrics | None = None) -> None:
+        self._policy = policy
+        self._begin = f"{doing}: " if doing else ""
+        self._metrics = metrics
+        self._count = 0
+        self._since = self._said = 0.0
+
+    def failed(self, error: Exception) -> float:
+        """Returns the seconds to wait before the next try.
+
+        Raises RetriesExhaustedError once the time is over, and ``error`` itself if it does not pass, or no time is
+        given.
+        """
+        if not may_pass(error) or self._policy.timeout_s <= 0:
+            raise error
+        now = system().monotonic()
+        if not self._count:
+            self._since = now
+        lasted = now - self._since
+        if self._count and lasted >= self._policy.timeout_s:
+            raise self._policy.exhausted(f"{self._begin}{error}", self._count + 1, lasted) from error
+        if not self._count:
+            _log.warning(
+                "%s%s; trying again for up to %s (retryTimeout)", self._begin, error, _time(self._policy.timeout_s)
+            )
+            self._said = now
+        elif now - self._said >= _SAY_EVERY_S:
+            _log.warning("%s%s; this has lasted for %s", self._begin, error, _time(lasted))
+            self._said = now
+        self._count += 1
+        if self._metrics is not None:
+            self._metrics.add("retries")
+        return min(self._policy.pause_s(self._count), max(0.0, self._policy.timeout_s - lasted))
+
+    def worked(self) -> None:
+        """It works, or works again."""
+        if not self._count:
+            return
+        lasted = system().monotonic() - self._since
+        _log.warning("%sit works again, after %s and %d more tries", self._begin, _time(lasted), self._count)
+        if self._metrics is not None:
+            self._metrics.add("retry_ms", int(lasted * 1000))
+        self._count = 0
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.0f}s" if seconds < 120 else f"{seconds / 60:.0f}m"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import uuid
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -23,6 +24,10 @@ class System:
     def sleep(self, seconds: float) -> None:
         """Returns after ``seconds``."""
         time.sleep(seconds)
+
+    def uniform(self, low: float, high: float) -> float:
+        """Returns a number between the two, at random."""
+        return random.uniform(low, high)
 
     def new_id(self) -> str:
         """Returns 32 hex digits that are unique."""

@@ -8,7 +8,6 @@ import uuid
 
 import pytest
 from penstock_sqlite import SqliteConnector, _database
-from penstock_sqlite._upsert import UpsertSink
 
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 
@@ -22,7 +21,6 @@ class SqliteSinkSuite(SinkSuite):
     def new_target(self, tmp_path, monkeypatch):
         # A database that stays locked is given up soon.
         monkeypatch.setattr(_database, "WAIT_S", 0.2)
-        monkeypatch.setattr(UpsertSink, "retry_for_s", 0.5)
 
         def make():
             path = str(tmp_path / f"{uuid.uuid4()}.db")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +14,14 @@ import pyarrow.compute as pc
 import penstock
 from penstock.enrichment import TableLookup
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.retry import retrying
 from penstock_cassandra._tables import quoted, table_of
 from penstock_cassandra.client import Client, Page, Statement, acquire_client, release_client, shared_client
 from penstock_cassandra.options import LOOKUP_OPTIONS, LookupOptions
 from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, decode_page, key_cells, prefixed
 
 __all__ = ["Lookup"]
+
+ResultT = TypeVar("ResultT")
 
 
 class Lookup(TableLookup):
@@ -65,14 +67,14 @@ class Lookup(TableLookup):
 
     def look_up(self, keys: pa.RecordBatch) -> pa.ListArray:
         """A key with a null has no rows; a cluster that can't be asked is tried for ``retryTimeout``."""
-        client = retrying(lambda: acquire_client(self._options.connection), self._options.retry_for_s)
+        client = self._call(lambda: acquire_client(self._options.connection))
         try:
             return self._looked_up(client, keys)
         finally:
             release_client(client)
 
     def _looked_up(self, client: Client, keys: pa.RecordBatch) -> pa.ListArray:
-        statement = retrying(lambda: self._prepare(client), self._options.retry_for_s)
+        statement = self._call(lambda: self._prepare(client))
         cells = []
         for name, marker in zip(self._on, statement.markers, strict=True):
             cql = cql_type_of(marker[3])
@@ -131,14 +133,18 @@ class Lookup(TableLookup):
         try:
             page = client.page(future, what)
         except RetriableError:
-            page = retrying(lambda: client.page(client.execute_async(statement, key), what), self._options.retry_for_s)
+            page = self._call(lambda: client.page(client.execute_async(statement, key), what))
         yield page
         while (state := page.next) is not None:
-            page = retrying(
-                lambda state=state: client.page(client.execute_async(statement, key, paging_state=state), what),  # type: ignore[misc]
-                self._options.retry_for_s,
-            )
+            page = self._call(functools.partial(self._next_page, client, statement, key, state, what))
             yield page
+
+    @staticmethod
+    def _next_page(client: Client, statement: Statement, key: list[bytes], state: bytes, what: str) -> Page:
+        return client.page(client.execute_async(statement, key, paging_state=state), what)
+
+    def _call(self, call: Callable[[], ResultT]) -> ResultT:
+        return self._options.retry.call(call, "lookup")
 
 
 def _schema(statement: Statement) -> pa.Schema:

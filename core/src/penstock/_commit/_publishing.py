@@ -46,12 +46,17 @@ class Publishing:
         self._chain = chain
 
     def carry_out(self, link: Link, *, owner: int | None) -> bool:
-        """Publishes everything that ``link`` names and marks it done. Safe to repeat, and to do in two processes.
+        """Publishes everything that ``link`` names and marks it done. Safe to repeat, and to do in two processes: what
+        fails and may pass is done again, from the look on, for ``retryTimeout``.
 
         False if it is lost: nothing of it is published, and no process can publish any of it any more; ``owner`` is the
         base of the run that asks, which alone may find that out. Raises DataLostError if a part is published and
         another part is lost.
         """
+        what = f"publishing batch {link.batch}"
+        return self._context.retry.call(lambda: self._carry_out(link, owner), what, self._context.metrics)
+
+    def _carry_out(self, link: Link, owner: int | None) -> bool:
         committables = [self._sink.committable_serializer.unpack(one) for one in committables_of(link.outputs)]
         context = replace(self._context, check_owner=lambda: self._check_owner(link, owner))
         with contextlib.closing(self._sink.create_committer(context)) as committer:

@@ -16,6 +16,7 @@ from penstock.errors import DataLostError, FatalError, RetriableError
 from penstock.sink import (
     CheckpointLocation,
     PreparedCommit,
+    Sink,
     SinkContext,
     SinkWriter,
     StateReplacement,
@@ -32,6 +33,7 @@ __all__ = [
     "TaskResult",
     "grouped_by_owner",
     "offsets_of",
+    "open_writer",
     "roll_states",
     "run_task",
     "write_all",
@@ -165,7 +167,7 @@ def _roll_owned(sink: AnySink, context: WriterContext, plan: BatchPlan) -> list[
 
 
 def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
-    writer = sink.create_writer(context)
+    writer = open_writer(sink, context)
     try:
         write_all(writer, batches)
         prepared = writer.prepare_commit()
@@ -175,6 +177,11 @@ def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBat
     finally:
         writer.close()
     return _output(sink, context, (), prepared)
+
+
+def open_writer(sink: Sink, context: WriterContext) -> Any:
+    """Returns a new writer of ``sink``."""
+    return context.retry.call(lambda: sink.create_writer(context), "opening a writer", context.metrics)
 
 
 def write_all(writer: SinkWriter, batches: Iterable[pa.RecordBatch]) -> None:
@@ -238,6 +245,7 @@ def driver_context(context: SinkContext, *, base: int, generation: int, sequence
         schema=context.schema,
         metrics=context.metrics,
         checkpoint=context.checkpoint,
+        retry=context.retry,
         base=base,
         generation=generation,
         writer_index=-1,

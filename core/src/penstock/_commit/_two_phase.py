@@ -156,6 +156,7 @@ class TwoPhaseCommit:
         self._sink = sink
         self._context = context
         self._chain = chain
+        chain.retry = context.retry
         self._memory = memory if memory is not None else RunMemory()
         self._session = session
         self._before_claim = before_claim
@@ -214,8 +215,9 @@ class TwoPhaseCommit:
         self._before_claim()
         head = self._claim(head)
         head = self._carry_out_pending(head)
-        self._check_states(head.link)
-        self._clear(head.link)
+        retry = self._context.retry
+        retry.call(lambda: self._check_states(head.link), "looking for carried rows")
+        retry.call(lambda: self._clear(head.link), "cleaning up")
         return head
 
     def _check_target(self, head: Head) -> None:

@@ -5,7 +5,7 @@ An :class:`Option` says what it is called, which values it takes, and what it ne
 :class:`OptionValues`. :func:`common_option` declares the options that mean the same in every connector.
 """
 
-from penstock.options._common import COMMON_OPTIONS, common_option
+from penstock.options._common import COMMON_OPTIONS, OF_THE_ENGINE, common_option
 from penstock.options._conditions import Condition, unless, when
 from penstock.options._option import AtRestart, Mode, Option, nearest_hint
 from penstock.options._restarts import held_by_checkpoint
@@ -14,6 +14,7 @@ from penstock.options._units import load_object, parse_bytes, parse_duration_ms
 
 __all__ = [
     "COMMON_OPTIONS",
+    "OF_THE_ENGINE",
     "AtRestart",
     "Condition",
     "Mode",

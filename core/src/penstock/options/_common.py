@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.options._option import Option
 
-__all__ = ["COMMON_OPTIONS", "common_option"]
+__all__ = ["COMMON_OPTIONS", "OF_THE_ENGINE", "common_option"]
 
 #: By name. A connector that has one of them declares it with :func:`common_option`.
 COMMON_OPTIONS = {
@@ -48,8 +48,8 @@ COMMON_OPTIONS = {
         Option("requestTimeout", "How long one request may take", kind="duration", default="30s", minimum=1),
         Option(
             "retryTimeout",
-            "How long a request that failed (timeout, node down, overload) is tried again, with growing pauses, "
-            "before the task fails",
+            "How long what failed (timeout, node down, overload) is tried again, with growing pauses, before the query "
+            "fails; 0: not at all",
             kind="duration",
             default="2m",
             minimum=0,
@@ -65,6 +65,10 @@ COMMON_OPTIONS = {
         ),
     )
 }
+
+
+#: Those that the engine takes for every connector: what a connector makes of its options does not show them.
+OF_THE_ENGINE = frozenset({"retryTimeout"})
 
 
 def common_option(name: str, detail: str = "", /, **changes: Any) -> Option:

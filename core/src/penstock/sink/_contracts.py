@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import FatalError
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.serialization import JsonSerializer, SimpleVersionedSerializer
 from penstock.storage import Storage
 
@@ -86,7 +87,8 @@ class SinkContext:
     the target system carries it, so that clean-up never touches another query's. ``schema`` is that of the rows.
     ``checkpoint`` is the query's own; ``None`` for a batch write, which has none. ``check_owner`` is for committers
     whose publishing can't be repeated: it reads the decision log, and raises FatalError if another run has taken it
-    over.
+    over. ``retry`` is for what the engine can't call again; starting a sink and making a writer it tries again by
+    itself.
     """
 
     query_id: str
@@ -94,6 +96,7 @@ class SinkContext:
     metrics: Metrics = field(default_factory=Metrics, compare=False)
     checkpoint: CheckpointLocation | None = None
     check_owner: Callable[[], None] = field(default=_nobody_asks, compare=False)
+    retry: RetryPolicy = NO_RETRIES
 
 
 @dataclass(frozen=True)
@@ -301,13 +304,14 @@ class Sink(ABC):
     def start(self, context: SinkContext) -> Self:
         """Looks at the target system before a batch (access, limits). Returns the sink that committer and tasks get.
 
-        Driver, for every batch: remember what was found. Raises BadConfigurationError if the sink can't work there.
+        Driver, for every batch: remember what was found. Raises BadConfigurationError if the sink can't work there; a
+        RetriableError is tried again for ``retryTimeout``.
         """
         return self
 
     @abstractmethod
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        """Makes a writer for one attempt. Task."""
+        """Makes a writer for one attempt. Task. A RetriableError is tried again for ``retryTimeout``."""
 
 
 class TwoPhaseCommitSink(Sink, Generic[CommittableT, StateT]):
@@ -344,7 +348,7 @@ class TwoPhaseCommitSink(Sink, Generic[CommittableT, StateT]):
 
     @abstractmethod
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[CommittableT, StateT]:
-        """Makes a writer for one attempt. Task."""
+        """Makes a writer for one attempt. Task. A RetriableError is tried again for ``retryTimeout``."""
 
     @abstractmethod
     def create_committer(self, context: SinkContext) -> Committer[CommittableT, StateT]:

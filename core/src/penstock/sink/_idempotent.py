@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.retry import retrying
 from penstock.serialization import JsonSerializer
 from penstock.sink._contracts import (
     NOTHING_SERIALIZER,
@@ -91,9 +90,6 @@ class IdempotentSink(SupportsCompleteMode, SupportsWriteTimestamps, TwoPhaseComm
     *several* tasks of one batch have no order: repartition by the key before the sink where that matters.
     """
 
-    #: How long a failure that may pass is tried again (s), before the task fails with it.
-    retry_for_s: float = 60.0
-
     @property
     @abstractmethod
     def key_columns(self) -> Sequence[str]:
@@ -124,7 +120,7 @@ class IdempotentSink(SupportsCompleteMode, SupportsWriteTimestamps, TwoPhaseComm
     @final
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[None, None]:
         """Makes a writer that upserts the rows of one attempt. Task."""
-        return _UpsertWriter(self.create_upserter(context), tuple(self.key_columns), context, self.retry_for_s)
+        return _UpsertWriter(self.create_upserter(context), tuple(self.key_columns), context)
 
     @final
     def create_committer(self, context: SinkContext) -> Committer[None, None]:
@@ -149,11 +145,10 @@ class _NothingToCommit(Committer[None, None]):
 class _UpsertWriter(CommittingSinkWriter[None, None]):
     """Memory: one Arrow batch, and what the upserter has in flight."""
 
-    def __init__(self, upserter: Upserter, keys: tuple[str, ...], context: WriterContext, retry_for_s: float) -> None:
+    def __init__(self, upserter: Upserter, keys: tuple[str, ...], context: WriterContext) -> None:
         self._upserter = upserter
         self._keys = keys
         self._context = context
-        self._retry_for_s = retry_for_s
         self._calls = 0
         self._rows = 0
 
@@ -185,7 +180,7 @@ class _UpsertWriter(CommittingSinkWriter[None, None]):
         return PreparedCommit()
 
     def _with_retries(self, call: Callable[[], None]) -> None:
-        retrying(call, self._retry_for_s, also=(OSError,), on_retry=lambda: self._context.metrics.add("retries"))
+        self._context.retry.call(call, "writing rows", self._context.metrics)
 
     def abort(self) -> None:
         """Does nothing: rows can't be withdrawn, and the batch is written again."""

@@ -9,7 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from penstock.errors import RetriableError
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.source._filters import ColumnFilter
 
@@ -81,6 +83,10 @@ class EnumeratorContext(Protocol):
     def parallelism(self) -> int:
         """How many tasks the engine runs at a time, as far as it knows: for sources that can't tell sizes."""
 
+    @property
+    def retry(self) -> RetryPolicy:
+        """For what the engine can't call again: see :class:`SplitEnumerator`."""
+
     def call_async(
         self,
         call: Callable[[], ResultT],
@@ -101,8 +107,9 @@ class EnumeratorContext(Protocol):
 class SplitEnumerator(ABC, Generic[SplitT, StateT]):
     """Finds splits and hands them out, lazily. One per stream, in a long-lived process on the driver.
 
-    Every method is called from the coordinator thread. The state returned by :meth:`snapshot_state` is the stream's
-    offset: restoring it and asking again must hand out exactly what had not been handed out at that point.
+    Every method is called from the coordinator thread. One that raises a RetriableError is called again, until
+    ``retryTimeout`` is over: it must leave the enumerator as it was. The state returned by :meth:`snapshot_state` is
+    the stream's offset: restoring it and asking again must hand out exactly what had not been handed out at that point.
     """
 
     @abstractmethod
@@ -123,6 +130,14 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
         :class:`BatchEnumerator` for limits that are shared out among splits, such as records.
         """
         splits: list[SplitT] = []
+        try:
+            self._request_up_to(limits, splits)
+        except RetriableError:
+            if not splits:
+                raise
+        return splits  # of what failed, the next batch hears again
+
+    def _request_up_to(self, limits: ReadLimits, splits: list[SplitT]) -> None:
         groups: set[str] = set()
         size = 0
         while (split := self.handle_split_request()) is not None:
@@ -134,7 +149,6 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
             splits.append(split)
             groups.add(split.group)
             size += split.size_bytes
-        return splits
 
     def wants_checkpoint(self) -> bool:
         """Returns whether the state must become durable now, even by a micro-batch without splits. Asked after taking a
@@ -227,7 +241,8 @@ class SplitReader(ABC, Generic[ElementT, SplitT]):
         """The next elements. Returns soon, empty if nothing is there yet or if it was woken up.
 
         Re-entrant: whatever it returned is not returned again, and a fetch that raised or was woken can be repeated.
-        Raises :class:`penstock.errors.RetriableError` for a failure that may pass.
+        Raises :class:`penstock.errors.RetriableError` for a failure that may pass: it is then repeated, until nothing
+        has come for ``retryTimeout``.
         """
 
     @abstractmethod
@@ -263,10 +278,14 @@ class RecordEmitter(ABC, Generic[ElementT, SplitT]):
 
 @dataclass(frozen=True)
 class ReaderContext:
-    """What a reader and an emitter get. ``schema`` is what the engine wants: names, order and Arrow types."""
+    """What a reader and an emitter get. ``schema`` is what the engine wants: names, order and Arrow types.
+
+    ``retry`` is for what the engine can't call again: it repeats a fetch that fails by itself.
+    """
 
     schema: pa.Schema
     metrics: Metrics
+    retry: RetryPolicy = NO_RETRIES
 
 
 class Source(ABC, Generic[SplitT, StateT]):
@@ -352,7 +371,7 @@ class Source(ABC, Generic[SplitT, StateT]):
 
     @abstractmethod
     def create_reader(self, context: ReaderContext) -> SplitReader[Any, SplitT]:
-        """Returns a new reader. Task."""
+        """Returns a new reader. Task. A RetriableError is tried again for ``retryTimeout``."""
 
     @abstractmethod
     def create_emitter(self, context: ReaderContext) -> RecordEmitter[Any, SplitT]:

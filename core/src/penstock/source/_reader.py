@@ -10,6 +10,7 @@ from typing import Any, Generic
 import pyarrow as pa
 
 from penstock.errors import FatalError
+from penstock.retry import Retries
 from penstock.source._contracts import ReaderContext, RecordsBySplits, Source, SplitT
 
 __all__ = ["SourceReader"]
@@ -21,13 +22,15 @@ _JOIN_SECONDS = 10.0
 class SourceReader(Generic[SplitT]):
     """Reads a list of splits as Arrow batches of ``context.schema``.
 
+    A fetch that fails in a way that may pass is made again, for as long as ``context.retry`` says and nothing has come.
     Memory is bounded by ``_QUEUE_FETCHES + 2`` fetches. Leaving the iteration early (the task was killed, the consumer
     had enough) wakes the split reader up, ends the fetcher thread and closes the reader.
     """
 
     def __init__(self, source: Source[SplitT, Any], context: ReaderContext) -> None:
         self._context = context
-        self._reader = source.create_reader(context)
+        retry, metrics = context.retry, context.metrics
+        self._reader = retry.call(lambda: source.create_reader(context), "opening a reader", metrics)
         self._emitter = source.create_emitter(context)
         self._fetched: queue.Queue[RecordsBySplits[Any] | BaseException] = queue.Queue(_QUEUE_FETCHES)
         self._stopped = threading.Event()
@@ -61,11 +64,17 @@ class SourceReader(Generic[SplitT]):
             fetcher.join(_JOIN_SECONDS)
 
     def _fetch_all(self, unfinished: set[str]) -> None:
+        retries = Retries(self._context.retry, "reading", self._context.metrics)
         try:
             while unfinished and not self._stopped.is_set():
-                fetched = self._reader.fetch()
+                try:
+                    fetched = self._reader.fetch()
+                except Exception as error:
+                    self._stopped.wait(retries.failed(error))
+                    continue
                 unfinished.difference_update(fetched.finished_splits)
                 if fetched.records or fetched.finished_splits:
+                    retries.worked()
                     self._hand_over(fetched)
         except BaseException as error:  # handed to the main thread, which raises it
             self._hand_over(error)

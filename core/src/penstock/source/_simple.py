@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -124,7 +124,8 @@ class _SimpleReader(SplitReader[pa.RecordBatch, SimpleSplit]):
         self._source = source
         self._context = context
         self._splits: list[SimpleSplit] = []
-        self._rows: Iterator[pa.RecordBatch] | None = None
+        self._rows: Generator[pa.RecordBatch, None, None] | None = None
+        self._delivered = 0
         self._woken = threading.Event()
 
     def handle_splits_changes(self, splits: Sequence[SimpleSplit]) -> None:
@@ -134,12 +135,18 @@ class _SimpleReader(SplitReader[pa.RecordBatch, SimpleSplit]):
         if self._woken.is_set():
             return RecordsBySplits()
         split = self._splits[0]
-        if self._rows is None:
-            self._rows = iter(self._source.read_split(split, self._context))
-        batch = next(self._rows, None)
+        try:
+            if self._rows is None:
+                # After a failure the piece, which never changes, is read again; what was delivered of it is left out.
+                self._rows = _without(self._delivered, self._source.read_split(split, self._context))
+            batch = next(self._rows, None)
+        except Exception:
+            self._rows = None
+            raise
         if batch is not None:
+            self._delivered += batch.num_rows
             return RecordsBySplits([(split.split_id, batch)])
-        self._rows = None
+        self._rows, self._delivered = None, 0
         del self._splits[0]
         return RecordsBySplits([], [split.split_id])
 
@@ -147,8 +154,21 @@ class _SimpleReader(SplitReader[pa.RecordBatch, SimpleSplit]):
         self._woken.set()
 
     def close(self) -> None:
-        if self._rows is not None and hasattr(self._rows, "close"):
+        if self._rows is not None:
             self._rows.close()
+
+
+def _without(rows: int, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
+    """Yields ``batches`` without the first ``rows`` of them."""
+    try:
+        for batch in batches:
+            left_out = min(rows, batch.num_rows)
+            rows -= left_out
+            if left_out < batch.num_rows or not batch.num_rows:
+                yield batch.slice(left_out)
+    finally:
+        if isinstance(batches, Generator):
+            batches.close()
 
 
 class _SimpleEmitter(RecordEmitter[pa.RecordBatch, SimpleSplit]):

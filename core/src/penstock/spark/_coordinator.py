@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, RetryPolicy
 
 __all__ = ["Coordinator"]
 
@@ -23,9 +24,12 @@ class Coordinator:
     process). Handlers wait in a queue until it comes by in :meth:`run_handlers`.
     """
 
-    def __init__(self, metrics: Metrics | None = None, *, parallelism: int = 1) -> None:
+    def __init__(
+        self, metrics: Metrics | None = None, *, parallelism: int = 1, retry: RetryPolicy = NO_RETRIES
+    ) -> None:
         self._metrics = metrics or Metrics()
         self._parallelism = parallelism
+        self._retry = retry
         self._handlers: queue.Queue[Callable[[], None]] = queue.Queue()
         self._closed = threading.Event()
 
@@ -38,6 +42,11 @@ class Coordinator:
     def parallelism(self) -> int:
         """Slots of the engine."""
         return self._parallelism
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """By the option ``retryTimeout``."""
+        return self._retry
 
     def call_async(
         self,

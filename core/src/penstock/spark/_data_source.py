@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, MutableMapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -21,10 +21,14 @@ from penstock._plugins import find_connector
 from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError
 from penstock.options import Mode, OptionSet, OptionValues
+from penstock.retry import RetryPolicy
 from penstock.source import Source, SupportsFilterPushDown
 from penstock.spark._ends import ENDS_OPTION
 from penstock.spark._gc_tuning import freeze_modules
 from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
+
+if TYPE_CHECKING:
+    from penstock.sink import Sink
 
 __all__ = ["PenstockDataSource", "data_source_of"]
 
@@ -75,23 +79,22 @@ class PenstockDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Called by Spark if the user gave no schema."""
-        source = self._source_for_schema()
-        fixed = source.fixed_schema()
-        self._schema_is_inferred = fixed is None
-        return from_arrow_schema(fixed if fixed is not None else source.infer_schema())
-
-    def _source_for_schema(self) -> Source[Any, Any]:
         connector = self._load()
         # Spark asks for the schema before it says whether the rows are read as a batch or as a stream.
-        return connector.create_source(self._parse(connector.source_options, "source", None))
+        options = self._parse(connector.source_options, "source", None)
+        source = connector.create_source(options)
+        fixed = source.fixed_schema()
+        self._schema_is_inferred = fixed is None
+        retry = retry_policy(options)
+        return from_arrow_schema(fixed if fixed is not None else retry.call(source.infer_schema, "asking for a schema"))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Batch reading."""
-        (source, _), arrow = self._source(Capability.BATCH_READ, "batch"), _arrow_schema(schema)
-        source.validate_schema(arrow)
+        (source, options), arrow = self._source(Capability.BATCH_READ, "batch"), _arrow_schema(schema)
+        retry = _check_schema(source, arrow, options)
         takes_filters = isinstance(source, SupportsFilterPushDown) and self.filters_allowed
         reader = FilteringBatchReader if takes_filters else BatchReader
-        return reader(source, arrow, self.parallelism, self.accumulator)
+        return reader(source, arrow, self.parallelism, self.accumulator, retry)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Stream reading."""
@@ -101,8 +104,8 @@ class PenstockDataSource(DataSource):
                 "be another after a restart"
             )
         (source, options), arrow = self._source(Capability.STREAM_READ, "stream"), _arrow_schema(schema)
-        source.validate_schema(arrow)
-        return StreamReader(source, arrow, self.parallelism, self.accumulator, options, f"source {self.name()}")
+        retry = _check_schema(source, arrow, options)
+        return StreamReader(source, arrow, self.parallelism, self.accumulator, options, f"source {self.name()}", retry)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Batch writing."""
@@ -116,10 +119,10 @@ class PenstockDataSource(DataSource):
         arrow = _arrow_schema(schema)
         options = self._parse(connector.sink_options, "sink", "batch")
         sink = connector.create_sink(options, arrow)
-        sink.validate_schema(arrow)
+        retry = _check_schema(sink, arrow, options)
         if not isinstance(sink, TwoPhaseCommitSink):
-            return AtLeastOnceWriter(sink, arrow, self.accumulator)
-        return BatchWriter(sink, arrow, self.connector_name, options, self.accumulator)
+            return AtLeastOnceWriter(sink, arrow, self.accumulator, retry)
+        return BatchWriter(sink, arrow, self.connector_name, options, self.accumulator, retry)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Stream writing."""
@@ -132,9 +135,9 @@ class PenstockDataSource(DataSource):
         sink = connector.create_sink(options, arrow)
         if overwrite and not isinstance(sink, SupportsCompleteMode):
             raise BadConfigurationError(f"{self.name()} can't take complete results: use .outputMode('append')")
-        sink.validate_schema(arrow)
+        retry = _check_schema(sink, arrow, options)
         if not isinstance(sink, TwoPhaseCommitSink):
-            return AtLeastOnceWriter(sink, arrow, self.accumulator)
+            return AtLeastOnceWriter(sink, arrow, self.accumulator, retry)
         given = {name.lower(): text for name, text in self._options.items()}
         return StreamWriter(
             sink,
@@ -144,8 +147,20 @@ class PenstockDataSource(DataSource):
             given.get("checkpointlocation"),
             self.accumulator,
             self.session,
+            retry,
             ends=given.get(ENDS_OPTION.lower()) == "true",
         )
+
+
+def retry_policy(options: OptionValues) -> RetryPolicy:
+    """Returns the policy by the option ``retryTimeout``, which every connector has."""
+    return RetryPolicy(options["retryTimeout"] / 1000)
+
+
+def _check_schema(end: Source[Any, Any] | Sink, schema: pa.Schema, options: OptionValues) -> RetryPolicy:
+    retry = retry_policy(options)
+    retry.call(lambda: end.validate_schema(schema), "checking the schema")
+    return retry
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:

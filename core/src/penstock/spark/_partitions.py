@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from penstock.metrics import Metrics
+from penstock.retry import RetryPolicy
 from penstock.source import ReaderContext, Source, SourceReader
 from penstock.spark._gc_tuning import freeze_modules
 
@@ -36,7 +37,7 @@ def pack(splits: Iterable[Any], source: Source[Any, Any], parallelism: int) -> l
 
 
 def read_partition(
-    source: Source[Any, Any], schema: pa.Schema, partition: InputPartition, accumulator: Any
+    source: Source[Any, Any], schema: pa.Schema, partition: InputPartition, accumulator: Any, retry: RetryPolicy
 ) -> Iterator[pa.RecordBatch]:
     """Yields every row of ``partition``; its counters go to ``accumulator`` when it ends, also in failure."""
     freeze_modules()
@@ -44,7 +45,7 @@ def read_partition(
         return
     metrics = Metrics()
     try:
-        with closing(SourceReader(source, ReaderContext(schema, metrics)).read(partition.splits)) as batches:
+        with closing(SourceReader(source, ReaderContext(schema, metrics, retry)).read(partition.splits)) as batches:
             for batch in batches:
                 yield from _in_pieces(batch)
     finally:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
@@ -19,7 +19,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.errors import FatalError
+from penstock.metrics import Metrics
 from penstock.options import OptionValues, held_by_checkpoint
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.source import ReadLimits, Source, SplitEnumerator, SupportsFilterPushDown, SupportsOffsetAdoption
 from penstock.spark._coordinator import Coordinator
 from penstock.spark._filters import column_filter
@@ -28,19 +30,32 @@ from penstock.spark._partitions import pack, read_partition
 
 __all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 
+ResultT = TypeVar("ResultT")
+
 
 class BatchReader(DataSourceReader):
     """A bounded read. ``partitions`` runs on the driver, ``read`` in tasks."""
 
-    def __init__(self, source: Source[Any, Any], schema: pa.Schema, parallelism: int, accumulator: Any) -> None:
+    def __init__(
+        self,
+        source: Source[Any, Any],
+        schema: pa.Schema,
+        parallelism: int,
+        accumulator: Any,
+        retry: RetryPolicy = NO_RETRIES,
+    ) -> None:
         self._source = source
         self._schema = schema
         self._parallelism = parallelism
         self._accumulator = accumulator
+        self._retry = retry
 
     def partitions(self) -> list[InputPartition]:
         """Every split there is now, packed."""
-        coordinator = Coordinator(parallelism=self._parallelism)
+        return self._retry.call(self._partitions, "planning")
+
+    def _partitions(self) -> list[InputPartition]:
+        coordinator = Coordinator(parallelism=self._parallelism, retry=self._retry)
         try:
             return pack(self._source.list_splits(coordinator), self._source, self._parallelism)
         finally:
@@ -48,7 +63,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See :func:`read_partition`."""
-        return read_partition(self._source, self._schema, partition, self._accumulator)
+        return read_partition(self._source, self._schema, partition, self._accumulator, self._retry)
 
 
 class FilteringBatchReader(BatchReader):
@@ -58,7 +73,8 @@ class FilteringBatchReader(BatchReader):
         """Returns those that Spark has to apply itself. Driver, before :meth:`partitions`."""
         assert isinstance(self._source, SupportsFilterPushDown)
         offered = {number: neutral for number, one in enumerate(filters) if (neutral := column_filter(one)) is not None}
-        self._source, applied = self._source.push_filters(list(offered.values()))
+        source = self._source
+        self._source, applied = self._retry.call(lambda: source.push_filters(list(offered.values())), "planning")
         for number, one in enumerate(filters):
             if offered.get(number) not in applied:
                 yield one
@@ -79,11 +95,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         accumulator: Any,
         options: OptionValues | None = None,
         owner: str = "source",
+        retry: RetryPolicy = NO_RETRIES,
     ) -> None:
         self._source = source
         self._schema = schema
         self._parallelism = parallelism
         self._accumulator = accumulator
+        self._retry = retry
+        self._metrics: Metrics | None = Metrics()
         self._coordinator: Coordinator | None = None
         self._enumerator: SplitEnumerator[Any, Any] | None = None
         self._position: StreamOffset | None = None
@@ -99,7 +118,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Tasks get the configuration, never the enumerator."""
         state = dict(self.__dict__)
         state.update(_coordinator=None, _enumerator=None, _position=None, _assigned=[], _before_assigned=None)
-        state.update(_options=None)
+        state.update(_options=None, _metrics=None)
         return state
 
     def initialOffset(self) -> dict[str, Any]:
@@ -128,11 +147,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Takes splits until ``limit`` is met; ``start`` itself if there are none."""
         position = self._offset(start)
         self._compare_options(position)
-        enumerator = self._enumerator_at(position)
+        enumerator = self._planning(lambda: self._enumerator_at(position))
         # Spark reports no commit of a run's last batch; but it continues from an offset only once that is committed.
         self._complete(position)
         limits = ReadLimits() if isinstance(limit, ReadAllAvailable) else self._source.read_limits()
-        splits = enumerator.take_batch(limits)
+        splits = self._planning(lambda: enumerator.take_batch(limits))
         if not splits and not enumerator.wants_checkpoint():
             return start
         end = StreamOffset(
@@ -147,6 +166,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         self._before_assigned, self._assigned, self._position = position, splits, end
         return end.to_json()
+
+    def _planning(self, call: Callable[[], ResultT]) -> ResultT:
+        return self._retry.call(call, "planning", self._metrics)
 
     def _compare_options(self, position: StreamOffset) -> None:
         """Compares the options with those that the checkpoint holds, once: when a run begins."""
@@ -180,12 +202,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._position, self._assigned = position, []
                 return self._enumerator
             self._close()
-        self._coordinator = Coordinator(parallelism=self._parallelism)
+        self._coordinator = Coordinator(self._metrics, parallelism=self._parallelism, retry=self._retry)
         self._enumerator = self._source.create_enumerator(self._coordinator, self._state(position))
-        self._enumerator.start()
+        try:
+            self._enumerator.start()
+            if self._available_now:
+                self._enumerator.prepare_for_available_now()
+        except Exception:
+            self._close()
+            raise
         self._position, self._assigned, self._before_assigned = position, [], None
-        if self._available_now:
-            self._enumerator.prepare_for_available_now()
         return self._enumerator
 
     def await_news(self, timeout_s: float) -> None:
@@ -201,7 +227,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._compare_options(last)  # before a batch that is run again
         if last.adopted:
             assert isinstance(self._source, SupportsOffsetAdoption)
-            splits = self._source.splits_between(self._state(first), self._state(last))
+            source = self._source
+            splits = self._planning(lambda: source.splits_between(self._state(first), self._state(last)))
             return pack(splits, self._source, self._parallelism)
         if first.seq == last.seq:
             return []
@@ -211,7 +238,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See :func:`read_partition`."""
-        return read_partition(self._source, self._schema, partition, self._accumulator)
+        return read_partition(self._source, self._schema, partition, self._accumulator, self._retry)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Returns what waits after the last offset, and the source's own counters; shown in the query's progress."""

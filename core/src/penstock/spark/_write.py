@@ -25,6 +25,7 @@ from penstock._commit import (
     TaskResult,
     TwoPhaseCommit,
     offsets_of,
+    open_writer,
     run_task,
     undone,
     write_all,
@@ -33,6 +34,7 @@ from penstock.checkpoint import chain_of_write, forget_write, is_remembered, rem
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
+from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointLocation, Sink, SinkContext, WriterContext
 from penstock.spark._gc_tuning import freeze_modules
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
@@ -58,16 +60,17 @@ def _run(
     batch_id: int,
     batches: Iterator[pa.RecordBatch],
     accumulator: Any,
+    retry: RetryPolicy,
 ) -> TaskResultMessage:
     freeze_modules()
-    context = _writer_context(plan.planned.query_id, schema, batch_id)
+    context = _writer_context(plan.planned.query_id, schema, batch_id, retry)
     result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
     if accumulator is not None:
         accumulator.add(result.metrics)
     return TaskResultMessage(result)
 
 
-def _writer_context(query_id: str, schema: pa.Schema, batch_id: int) -> WriterContext:
+def _writer_context(query_id: str, schema: pa.Schema, batch_id: int, retry: RetryPolicy) -> WriterContext:
     task = TaskContext.get()
     return WriterContext(
         query_id=query_id,
@@ -76,6 +79,7 @@ def _writer_context(query_id: str, schema: pa.Schema, batch_id: int) -> WriterCo
         batch_id=batch_id,
         writer_index=task.partitionId() if task is not None else 0,
         attempt_id=uuid.uuid4().hex,
+        retry=retry,
     )
 
 
@@ -83,6 +87,10 @@ def _local_property(name: str) -> str | None:
     task = TaskContext.get()
     value = task.getLocalProperty(name) if task is not None else None
     return None if value is None else str(value)
+
+
+def _started(sink: Any, context: SinkContext) -> Any:
+    return context.retry.call(lambda: sink.start(context), "starting the sink", context.metrics)
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -117,6 +125,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         checkpoint: str | None,
         accumulator: Any,
         session: str,
+        retry: RetryPolicy,
         *,
         ends: bool,
     ) -> None:
@@ -127,9 +136,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
         self._schema = schema
         self._accumulator = accumulator
+        self._retry = retry
         self._ends = ends
         self._plan: BatchPlan | None = None
-        self._driver: _Driver | None = _Driver(sink, schema, connector, options, checkpoint, session)
+        self._driver: _Driver | None = _Driver(sink, schema, connector, options, checkpoint, session, retry)
         self._sink: AnySink = self._driver.sink
 
     def __getstate__(self) -> dict[str, Any]:
@@ -150,7 +160,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if batch_id is None:
             raise BadConfigurationError("the stream writer runs only inside a streaming query")
         assert self._plan is not None
-        return _run(self._sink, self._plan, self._schema, int(batch_id), iterator, self._accumulator)
+        return _run(self._sink, self._plan, self._schema, int(batch_id), iterator, self._accumulator, self._retry)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Driver. With the last batch of a run that ends, everything still open is published too.
@@ -182,17 +192,19 @@ class _Driver:
         options: OptionValues,
         checkpoint: str,
         session: str,
+        retry: RetryPolicy,
     ) -> None:
+        self._retry = retry
         self._storage, self._path = open_storage(checkpoint, options.with_prefix("s3."))
         self._schema = schema
         self._begin: Callable[[KnownQuery], None] = lambda query: query.begin(connector, options, schema)
         self._session = session
         self._query = known_query(self._storage, self._path)
-        self.sink: AnySink = sink.start(self._context())
+        self.sink: AnySink = _started(sink, self._context())
 
     def _context(self) -> SinkContext:
         location = CheckpointLocation(self._storage, self._path)
-        return SinkContext(self._query.place.names, self._schema, checkpoint=location)
+        return SinkContext(self._query.place.names, self._schema, checkpoint=location, retry=self._retry)
 
     def protocol(self, results: Sequence[TaskResult | None] = ()) -> TwoPhaseCommit:
         """Returns the protocol of the query that ``results`` belong to."""
@@ -225,12 +237,19 @@ class BatchWriter(DataSourceArrowWriter):
     """
 
     def __init__(
-        self, sink: AnySink, schema: pa.Schema, connector: str, options: OptionValues, accumulator: Any
+        self,
+        sink: AnySink,
+        schema: pa.Schema,
+        connector: str,
+        options: OptionValues,
+        accumulator: Any,
+        retry: RetryPolicy,
     ) -> None:
+        self._retry = retry
         self._query_id = uuid.uuid4().hex
         self._schema = schema
         self._accumulator = accumulator
-        self._sink = sink.start(self._context())
+        self._sink = _started(sink, self._context())
         self._log = sink.batch_log(self._query_id)
         # Pickled to the process that commits, and to the tasks: it has one claim in it.
         self._memory = MemoryStorage() if self._log is None else None
@@ -246,11 +265,11 @@ class BatchWriter(DataSourceArrowWriter):
             raise
 
     def _context(self) -> SinkContext:
-        return SinkContext(self._query_id, self._schema)
+        return SinkContext(self._query_id, self._schema, retry=self._retry)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""
-        return _run(self._sink, self._plan, self._schema, 0, iterator, self._accumulator)
+        return _run(self._sink, self._plan, self._schema, 0, iterator, self._accumulator, self._retry)
 
     def _protocol(self) -> TwoPhaseCommit:
         return TwoPhaseCommit(self._sink, self._context(), self._chain())
@@ -315,8 +334,9 @@ class _OneBatch:
 class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
     """A sink without commits, for streams and for batch writes: what a task wrote and flushed is there."""
 
-    def __init__(self, sink: Sink, schema: pa.Schema, accumulator: Any) -> None:
-        self._sink = sink.start(SinkContext("", schema))
+    def __init__(self, sink: Sink, schema: pa.Schema, accumulator: Any, retry: RetryPolicy) -> None:
+        self._retry = retry
+        self._sink = _started(sink, SinkContext("", schema, retry=retry))
         self._schema = schema
         self._accumulator = accumulator
 
@@ -325,8 +345,8 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
         freeze_modules()
         query_id = _local_property("sql.streaming.queryId") or ""
         batch_id = int(_local_property("streaming.sql.batchId") or 0)
-        context = _writer_context(query_id, self._schema, batch_id)
-        writer = self._sink.create_writer(context)
+        context = _writer_context(query_id, self._schema, batch_id, self._retry)
+        writer = open_writer(self._sink, context)
         try:
             write_all(writer, (_conform(batch, self._schema) for batch in iterator))
         finally:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-__all__ = ["away"]
+__all__ = ["away", "for_a_moment"]
 
 
 @contextmanager
@@ -24,3 +25,15 @@ def away(path: Path) -> Iterator[None]:
     finally:
         (path.unlink if is_folder else path.rmdir)()
         aside.rename(path)
+
+
+@contextmanager
+def for_a_moment(unreachable: AbstractContextManager[object], seconds: float) -> Iterator[None]:
+    """Leaves ``unreachable`` after ``seconds``, while the block runs; waits for that at the end of the block."""
+    unreachable.__enter__()
+    back = threading.Timer(seconds, unreachable.__exit__, [None, None, None])
+    back.start()
+    try:
+        yield
+    finally:
+        back.join()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.options import Condition, Mode, Option, OptionSet, OptionValues
+from penstock.options import OF_THE_ENGINE, Condition, Mode, Option, OptionSet, OptionValues
 from penstock.storage import STORAGE_OPTIONS
 
 __all__ = ["OptionCases"]
@@ -140,7 +140,9 @@ class OptionCases:
     def _outcome(self, texts: Mapping[str, str], mode: Mode) -> Any:
         """The text of the refusal, or the shape of what is made."""
         try:
-            return _shape(self.make(self.declared.parse(texts, owner="the options", mode=mode)), self.opaque, {})
+            values = self.declared.parse(texts, owner="the options", mode=mode)
+            taken = [values[option.name] for option in self.declared if option.name in OF_THE_ENGINE]
+            return [_shape(self.make(values), self.opaque, {}), *taken]
         except (BadConfigurationError, RetriableError) as error:  # without its address, a server can't be reached
             return str(error)
 

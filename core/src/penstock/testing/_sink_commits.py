@@ -11,7 +11,9 @@ import pytest
 
 from penstock.connector import Capability
 from penstock.errors import PenstockError, RetriableError
+from penstock.retry import RetryPolicy, may_pass
 from penstock.sink import IdempotentSink, WriteAheadSink
+from penstock.testing._away import for_a_moment
 from penstock.testing._capabilities import proves
 from penstock.testing._sink_base import CARRIED_OUT, DECIDED, SinkBase, query_crashing
 from penstock.testing._sink_engine import SinkQuery
@@ -19,6 +21,8 @@ from penstock.testing._target import SinkTarget
 from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SinkCommitCases"]
+
+_MOMENT_S = 1.0
 
 
 class SinkCommitCases(SinkBase):
@@ -57,6 +61,39 @@ class SinkCommitCases(SinkBase):
             act()
         query.restart()
         query.run_all(batches)
+        self._check(target, self._ids(), promised=True)
+
+    @proves(Capability.STREAM_WRITE)
+    def test_a_short_outage_is_waited_for(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a server that restarts ends no query.
+
+        Steps: the system can't be reached for a moment while a batch is committed, and once more while the next one is
+        planned and writers are made. What fails is called again, as with ``retryTimeout``.
+        Pass: every row can be read once (at least once), and no error.
+        If it fails: raise RetriableError from start, create_writer and every call of the committer; all of them are
+        called again.
+        """
+        if target.unreachable is None:
+            not_tried("outages", "SinkTarget.unreachable")
+        impatient = replace(target, options={**target.options, **target.impatient})
+        query = self._query(impatient, tmp_path / "penstock-checkpoint")
+        query.retry = RetryPolicy(60)
+        query.restart()
+        batches = self._batches()
+        try:
+            query.run(0, batches[0])
+            results = query.tasks(1, batches[1])
+            with for_a_moment(target.unreachable(), _MOMENT_S):
+                query.commit(1, results)
+            if query.commits and not isinstance(query.sink, IdempotentSink):
+                with for_a_moment(target.unreachable(), _MOMENT_S):
+                    query.restart()
+                    query.plan(2)
+            query.run_all(batches)
+        except OSError as error:
+            if may_pass(error):
+                raise
+            does_not_apply(f"an outage here looks like something for good: {error}")
         self._check(target, self._ids(), promised=True)
 
     @proves(Capability.EXACTLY_ONCE)

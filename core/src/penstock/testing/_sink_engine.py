@@ -17,10 +17,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock._commit import BatchPlan, PlannedBatch, RunMemory, TaskResult, TwoPhaseCommit, run_task, write_all
+from penstock._commit import (
+    BatchPlan,
+    PlannedBatch,
+    RunMemory,
+    TaskResult,
+    TwoPhaseCommit,
+    open_writer,
+    run_task,
+    write_all,
+)
 from penstock.checkpoint import SparkLog, chain_of
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import (
     CheckpointLocation,
     Committer,
@@ -47,6 +57,7 @@ class Task:
     schema: pa.Schema
     batch_id: int
     writer: int
+    retry: RetryPolicy = NO_RETRIES
 
     def context(self) -> WriterContext:
         """Returns the context of a new attempt."""
@@ -57,6 +68,7 @@ class Task:
             batch_id=self.batch_id,
             writer_index=self.writer,
             attempt_id=uuid.uuid4().hex,
+            retry=self.retry,
         )
 
 
@@ -65,7 +77,7 @@ def attempt(sink: Any, plan: BatchPlan | None, task: Task, batches: Iterable[pa.
     context = task.context()
     if plan is not None:
         return run_task(sink, plan, context, batches)
-    opened = sink.create_writer(context)
+    opened = open_writer(sink, context)
     try:
         write_all(opened, batches)
     finally:
@@ -89,7 +101,7 @@ def _too_late_to_refuse() -> Iterator[None]:
 class SinkQuery:
     """One streaming query into ``sink``. What a crash leaves is the folder ``checkpoint`` and the target system.
 
-    ``done`` is the engine's own note of the batches that it will not run again.
+    ``done`` is the engine's own note of the batches that it will not run again, ``retry`` the option ``retryTimeout``.
     """
 
     sink: Sink
@@ -97,6 +109,7 @@ class SinkQuery:
     checkpoint: Path
     query_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     done: set[int] = field(default_factory=set)
+    retry: RetryPolicy = NO_RETRIES
 
     def __post_init__(self) -> None:
         self.restart()
@@ -108,10 +121,10 @@ class SinkQuery:
         self.fuse = fuse or Fuse()
         self.storage = FaultyStorage(LocalStorage(), self.fuse)
         location = CheckpointLocation(self.storage, str(self.checkpoint))
-        self._context = SinkContext(self.query_id, self.schema, self.metrics, location)
+        self._context = SinkContext(self.query_id, self.schema, self.metrics, location, retry=self.retry)
         sink = pickle.loads(pickle.dumps(self.sink))
-        sink.validate_schema(self.schema)
-        self._pickled = pickle.dumps(sink.start(self._context))
+        self.retry.call(lambda: sink.validate_schema(self.schema))
+        self._pickled = pickle.dumps(self.retry.call(lambda: sink.start(self._context)))
         self._memory = RunMemory()
 
     @property
@@ -150,7 +163,7 @@ class SinkQuery:
 
     def task(self, batch_id: int, writer: int) -> Task:
         """Returns a task of a batch, for :func:`attempt`."""
-        return Task(self.query_id, self.schema, batch_id, writer)
+        return Task(self.query_id, self.schema, batch_id, writer, self.retry)
 
     @property
     def sent(self) -> bytes:

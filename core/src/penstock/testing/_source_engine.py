@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.source import ReaderContext, Source, SourceReader
 from penstock.spark import BatchReader, StreamReader
 
@@ -24,7 +25,7 @@ __all__ = ["SourceQuery"]
 @dataclass
 class SourceQuery:
     """One streaming query that reads ``source``. What a crash leaves are ``offsets``, the engine's offset log, and
-    ``done``, how many of its batches the engine has noted as done.
+    ``done``, how many of its batches the engine has noted as done. ``retry`` is the option ``retryTimeout``.
     """
 
     source: Source[Any, Any]
@@ -33,6 +34,7 @@ class SourceQuery:
     available_now: bool = False
     offsets: list[str] = field(default_factory=list)
     done: int = 0
+    retry: RetryPolicy = NO_RETRIES
 
     def __post_init__(self) -> None:
         self._reader: StreamReader | None = None
@@ -44,7 +46,7 @@ class SourceQuery:
         self.stop()
         self.parallelism = parallelism or self.parallelism
         source = pickle.loads(pickle.dumps(self.source))
-        self._reader = StreamReader(source, self.schema, self.parallelism, None)
+        self._reader = StreamReader(source, self.schema, self.parallelism, None, retry=self.retry)
         if self.available_now:
             self._reader.prepareForTriggerAvailableNow()
 
@@ -87,7 +89,7 @@ class SourceQuery:
     def read_task(self, splits: list[Any]) -> Iterator[pa.RecordBatch]:
         """Runs one attempt of one task, in a process of its own: everything is created again."""
         source = pickle.loads(pickle.dumps(self.source))
-        yield from SourceReader(source, ReaderContext(self.schema, self.metrics)).read(
+        yield from SourceReader(source, ReaderContext(self.schema, self.metrics, self.retry)).read(
             pickle.loads(pickle.dumps(splits))
         )
 
@@ -115,7 +117,7 @@ class SourceQuery:
 
     def read_all_now(self) -> list[dict[str, Any]]:
         """Runs a batch read: ``spark.read``."""
-        reader = BatchReader(pickle.loads(pickle.dumps(self.source)), self.schema, self.parallelism, None)
+        reader = BatchReader(pickle.loads(pickle.dumps(self.source)), self.schema, self.parallelism, None, self.retry)
         partitions: list[Any] = reader.partitions()
         return [row for one in partitions for part in self.read_task(one.splits) for row in part.to_pylist()]
 

@@ -11,6 +11,8 @@ import pytest
 
 from penstock.connector import Capability
 from penstock.errors import RetriableError
+from penstock.retry import RetryPolicy, may_pass
+from penstock.testing._away import for_a_moment
 from penstock.testing._capabilities import proves
 from penstock.testing._origin import SourceOrigin
 from penstock.testing._processes import processes
@@ -21,6 +23,8 @@ from penstock.testing._source_schedules import SourceSchedule
 from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SourceRestartCases"]
+
+_MOMENT_S = 1.0
 
 
 class SourceRestartCases(SourceBase):
@@ -195,6 +199,40 @@ class SourceRestartCases(SourceBase):
             query.commit(batch)
             self._put(origin, 10, 10, 20)
             self._read_rest(query, Counter(range(20)), seen)
+        finally:
+            query.stop()
+
+    @proves(Capability.RESUMABLE)
+    def test_a_short_outage_is_waited_for(self, origin: SourceOrigin) -> None:
+        """Purpose: a server that restarts ends no query.
+
+        Steps: a batch is planned; the system can't be reached for a moment while it is read, and once more while the
+        next one is planned. What fails is called again, as with ``retryTimeout``.
+        Pass: every row has come once, and no error.
+        If it fails: raise RetriableError, and leave reader and enumerator as they were: they are called again.
+        """
+        if origin.unreachable is None:
+            not_tried("outages", "SourceOrigin.unreachable")
+        query = self._new_query(origin, **origin.impatient)
+        query.retry = RetryPolicy(60)
+        query.restart()
+        try:
+            self._put(origin, 0, 10, 20)
+            batch = self._plan(query)
+            with for_a_moment(origin.unreachable(), _MOMENT_S):
+                seen = self._ids(query.read(batch))
+            query.commit(batch)
+            self._put(origin, 10, 10, 20)
+            with for_a_moment(origin.unreachable(), _MOMENT_S):
+                planned = query.plan()
+            if planned is not None:
+                seen += self._ids(query.read(planned))
+                query.commit(planned)
+            self._read_rest(query, Counter(range(20)), seen)
+        except OSError as error:
+            if may_pass(error):
+                raise
+            does_not_apply(f"an outage here looks like something for good: {error}")
         finally:
             query.stop()
 

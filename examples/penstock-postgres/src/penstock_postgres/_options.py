@@ -20,7 +20,6 @@ _WHERE = (
     common_option("tls.caFile", "; without it those of the system", needs=(when("tls"),)),
     common_option("tls.checkHostname", needs=(when("tls"), when("tls.caFile"))),
     common_option("requestTimeout", "; also how long a statement waits for a lock"),
-    common_option("retryTimeout"),
 )
 
 SINK_OPTIONS = OptionSet(
@@ -57,7 +56,6 @@ class SinkOptions:
 
     server: Server
     table: str
-    retry_timeout_s: float
     delivery: str
     key: tuple[str, ...]
 
@@ -65,7 +63,7 @@ class SinkOptions:
     def from_values(cls, values: OptionValues) -> SinkOptions:
         """Raises BadConfigurationError for values that do not go together."""
         key = tuple(name.strip() for name in (values["key"] or "").split(",") if name.strip())
-        return cls(_server(values), values["table"], values["retryTimeout"] / 1000, values["delivery"], key)
+        return cls(_server(values), values["table"], values["delivery"], key)
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,6 @@ class SourceOptions:
 
     server: Server
     table: str
-    retry_timeout_s: float
     split_column: str | None
     rows_per_split: int
     max_rows: int | None
@@ -86,7 +83,6 @@ class SourceOptions:
         return cls(
             _server(values),
             values["table"],
-            values["retryTimeout"] / 1000,
             values["splitColumn"],
             values["rowsPerSplit"],
             values["maxRowsPerTrigger"],

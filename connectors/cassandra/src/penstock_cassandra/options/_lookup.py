@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.options import OptionValues
+from penstock.retry import RetryPolicy
 from penstock_cassandra.client import ConnectionSettings
 from penstock_cassandra.options._connection import connection_settings
 
@@ -18,7 +19,7 @@ class LookupOptions:
     connection: ConnectionSettings
     keyspace: str
     table: str
-    retry_for_s: float
+    retry: RetryPolicy
 
     @classmethod
     def from_values(cls, values: OptionValues) -> LookupOptions:
@@ -27,5 +28,5 @@ class LookupOptions:
             connection=connection_settings(values),
             keyspace=values["keyspace"],
             table=values["table"],
-            retry_for_s=values["retryTimeout"] / 1000,
+            retry=RetryPolicy(values["retryTimeout"] / 1000),
         )

@@ -36,7 +36,6 @@ class SinkOptions:
     max_row_bytes: int
     max_in_flight: int
     max_rows_per_second: int | None
-    retry_for_s: float
     checkpoint_keyspace: str
     dead_letters: tuple[Storage, str] | None = field(default=None, repr=False)
 
@@ -62,7 +61,6 @@ class SinkOptions:
             max_row_bytes=values["maxRowBytes"],
             max_in_flight=values["maxInFlight"],
             max_rows_per_second=values["maxRowsPerSecond"],
-            retry_for_s=values["retryTimeout"] / 1000,
             checkpoint_keyspace=values["checkpointKeyspace"] or values["keyspace"] or "",
             dead_letters=open_storage(values["deadLetterPath"], values.with_prefix("s3."))
             if values["deadLetterPath"]

@@ -28,7 +28,6 @@ class SourceOptions:
     page_bytes: int
     page_rows: int | None
     max_rows_per_second: int | None
-    retry_for_s: float
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SourceOptions:
@@ -47,5 +46,4 @@ class SourceOptions:
             page_bytes=values["pageBytes"],
             page_rows=values["pageRows"],
             max_rows_per_second=values["maxRowsPerSecond"],
-            retry_for_s=values["retryTimeout"] / 1000,
         )

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from penstock.errors import BadConfigurationError, FatalError
-from penstock.retry import retrying
+from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointCommitter, Segment, base_of
 from penstock_cassandra._tables import quoted
 from penstock_cassandra.client import Client, release_client
@@ -29,11 +29,11 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
     The first edition had a table ordered by batch, ``penstock_sent``. It is read for segments of that edition.
     """
 
-    def __init__(self, client: Client, keyspace: str, query_id: str, retry_for_s: float) -> None:
+    def __init__(self, client: Client, keyspace: str, query_id: str, retry: RetryPolicy) -> None:
         self._client = client
         self._keyspace = keyspace
         self._query_id = query_id
-        self._retry_for_s = retry_for_s
+        self._retry = retry
         self._name = f"{quoted(keyspace)}.{quoted(_TABLE)}"
         self._name_of_first_edition = f"{quoted(keyspace)}.{quoted(_TABLE_OF_FIRST_EDITION)}"
         given = client.settings.consistency
@@ -62,7 +62,7 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
     def record(self, segment: Segment) -> None:
         """Tried again: what was sent and is not noted is sent a second time."""
         cql = f"INSERT INTO {self._name} (query, base, segment) VALUES (?, ?, ?)"
-        retrying(lambda: self._rows(cql, segment.base, segment.id), self._retry_for_s)
+        self._retry.call(lambda: self._rows(cql, segment.base, segment.id), "noting what was sent")
 
     def forget(self, before_base: int, kept: Collection[str]) -> None:
         """Forgets segments below ``before_base``; from the lowest base in ``kept`` on, all stay until a later call.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import random
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -13,13 +13,15 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.metrics import Metrics
+from penstock.retry import RetryPolicy
 from penstock_cassandra.client import Client, RawRows, RowsBatch, Throttle, translate, was_not_applied
 from penstock_cassandra.sink._rows import Request
 
 __all__ = ["RequestDispatcher"]
 
+_log = logging.getLogger("penstock.cassandra")
 _POLL_S = 0.05
-_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+_SAY_EVERY_S = 10.0
 
 
 @dataclass(order=True)
@@ -47,7 +49,7 @@ class RequestDispatcher:
         refused: Callable[[Request, str], None],
         *,
         max_in_flight: int,
-        retry_for_s: float,
+        retry: RetryPolicy,
         rows_per_second: int | None,
         counters: bool = False,
         repeatable: bool = True,
@@ -56,7 +58,7 @@ class RequestDispatcher:
         self._metrics = metrics
         self._refused = refused
         self._max_in_flight = max_in_flight
-        self._retry_for_s = retry_for_s
+        self._retry = retry
         self._throttle = Throttle(rows_per_second)
         self._counters = counters
         self._repeatable = repeatable
@@ -65,6 +67,7 @@ class RequestDispatcher:
         self._ended: list[tuple[Request, float, int, Any, BaseException | None]] = []
         self._again: list[_Waiting] = []
         self._numbers = itertools.count()
+        self._say_again = 0.0
 
     def send(self, request: Request) -> None:
         """Sends a request and returns; waits for room first. Raises what an earlier request failed with."""
@@ -129,14 +132,23 @@ class RequestDispatcher:
         if isinstance(rows, RawRows) and rows.count and len(rows.body) > 4 and rows.body[4] == 0:
             self._metrics.add("rows_not_applied")
 
+    def _say(self, error: PenstockError) -> None:
+        """One line for all requests in flight, in ten seconds."""
+        now = time.monotonic()
+        if now >= self._say_again:
+            self._say_again = now + _SAY_EVERY_S
+            _log.warning("%s; trying again for up to %.0f s (retryTimeout)", error, self._retry.timeout_s)
+
     def _handle(self, request: Request, since: float, failures: int, error: PenstockError, *, repeatable: bool) -> None:
         if isinstance(error, RetriableError):
-            waited = time.monotonic() - since
-            if waited > self._retry_for_s or not repeatable:
+            lasted = time.monotonic() - since
+            if not repeatable or not self._retry.timeout_s:
                 raise error
+            if lasted > self._retry.timeout_s:
+                raise self._retry.exhausted(str(error), failures + 1, lasted) from error
+            self._say(error)
             self._metrics.add("retries")
-            longest = min(_LONGEST_PAUSE_S, _PAUSE_S * 2**failures)
-            due = time.monotonic() + random.uniform(longest / 2, longest)
+            due = time.monotonic() + self._retry.pause_s(failures)
             heapq.heappush(self._again, _Waiting(due, next(self._numbers), request, since, failures + 1))
         elif isinstance(error, BadConfigurationError) and "may not do that" not in str(error):
             # The server does not take the request: too large, or a row of it is bad.

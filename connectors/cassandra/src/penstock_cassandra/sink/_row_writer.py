@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
-from penstock.retry import retrying
+from penstock.retry import RetryPolicy
 from penstock_cassandra.client import Client, acquire_client, release_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._dead_letters import DeadLetters
@@ -40,13 +40,15 @@ _quiet = _WithoutBatchAdvice()
 class RowWriter:
     """One attempt's. Used by one thread. Memory: one Arrow batch encoded, and the requests in flight."""
 
-    def __init__(self, options: SinkOptions, schema: pa.Schema, metrics: Metrics, name: str) -> None:
+    def __init__(
+        self, options: SinkOptions, schema: pa.Schema, metrics: Metrics, name: str, retry: RetryPolicy
+    ) -> None:
         logging.getLogger("cassandra.protocol").addFilter(_quiet)
         self._options = options
         self._metrics = metrics
-        self._client = client = retrying(lambda: acquire_client(options.connection), options.retry_for_s)
+        self._client = client = acquire_client(options.connection)
         try:
-            self.plan: WritePlan = retrying(lambda: write_plan(client, options, schema), options.retry_for_s)
+            self.plan: WritePlan = write_plan(client, options, schema)
         except BaseException:
             release_client(client)
             raise
@@ -57,7 +59,7 @@ class RowWriter:
             metrics,
             self._refused,
             max_in_flight=options.max_in_flight,
-            retry_for_s=options.retry_for_s,
+            retry=retry,
             rows_per_second=options.max_rows_per_second,
             counters=self.plan.counters,
             # Rows under a key stay the same when they are repeated; at least once may repeat anything but a count.

@@ -6,12 +6,11 @@ import contextlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.retry import retrying
 from penstock.sink import IdempotentSink, Sender, Sink, SinkContext, SinkWriter, Upserter, WriteAheadSink, WriterContext
 from penstock_cassandra.client import acquire_client, shared_client
 from penstock_cassandra.options import SinkOptions
@@ -30,19 +29,14 @@ class CassandraUpsertSink(IdempotentSink):
 
     options: SinkOptions
     schema: pa.Schema
-    #: Requests are tried again one by one (option retryTimeout).
-    retry_for_s: ClassVar[float] = 0.0  # type: ignore[misc]
 
     def _plan(self) -> WritePlan:
         return write_plan(shared_client(self.options.connection), self.options, self.schema)
 
-    def _plan_with_retries(self) -> WritePlan:
-        return retrying(self._plan, self.options.retry_for_s)
-
     @property
     def key_columns(self) -> Sequence[str]:
         """Those of the rows that go to the table's primary key."""
-        return self._plan_with_retries().key
+        return self._plan().key
 
     @property
     def target(self) -> str:
@@ -85,11 +79,13 @@ class CassandraWriteAheadSink(WriteAheadSink):
                 "'checkpointKeyspace'"
             )
         client, options = acquire_client(self.options.connection), self.options
-        return CassandraCheckpointCommitter(client, options.checkpoint_keyspace, context.query_id, options.retry_for_s)
+        return CassandraCheckpointCommitter(client, options.checkpoint_keyspace, context.query_id, context.retry)
 
     def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
         """Drops rows with null keys, with values that do not fit, and rows that are too large."""
-        plan = write_plan(shared_client(self.options.connection), self.options, self.schema)
+        plan = context.retry.call(
+            lambda: write_plan(shared_client(self.options.connection), self.options, self.schema), "staging rows"
+        )
         reasons = bad_rows(batch, plan, self.options)
         if reasons and self.options.dead_letters is None:
             row, reason = next(iter(sorted(reasons.items())))

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.metrics import Metrics
 from penstock.sink import Segment, Sender, SinkContext, SinkWriter, Upserter, WriterContext
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._row_writer import RowWriter
@@ -22,7 +21,7 @@ class CassandraUpserter(Upserter):
 
     def __init__(self, options: SinkOptions, context: WriterContext) -> None:
         name = f"{context.batch_id}-{context.writer_index}-{context.attempt_id}"
-        self._writer = RowWriter(options, context.schema, context.metrics, name)
+        self._writer = RowWriter(options, context.schema, context.metrics, name, context.retry)
 
     def drop_invalid(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self._writer.drop_invalid(batch)
@@ -46,7 +45,7 @@ class CassandraAtLeastOnceWriter(SinkWriter):
     def __init__(self, options: SinkOptions, context: WriterContext) -> None:
         self._context = context
         name = f"{context.batch_id}-{context.writer_index}-{context.attempt_id}"
-        self._rows = _OrderedRows(options, context.schema, context.metrics, name)
+        self._rows = _OrderedRows(options, context, name)
         self._count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -70,7 +69,7 @@ class CassandraSender(Sender):
         self._context = context
 
     def send(self, batches: Iterator[pa.RecordBatch], segment: Segment) -> None:
-        rows = _OrderedRows(self._options, self._context.schema, self._context.metrics, segment.id)
+        rows = _OrderedRows(self._options, self._context, segment.id)
         with contextlib.closing(rows):
             for batch in batches:
                 rows.write(batch)
@@ -80,8 +79,8 @@ class CassandraSender(Sender):
 class _OrderedRows:
     """Writes rows of one key in their order: each round is answered, and stamped later than the previous one."""
 
-    def __init__(self, options: SinkOptions, schema: pa.Schema, metrics: Metrics, name: str) -> None:
-        self._writer = RowWriter(options, schema, metrics, name)
+    def __init__(self, options: SinkOptions, context: SinkContext, name: str) -> None:
+        self._writer = RowWriter(options, context.schema, context.metrics, name, context.retry)
         self._stamp = 0
 
     def write(self, batch: pa.RecordBatch) -> None:

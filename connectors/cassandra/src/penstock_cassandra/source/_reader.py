@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.errors import RetriableError
-from penstock.retry import retrying
 from penstock.source import ReaderContext, RecordsBySplits, SplitReader
 from penstock_cassandra.client import Client, Page, RawRows, Throttle, acquire_client, release_client
 from penstock_cassandra.options import SourceOptions
@@ -23,7 +19,6 @@ __all__ = ["CassandraSplitReader"]
 _POLL_S = 0.05
 _FIRST_PAGE_ROWS = 1000
 _MOST_PAGE_ROWS = 100_000
-_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
 class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
@@ -49,8 +44,6 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._from: bytes | None = None
         self._future: Any = None
         self._answered = threading.Event()
-        self._failures = 0
-        self._failing_since = 0.0
 
     def handle_splits_changes(self, splits: Sequence[TokenSplit]) -> None:
         for split in splits:
@@ -70,13 +63,8 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
             return nothing
         split, _, is_last = self._todo[0]
         future, self._future = self._future, None
-        try:
-            assert self._client is not None
-            page = self._client.page(future, f"reading split {split.split_id}")
-        except RetriableError as error:
-            self._pause(error)
-            return nothing
-        self._failures = 0
+        assert self._client is not None
+        page = self._client.page(future, f"reading split {split.split_id}")
         self._from = page.next
         self._adapt(page)
         finished = []
@@ -89,7 +77,7 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
 
     def _ask(self) -> None:
         if self._client is None:
-            self._client = retrying(self._connect, self._options.retry_for_s)
+            self._client = self._connect()
         assert self._plan is not None and self._partitioner is not None
         _, one, _ = self._todo[0]
         values = [] if one is None else [self._partitioner.pack(one.after), self._partitioner.pack(one.until)]
@@ -124,18 +112,6 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
             # Not at once: the first rows may be unlike the others.
             most = min(_MOST_PAGE_ROWS, 4 * self._page_rows)
             self._page_rows = max(1, min(most, self._options.page_bytes // row_bytes))
-
-    def _pause(self, error: RetriableError) -> None:
-        now = time.monotonic()
-        if not self._failures:
-            self._failing_since = now
-        if now - self._failing_since >= self._options.retry_for_s:
-            raise error
-        self._failures += 1
-        self._context.metrics.add("retries")
-        longest = min(_LONGEST_PAUSE_S, _PAUSE_S * 2**self._failures)
-        pause = random.uniform(longest / 2, longest)
-        self._woken.wait(pause)
 
     def wake_up(self) -> None:
         self._woken.set()

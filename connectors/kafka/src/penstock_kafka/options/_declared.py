@@ -161,19 +161,18 @@ _BATCHES = (
 _READING = (
     Option("includeHeaders", "Add the column headers", kind="bool", default="false"),
     common_option("failOnDataLoss"),
+    common_option("retryTimeout", aliases=("kafkaConsumer.pollTimeoutMs",)),
     Option(
-        "kafkaConsumer.pollTimeoutMs",
-        "How long a task waits for a broker's next records (ms) before it fails",
-        kind="duration",
-        default="120000",
-        minimum=1,
-    ),
-    Option(
-        "fetchOffset.numRetries", "How often a lookup of offsets is tried again", kind="int", default="3", minimum=0
+        "fetchOffset.numRetries",
+        "How often a partition that ends before the offset reached is looked at again, before its records count as "
+        "lost; what fails is tried again for retryTimeout",
+        kind="int",
+        default="3",
+        minimum=0,
     ),
     Option(
         "fetchOffset.retryIntervalMs",
-        "Pause before it is tried again (ms)",
+        "Pause before it is looked at again (ms)",
         kind="duration",
         default="10",
         minimum=0,

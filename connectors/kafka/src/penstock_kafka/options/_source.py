@@ -16,7 +16,6 @@ from penstock_kafka.options._subscription import Subscription
 __all__ = ["SourceOptions"]
 
 #: A look that brings nothing for so long is tried again.
-_SAMPLING_TIMEOUT_MS = 10_000
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
@@ -34,7 +33,6 @@ class SourceOptions:
     client: str
     log: LogOptions
     include_headers: bool
-    poll_timeout_ms: int
     group_id_prefix: str
     group_id: str | None
     key_format: FormatSettings
@@ -58,7 +56,6 @@ class SourceOptions:
             client=values["client"],
             log=_log_options(values, group_id),
             include_headers=values["includeHeaders"],
-            poll_timeout_ms=values["kafkaConsumer.pollTimeoutMs"],
             group_id_prefix=values["groupIdPrefix"],
             group_id=group_id,
             key_format=FormatSettings.from_values(values, "key", reading=True),
@@ -80,7 +77,6 @@ class SourceOptions:
             self,
             consumer=self.consumer.replaced({"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}),
             log=replace(self.log, fail_on_data_loss=False),
-            poll_timeout_ms=min(self.poll_timeout_ms, _SAMPLING_TIMEOUT_MS),
             bad_records="null",
         )
 

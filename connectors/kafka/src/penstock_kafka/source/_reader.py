@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.errors import DataLostError, PenstockError, RetriableError
+from penstock.errors import DataLostError, RetriableError
 from penstock.metrics import Metrics
 from penstock.source import RecordsBySplits, SplitReader
 from penstock.source.log import LogPartition, LogSplit, LossPolicy
@@ -26,7 +26,7 @@ from penstock_kafka.source._kept_consumers import KEPT_CONSUMERS
 __all__ = ["KafkaSplitReader"]
 
 _POLL_MS = 500
-#: After this long without a record, the brokers are asked whether what is waited for exists at all.
+#: After so long without a record, the brokers are asked whether what is waited for exists at all.
 _LOOK_AFTER_SECONDS = 5.0
 
 
@@ -46,9 +46,9 @@ class _Reading:
 class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
     """Reads the splits of a task. An element is a batch of records as the client returns them.
 
-    Brokers may be away for up to ``poll_timeout_ms``: without a record or the end of a range for that long, the task
-    fails with a :class:`RetriableError`. Offsets that a partition does not hold (any more, or not yet) are lost:
-    :class:`DataLostError`, or with ``fail_on_data_loss`` false they are skipped and counted (metric
+    Every five seconds without a record or the end of a range are a :class:`RetriableError`: the next fetch continues,
+    and the engine ends the task once ``retryTimeout`` is over. Offsets that a partition does not hold (any more, or not
+    yet) are lost: :class:`DataLostError`, or with ``fail_on_data_loss`` false they are skipped and counted (metric
     ``records_lost``; gaps of control records and compaction inside the lost range are counted with it). Metric
     ``bytes_read``: the Arrow buffers of the records.
     """
@@ -61,7 +61,6 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         metrics: Metrics,
         *,
         headers: bool,
-        poll_timeout_ms: int,
         fail_on_data_loss: bool,
     ) -> None:
         self._config = config
@@ -69,14 +68,12 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         self._open_admin = open_admin
         self._metrics = metrics
         self._headers = headers
-        self._poll_timeout = poll_timeout_ms / 1000
         self._losses = LossPolicy(fail=fail_on_data_loss, metrics=metrics)
         self._consumer: RangeConsumer | None = None
         self._admin: KafkaAdmin | None = None
         self._reading: dict[str, _Reading] = {}
         self._assigned: list[str] = []
         self._quiet_since: float | None = None
-        self._looked = False
         self._trouble = ""
 
     def handle_splits_changes(self, splits: Sequence[LogSplit]) -> None:
@@ -97,12 +94,12 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
             self._trouble = f": {error}"
             return self._nothing_came(started)
         except OffsetOutOfRangeError as error:
-            return self._skip_lost(LogPartition(error.topic, error.partition), str(error))
+            return self._skip_refused(LogPartition(error.topic, error.partition), str(error))
         except DataLostError as error:
-            return self._skip_lost(None, str(error))
+            return self._skip_refused(None, str(error))
         if not fetched:
             return self._nothing_came(started)
-        self._quiet_since, self._looked, self._trouble = None, False, ""
+        self._quiet_since, self._trouble = None, ""
         result: RecordsBySplits[pa.RecordBatch] = RecordsBySplits()
         for one in fetched:
             split_id = self._assigned[one.range_index]
@@ -127,51 +124,56 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
     # --- nothing comes ------------------------------------------------------------------------------------------------
 
     def _nothing_came(self, started: float) -> RecordsBySplits[pa.RecordBatch]:
-        """Waits on, looks whether the log still reaches as far as the ranges do, gives up."""
+        """Waits on; looks now and then whether the log still reaches as far as the ranges do."""
         self._quiet_since = started if self._quiet_since is None else self._quiet_since
         quiet = time.monotonic() - self._quiet_since
-        if not self._looked and quiet >= min(_LOOK_AFTER_SECONDS, self._poll_timeout):
-            self._looked = True
-            try:
-                return self._skip_lost(None, "")
-            except RetriableError as error:
-                self._trouble = f": {error}"
-        if quiet >= self._poll_timeout:
-            raise RetriableError(
-                f"nothing came for {quiet:.0f} s (kafkaConsumer.pollTimeoutMs) of {self._described()}{self._trouble}"
-            )
-        return RecordsBySplits()
+        if quiet < _LOOK_AFTER_SECONDS:
+            return RecordsBySplits()
+        self._quiet_since = None
+        held: dict[LogPartition, tuple[int, int]] | None = None
+        try:
+            held = self._held()
+        except RetriableError as error:
+            self._trouble = f"; the brokers can't be asked what they hold: {error}"
+        lost = self._skip_lost(held) if held is not None else None
+        if lost is not None:
+            return lost
+        raise RetriableError(f"nothing came for {quiet:.0f} s of {self._described(held)}{self._trouble}")
 
-    def _described(self) -> str:
+    def _described(self, held: Mapping[LogPartition, tuple[int, int]] | None) -> str:
         first = next(iter(self._reading.values()))
         more = f" and of {len(self._reading) - 1} more ranges" if len(self._reading) > 1 else ""
-        try:
-            held = self._held([first.partition]).get(first.partition)
-            there = f"the brokers hold {held[0]} to {held[1] - 1}" if held else "the partition does not exist"
-        except PenstockError as error:
-            there = f"the brokers can't be asked what they hold: {error}"
-        return f"{first.partition} from offset {first.next} to {first.end - 1} ({there}){more}"
+        there = held.get(first.partition) if held is not None else None
+        holding = f" (the brokers hold {there[0]} to {there[1] - 1})" if there else ""
+        return f"{first.partition} from offset {first.next} to {first.end - 1}{holding}{more}"
 
     # --- what is gone -------------------------------------------------------------------------------------------------
 
-    def _skip_lost(self, suspect: LogPartition | None, why: str) -> RecordsBySplits[pa.RecordBatch]:
-        """Compares every range with what the brokers hold, and leaves out what they don't. Raises DataLostError.
+    def _skip_refused(self, suspect: LogPartition | None, why: str) -> RecordsBySplits[pa.RecordBatch]:
+        """Leaves out what the client could not read for the reason ``why``, if the brokers do not hold it.
 
-        ``suspect`` is the partition that the client complained about, for the reason ``why``.
+        ``suspect`` is the partition that the client complained about.
         """
-        partitions = {reading.partition for reading in self._reading.values()}
-        held = self._held(partitions)
-        lost = [self._clip(reading, held.get(reading.partition)) for reading in self._reading.values()]
-        if why and not any(lost):
+        skipped = self._skip_lost(self._held())
+        if skipped is None:
+            self._assigned = []
             where = f"{suspect}: " if suspect is not None else ""
             raise RetriableError(f"{where}{why}, and yet the brokers say that they hold it: try again")
-        result: RecordsBySplits[pa.RecordBatch] = RecordsBySplits()
-        if any(lost):
-            result.finished_splits = [s for s, reading in self._reading.items() if reading.next >= reading.end]
-            for split_id in result.finished_splits:
-                del self._reading[split_id]
-            self._assigned = []
-        return result
+        return skipped
+
+    def _skip_lost(self, held: Mapping[LogPartition, tuple[int, int]]) -> RecordsBySplits[pa.RecordBatch] | None:
+        """Compares every range with what the brokers hold, and leaves out what they don't. Raises DataLostError.
+
+        ``None`` if they hold all of it.
+        """
+        lost = [self._clip(reading, held.get(reading.partition)) for reading in self._reading.values()]
+        if not any(lost):
+            return None
+        finished = [s for s, reading in self._reading.items() if reading.next >= reading.end]
+        for split_id in finished:
+            del self._reading[split_id]
+        self._assigned = []
+        return RecordsBySplits(finished_splits=finished)
 
     def _clip(self, reading: _Reading, held: tuple[int, int] | None) -> bool:
         """Shortens ``reading`` to what is held; whether that was necessary."""
@@ -199,10 +201,10 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
             reading.end = first
         return (reading.next, reading.end) != (start, end)
 
-    def _held(self, partitions: Iterable[LogPartition]) -> dict[LogPartition, tuple[int, int]]:
+    def _held(self) -> dict[LogPartition, tuple[int, int]]:
         if self._admin is None:
             self._admin = self._open_admin()
-        wanted = list(partitions)
+        wanted = list({reading.partition for reading in self._reading.values()})
         earliest, end = self._admin.earliest(wanted), self._admin.end(wanted)
         return {p: (earliest[p], end[p]) for p in wanted if p in earliest and p in end}
 

@@ -110,7 +110,6 @@ class KafkaSource(LogSource):
             partial(self._open_admin, _READER_PATIENCE_SECONDS),
             context.metrics,
             headers="headers" in context.schema.names,
-            poll_timeout_ms=options.poll_timeout_ms,
             fail_on_data_loss=options.log.fail_on_data_loss,
         )
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from penstock.errors import BadConfigurationError, RetriableError
+from penstock.errors import BadConfigurationError
 from penstock.source._contracts import BatchEnumerator, EnumeratorContext, ReadLimits
 from penstock.source.log._alignment import Alignment
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
@@ -73,7 +73,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         """A bounded read looks once, in :meth:`prepare_for_available_now`."""
         if not self._bounded:
             interval = self._options.discovery_interval_ms
-            self._context.call_async(lambda: self._ask(self._discover), self._on_discovery, interval_ms=interval)
+            self._context.call_async(self._discover, self._on_discovery, interval_ms=interval)
 
     def close(self) -> None:
         if self._group_commits is not None:
@@ -90,7 +90,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         return self._changed
 
     def prepare_for_available_now(self) -> None:
-        self._apply(self._ask(self._discover))
+        self._apply(self._discover())
         self._fixed_ends = self._ask_ends()
         if self._bounded and self._options.fail_on_data_loss:
             self._refuse_unreachable_stops(self._fixed_ends)
@@ -199,7 +199,7 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         if alignment is None:
             return take_share(positions, ends, max_records)
         more = self._more_may_come
-        return self._ask(lambda: alignment.choose(positions, ends, max_records, more_may_come=more))
+        return alignment.choose(positions, ends, max_records, more_may_come=more)
 
     def _look_ahead(self, max_records: int | None) -> None:
         """While the batch is read, for the next one."""
@@ -249,11 +249,11 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         for attempt in range(self._options.retries + 1):
             if attempt:
                 time.sleep(self._options.retry_interval_ms / 1000)
-            ends = self._ask(lambda: dict(self._client.latest(list(self._positions))))
+            ends = dict(self._client.latest(list(self._positions)))
             cut_off = self._cut_off(ends)
             if not cut_off:
                 return ends
-        self._tracked.check_incarnations(self._ask(self._discover))
+        self._tracked.check_incarnations(self._discover())
         for partition, end in cut_off.items():
             position = self._positions.get(partition, end)
             if end < position:
@@ -261,23 +261,17 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
                 self._positions[partition] = end
         return {partition: end for partition, end in ends.items() if partition in self._positions}
 
+    def _ask(self, question: Callable[[], AnswerT]) -> AnswerT:
+        """Asks in a handler, which the engine does not call again."""
+        return self._context.retry.call(question, "planning", self._context.metrics)
+
     def _cut_off(self, ends: Mapping[LogPartition, int]) -> dict[LogPartition, int]:
         behind = [p for p, end in ends.items() if end < self._positions[p]]
         if not behind:
             return {}
         # What is readable may end before what another isolation has read; what is there may not.
-        there = self._ask(lambda: self._client.end(behind))
+        there = self._client.end(behind)
         return {p: end for p, end in there.items() if end < self._positions[p]}
-
-    def _ask(self, question: Callable[[], AnswerT]) -> AnswerT:
-        """Asks the system, again if it does not answer."""
-        for _ in range(self._options.retries):
-            try:
-                return question()
-            except RetriableError as error:
-                _log.warning("asking again in %d ms: %s", self._options.retry_interval_ms, error)
-                time.sleep(self._options.retry_interval_ms / 1000)
-        return question()
 
     # --- reporting ----------------------------------------------------------------------------------------------------
 

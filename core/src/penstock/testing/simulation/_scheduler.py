@@ -428,6 +428,9 @@ class SimulatedSystem(System):
     def sleep(self, seconds: float) -> None:
         self._scheduler.sleep(seconds)
 
+    def uniform(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
     def new_id(self) -> str:
         # By who asks, so that it does not depend on who else has asked before.
         process = self._scheduler.current

@@ -86,6 +86,7 @@ def plan_of(seed: int) -> Plan:
         ends=chance.choice([0, 0, 1, 2]),
         rewinds=chance.choice([0, 0, 1]),
         faults=faults,
+        retry_s=0.0 if seed % 2 else 60.0,
     )
 
 

@@ -139,8 +139,6 @@ class _Recorder(CheckpointCommitter):
 class UpsertingSink(IdempotentSink):
     """Keys are what is left of a row's number divided by three."""
 
-    retry_for_s = 0.0
-
     @property
     def key_columns(self) -> Sequence[str]:
         return ["id"]

@@ -28,6 +28,7 @@ from penstock._commit import (
 )
 from penstock.checkpoint import SparkLog
 from penstock.errors import FatalError, RetriableError
+from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext, WriterContext
 from penstock.system import system
 from penstock.system import use as use_system
@@ -67,6 +68,8 @@ class Plan:
     #: Whether batches differ in size, replays share their rows out otherwise, and tasks get twins.
     is_varied: bool = True
     faults: Faults = field(default_factory=Faults)
+    #: For how long what fails is tried again in the same process (s).
+    retry_s: float = 0.0
     #: How often a query is started after faults have stopped, before it must have come to its end.
     patience: int = 6
 
@@ -78,6 +81,7 @@ class World:
         self, choices: Choices, plan: Plan, make_target: Callable[[Scheduler], SimulatedTarget] = PieceTarget
     ) -> None:
         self.plan = plan
+        self._retry = RetryPolicy(plan.retry_s)
         self.scheduler = Scheduler(choices, plan.faults)
         self.storage = SimulatedStorage(self.scheduler)
         self.target = make_target(self.scheduler)
@@ -222,7 +226,7 @@ class World:
 
     def _context(self) -> SinkContext:
         location = CheckpointLocation(self.storage, _CHECKPOINT)
-        return SinkContext(self.query_id, self.target.schema, checkpoint=location)
+        return SinkContext(self.query_id, self.target.schema, checkpoint=location, retry=self._retry)
 
     def _chain(self) -> Chain:
         return Chain(self.storage, f"{_CHECKPOINT}/penstock/decisions")
@@ -314,7 +318,12 @@ class World:
         def work() -> None:
             sink, plan = pickle.loads(sent)
             context = WriterContext(
-                self.query_id, self.target.schema, batch_id=number, writer_index=writer, attempt_id=system().new_id()
+                self.query_id,
+                self.target.schema,
+                batch_id=number,
+                writer_index=writer,
+                attempt_id=system().new_id(),
+                retry=self._retry,
             )
             result = run_task(sink, plan, context, [self.target.batch(shares[writer])])
             if results[writer] is None:

@@ -75,10 +75,6 @@ class PostgresUpsertSink(IdempotentSink):
         return _target(self.options)
 
     @property
-    def retry_for_s(self) -> float:
-        return self.options.retry_timeout_s
-
-    @property
     def key_columns(self) -> tuple[str, ...]:
         return self.options.key
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.errors import DataLostError
-from penstock.retry import retrying
 from penstock.source import BatchEnumerator, ReadLimits
 from penstock_postgres._options import SourceOptions
 from penstock_postgres.client import KeyRange, Table, count_ranges, lent
@@ -29,7 +28,7 @@ class PostgresSplitEnumerator(BatchEnumerator[PostgresSplit, Position]):
 
     def _known(self) -> tuple[Position, deque[KeyRange]]:
         if self._ranges is None or self._position is None:
-            self._position, self._ranges = retrying(self._look, self._options.retry_timeout_s)
+            self._position, self._ranges = self._look()
         return self._position, self._ranges
 
     def _look(self) -> tuple[Position, deque[KeyRange]]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.errors import DataLostError
-from penstock.retry import retrying
 from penstock.source import RecordsBySplits, SplitReader
 from penstock_postgres._options import SourceOptions
 from penstock_postgres.client import Table, lent, read_range, rows_to_batch
@@ -39,7 +38,7 @@ class PostgresSplitReader(SplitReader[pa.RecordBatch, PostgresSplit]):
 
     def fetch(self) -> RecordsBySplits[pa.RecordBatch]:
         split = self._splits[0]
-        rows = retrying(lambda: self._ask(split), self._options.retry_timeout_s)
+        rows = self._ask(split)
         if rows:
             batch = rows_to_batch(rows, self._columns, self._table)
             self._limit = max(1, min(_MOST_ROWS, len(rows) * _FETCH_BYTES // max(1, batch.nbytes)))

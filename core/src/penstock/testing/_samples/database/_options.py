@@ -12,7 +12,6 @@ SINK_OPTIONS = OptionSet(
     [
         Option("path", "The database, a file", required=True),
         common_option("requestTimeout", "; also how long a statement waits for a lock"),
-        common_option("retryTimeout"),
     ]
 )
 
@@ -23,9 +22,8 @@ class SinkOptions:
 
     path: str
     request_timeout_s: float
-    retry_timeout_s: float
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SinkOptions:
         """Raises BadConfigurationError for values that do not go together."""
-        return cls(values["path"], values["requestTimeout"] / 1000, values["retryTimeout"] / 1000)
+        return cls(values["path"], values["requestTimeout"] / 1000)
