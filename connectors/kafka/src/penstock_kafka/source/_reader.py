@@ -26,7 +26,7 @@ from penstock_kafka.source._kept_consumers import KEPT_CONSUMERS
 __all__ = ["KafkaSplitReader"]
 
 _POLL_MS = 500
-#: After so long without a record, the brokers are asked whether what is waited for exists at all.
+#: After this long without a record, the brokers are asked whether what is waited for exists at all.
 _LOOK_AFTER_SECONDS = 5.0
 
 
