@@ -37,7 +37,7 @@ class SqliteSinkSuite(SinkSuite):
 
             @contextlib.contextmanager
             def locked():
-                other = sqlite3.connect(path, isolation_level=None)
+                other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
                 with contextlib.closing(other):
                     other.execute("begin exclusive")
                     yield

@@ -34,7 +34,7 @@ from penstock.checkpoint import chain_of_write, forget_write, is_remembered, rem
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
-from penstock.retry import RetryPolicy
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import CheckpointLocation, Sink, SinkContext, WriterContext
 from penstock.spark._gc_tuning import freeze_modules
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
@@ -243,7 +243,7 @@ class BatchWriter(DataSourceArrowWriter):
         connector: str,
         options: OptionValues,
         accumulator: Any,
-        retry: RetryPolicy,
+        retry: RetryPolicy = NO_RETRIES,
     ) -> None:
         self._retry = retry
         self._query_id = uuid.uuid4().hex

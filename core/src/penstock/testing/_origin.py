@@ -19,8 +19,9 @@ class SourceOrigin:
     it can be. ``put`` adds a row for each of the numbers, in this order; they are there on return.
     ``put_table`` adds rows with any columns, of which the first is ``id``, for a source whose schema the user gives:
     leave it out for others; it may raise NotImplementedError for a type that the system can't hold. ``unreachable`` is
-    a context in which the system does not answer, and loses nothing: leave it out if that can't be had.
-    ``impatient`` are further options for that case: time limits, so that it does not take minutes.
+    a context in which the system does not answer, and loses nothing: leave it out if that can't be had. It may be left
+    in another thread than it was entered in. ``impatient`` are further options for that case: time limits, so that it
+    does not take minutes.
     """
 
     options: Mapping[str, str]

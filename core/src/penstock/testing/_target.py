@@ -27,7 +27,8 @@ class SinkTarget:
     - ``lose`` makes everything that was prepared and not committed impossible to commit: it removes staged files, or
       ends transactions, as a timeout would.
     - ``unreachable`` is a context in which the system does not answer, and loses nothing: its server is stopped, its
-      folder is away. ``impatient`` are further options for that case: time limits, so that it does not take minutes.
+      folder is away. It may be left in another thread than it was entered in. ``impatient`` are further options for
+      that case: time limits, so that it does not take minutes.
     - ``take`` removes everything that readers see, as a reader does that moves files away or deletes rows: leave it out
       where none does.
     """

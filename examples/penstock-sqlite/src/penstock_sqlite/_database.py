@@ -36,7 +36,8 @@ def table_schema(path: str, table: str) -> pa.Schema:
     """The table's columns. Raises BadConfigurationError if it is not there."""
     opened = connect(path)
     try:
-        columns = opened.execute("select name, type from pragma_table_info(?)", [table]).fetchall()
+        with errors():
+            columns = opened.execute("select name, type from pragma_table_info(?)", [table]).fetchall()
     finally:
         opened.close()
     if not columns:

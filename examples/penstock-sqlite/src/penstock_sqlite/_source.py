@@ -19,7 +19,7 @@ from penstock.source import (
     SplitEnumerator,
     SplitReader,
 )
-from penstock_sqlite._database import connect, quoted, table_schema
+from penstock_sqlite._database import connect, errors, quoted, table_schema
 
 _ROWS_PER_FETCH = 10_000
 
@@ -67,7 +67,8 @@ class SqliteEnumerator(SplitEnumerator[RowIds, Position]):
             opened = connect(self._source.path)
             try:
                 bounds = f"select min(rowid), max(rowid) from {quoted(self._source.table)}"
-                first, last = opened.execute(bounds).fetchone()
+                with errors():
+                    first, last = opened.execute(bounds).fetchone()
             finally:
                 opened.close()
             self._position = Position(0, 0) if first is None else Position(first, last + 1)
