@@ -9,6 +9,8 @@ import pytest
 
 from penstock import FatalError
 from penstock._commit import BEFORE_ALL, Chain, Head, Link, LinkKind, TaskOutput, committables_of, now_ms
+from penstock.retry import RetryPolicy
+from penstock.storage import MemoryStorage
 from suite.scripted_sink import TEXT, ScriptedStorage, copied, item, output, scripted_system
 
 DIRECTORY = "/ck/penstock/decisions"
@@ -274,3 +276,35 @@ def test_the_first_edition_knows_by_its_mark_what_is_done(chain, storage):
 def test_the_time_of_a_link_is_in_milliseconds():
     with scripted_system() as system:
         assert now_ms() == system.us // 1000 and isinstance(now_ms(), int)
+
+
+@pytest.mark.parametrize("has_landed", [False, True])
+def test_a_link_whose_creation_failed_is_created_again_and_known_by_its_id(has_landed):
+    storage = ScriptedStorage()
+    chain = Chain(storage, DIRECTORY)
+    chain.retry = RetryPolicy(60)
+
+    def fail():
+        if has_landed:
+            MemoryStorage.create(storage, chain._path(LINK.number), LINK.to_bytes())
+        raise ConnectionResetError("the store is away")
+
+    storage.before["create"] = [fail]
+    assert chain.create(LINK) and chain.head().link == LINK
+    other = Chain(storage, DIRECTORY)
+    assert not other.create(replace(LINK, id="another one"))
+
+
+@pytest.mark.parametrize("call", ["list", "read", "put"])
+def test_a_call_of_the_store_that_fails_is_made_again(call):
+    def fail():
+        raise ConnectionResetError("the store is away")
+
+    storage = ScriptedStorage()
+    Chain(storage, DIRECTORY).create(LINK)
+    chain = Chain(storage, DIRECTORY)
+    chain.retry = RetryPolicy(60)
+    storage.before[call] = [fail]
+    chain.mark_done(LINK.number)
+    assert chain.head().link == LINK and chain.head().done == {LINK.number}
+    assert not storage.before[call]

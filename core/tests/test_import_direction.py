@@ -19,7 +19,7 @@ ALLOWED = {
     "metrics": set(),
     "native": set(),
     "per_process": set(),
-    "retry": {"system", "errors", "metrics"},
+    "retry": {"system", "errors", "metrics", "options"},
     "options": {"errors"},
     "serialization": {"errors", "options"},
     "storage": {"system", "errors", "options"},

@@ -8,6 +8,7 @@ import pytest
 
 from penstock import DataLostError, FatalError, RetriableError
 from penstock._commit import Chain, DisplacedError, Link, LinkKind, Publishing
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import Found, SinkContext
 from suite.scripted_sink import ScriptedSink, ScriptedStorage, copied, output
 
@@ -17,7 +18,7 @@ LINK = Link(1000, LinkKind.BATCH, 1000, batch=500, run="m run", outputs=(output(
 
 class Published:
     def __init__(self):
-        self.sink, self.storage = ScriptedSink(), ScriptedStorage()
+        self.sink, self.storage, self.retry = ScriptedSink(), ScriptedStorage(), NO_RETRIES
         self.chain.create(LINK)
 
     @property
@@ -26,7 +27,7 @@ class Published:
 
     @property
     def publishing(self):
-        return Publishing(self.sink, SinkContext("q", None), self.chain)
+        return Publishing(self.sink, SinkContext("q", None, retry=self.retry), self.chain)
 
     def carry_out(self, owner=1000):
         return self.publishing.carry_out(copied(LINK), owner=copied(owner))
@@ -235,3 +236,25 @@ def test_what_may_pass_does_not_mark_a_link(made):
     with pytest.raises(RetriableError):
         made.publishing.publish_what_is_left(LINK)
     assert not made.is_done
+
+
+def test_a_failure_that_may_pass_leads_back_to_the_look(made):
+    """The others were published before the answer was lost, so nothing is published a second time."""
+    made.retry = RetryPolicy(60)
+    calls = []
+
+    def lose_the_second_answer():
+        calls.append(1)
+        if len(calls) == 2:
+            made.sink.found.update(dict.fromkeys(NAMES, Found.COMMITTED))
+            raise RetriableError("the answer was lost")
+
+    made.sink.on["publish"] = lose_the_second_answer
+    assert made.carry_out() and made.is_done
+    assert [asked for asked in made.asked if asked[0] != "close"] == [
+        ("look", NAMES),
+        ("publish", NAMES[:1]),
+        ("publish", NAMES[1:]),
+        ("look", NAMES),
+        ("publish", []),
+    ]

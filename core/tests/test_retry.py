@@ -144,7 +144,7 @@ def test_nothing_is_said_of_what_works(said):
     assert ONE_MINUTE.call(Call()) == "done" and not said.messages
 
 
-def test_the_time_begins_anew_once_something_worked(clock):
+def test_the_time_starts_over_once_something_worked(clock):
     retries = Retries(ONE_MINUTE)
     for _ in range(5):
         retries.failed(RetriableError("busy"))

@@ -23,8 +23,8 @@ from flaws.catalogue import BadFlaw, Flaw
 __all__ = ["HANGS", "MISSED", "Outcome", "clean", "run"]
 
 _LIMIT_S = 150.0
-#: Processes are forked from one that has loaded the kit and done nothing else: what the tests of this process have left
-#: behind, threads and memory that is free for use, would be in them as well.
+#: Flaws run in forks of a process that has loaded the kit and done nothing else. Forks of this one would inherit the
+#: threads and the free memory that its tests have left behind.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["penstock.testing", "_pytest.assertion.rewrite"])
 #: Plugins that a flaw has no use for, and take time.

@@ -1,4 +1,4 @@
-"""What a test finds in ``caplog``: the messages of what it began itself."""
+"""Limits ``caplog`` to the messages of the threads that a test starts, and of its own."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _OWN: pytest.StashKey[OwnThreads] = pytest.StashKey()
 
 
 class OwnThreads(logging.Filter):
-    """Lets pass what the thread that makes this filter logs, and every thread that begins after it was made.
+    """Passes what the thread that makes this filter logs, and what every thread that starts later logs.
 
     A process runs many tests, and clients of earlier ones live on: their threads renew leases and look for brokers that
-    have ended. What they log has nothing to do with the test that runs by then.
+    have ended. What they log has nothing to do with the current test.
     """
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ class OwnThreads(logging.Filter):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before the fixtures of the test: threads that they begin are its own."""
+    """Runs before the fixtures of the test: threads that they start are its own."""
     item.stash[_OWN] = OwnThreads()
 
 
 @pytest.fixture
 def caplog(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Pytest's, without what threads log that were there before this test."""
+    """Pytest's, without the messages of threads that are older than the test."""
     own = request.node.stash[_OWN]
     caplog.handler.addFilter(own)
     yield caplog

@@ -43,7 +43,7 @@ class SourceHarness:
         assert connector.source_options is not None
         values = connector.source_options.parse(given, owner="source")
         self.source: Any = connector.create_source(values)
-        self.retry = RetryPolicy(values["retryTimeout"] / 1000)
+        self.retry = RetryPolicy.from_values(values)
         self.metrics = Metrics()
         self.coordinator = Coordinator(self.metrics)
 

@@ -13,8 +13,8 @@ from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from suite.kept import kept_for_directory
 from suite.sources import SourceHarness
 
-#: It holds in its heap what all tests of this directory write. With less, the case about memory makes it spend its time
-#: on collecting garbage, and its controller answers too late.
+#: Everything that the tests of this directory write stays in its heap. With a smaller one, the case about memory leaves
+#: the server little but garbage collection to do, and its controller answers too late.
 _SERVER = PravegaDevServer(quick_start=True, heap_mb=1536)
 
 

@@ -73,9 +73,9 @@ class Connector(ABC):
     """A plugin: options, capabilities, and the factories of source and sink. It is made without arguments.
 
     Options are checked against their declarations before a factory sees them. Every connector has the option
-    ``retryTimeout``, which the engine follows for it. A class whose declarations contradict
-    each other raises :class:`TypeError` when it is defined: a capability to read without ``source_options``, one to
-    write without ``sink_options``, or one that needs another.
+    ``retryTimeout``, and the engine retries for it. A class whose declarations contradict each other raises
+    :class:`TypeError` when it is defined: a capability to read without ``source_options``, one to write without
+    ``sink_options``, or one that needs another.
     """
 
     summary: ClassVar[str] = ""

@@ -51,6 +51,6 @@ class RetriableError(PenstockError):
 
 
 class RetriesExhaustedError(RetriableError):
-    """It was tried again for as long as ``retryTimeout`` says, and the message says what and how often. Not raised by
-    connectors: :class:`penstock.retry.RetryPolicy` does. A restart of the query continues where it stopped.
+    """A call kept failing for ``retryTimeout``; the message says which one, and how often it was made. Made by
+    :class:`penstock.retry.RetryPolicy`. A restart of the query continues where it stopped.
     """

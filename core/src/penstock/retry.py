@@ -10,17 +10,20 @@ import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import PenstockError, RetriableError, RetriesExhaustedError
 from penstock.metrics import Metrics
 from penstock.system import system
 
+if TYPE_CHECKING:
+    from penstock.options import OptionValues
+
 __all__ = ["NO_RETRIES", "Retries", "RetryPolicy", "may_pass"]
 
 _log = logging.getLogger("penstock.retry")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
-#: While it fails, one line of log in this time.
+#: Between two lines of log about the same failure.
 _SAY_EVERY_S = 10.0
 #: What the system says of a network, a server or a mount that may come back.
 _PASSING = frozenset(
@@ -38,8 +41,8 @@ ResultT = TypeVar("ResultT")
 def may_pass(error: BaseException) -> bool:
     """Returns whether the same call may succeed a little later.
 
-    So it is for a RetriableError that was not tried again for long enough already, and for an OSError of a network or a
-    mount. Others (no rights, no such file, a full disk) need a person.
+    True for a RetriableError, unless it was tried again for ``retryTimeout`` already, and for an OSError of a network
+    or a mount. Other errors (no rights, no such file, a full disk) need a person.
     """
     if isinstance(error, PenstockError):
         return isinstance(error, RetriableError) and not isinstance(error, RetriesExhaustedError)
@@ -55,15 +58,20 @@ class RetryPolicy:
 
     timeout_s: float = 120.0
 
+    @classmethod
+    def from_values(cls, values: OptionValues) -> RetryPolicy:
+        """Returns the policy that the options of a connector ask for."""
+        return cls(values["retryTimeout"] / 1000)
+
     def pause_s(self, failures: int) -> float:
-        """Returns the seconds to wait after so many failures: 50 ms at first and up to 5 s, at random, so that many
-        tasks do not come back at once.
+        """Returns the seconds to wait after that many failures: 50 ms at first and 5 s at most, at random, so that
+        tasks do not come back all at once.
         """
         longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures, 16))
         return system().uniform(longest / 2, longest)
 
     def exhausted(self, what: str, tries: int, lasted_s: float) -> RetriesExhaustedError:
-        """Returns the error of what has failed for so long: "reading split 3: node 10.0.0.1 is down"."""
+        """Returns the error for a call that kept failing; ``what``: "reading split 3: node 10.0.0.1 is down"."""
         return RetriesExhaustedError(
             f"{what}; tried {tries} times in {_time(lasted_s)} (retryTimeout={_time(self.timeout_s)})"
         )

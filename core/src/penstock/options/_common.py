@@ -48,8 +48,8 @@ COMMON_OPTIONS = {
         Option("requestTimeout", "How long one request may take", kind="duration", default="30s", minimum=1),
         Option(
             "retryTimeout",
-            "How long what failed (timeout, node down, overload) is tried again, with growing pauses, before the query "
-            "fails; 0: not at all",
+            "How long a failed call (timeout, node down, overload) is tried again, with growing pauses, before the "
+            "query fails; 0: not at all",
             kind="duration",
             default="2m",
             minimum=0,

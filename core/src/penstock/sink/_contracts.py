@@ -87,8 +87,8 @@ class SinkContext:
     the target system carries it, so that clean-up never touches another query's. ``schema`` is that of the rows.
     ``checkpoint`` is the query's own; ``None`` for a batch write, which has none. ``check_owner`` is for committers
     whose publishing can't be repeated: it reads the decision log, and raises FatalError if another run has taken it
-    over. ``retry`` is for what the engine can't call again; starting a sink and making a writer it tries again by
-    itself.
+    over. The engine repeats a start and the making of a writer that fail; ``retry`` is for what only the connector can
+    repeat.
     """
 
     query_id: str

@@ -130,25 +130,23 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
         :class:`BatchEnumerator` for limits that are shared out among splits, such as records.
         """
         splits: list[SplitT] = []
+        groups: set[str] = set()
+        size = 0
         try:
-            self._request_up_to(limits, splits)
+            while (split := self.handle_split_request()) is not None:
+                over_groups = limits.max_groups is not None and len(groups | {split.group}) > limits.max_groups
+                over_bytes = limits.max_bytes is not None and size + split.size_bytes > limits.max_bytes
+                if splits and (over_groups or over_bytes):
+                    self.add_splits_back([split])
+                    break
+                splits.append(split)
+                groups.add(split.group)
+                size += split.size_bytes
         except RetriableError:
             if not splits:
                 raise
-        return splits  # of what failed, the next batch hears again
-
-    def _request_up_to(self, limits: ReadLimits, splits: list[SplitT]) -> None:
-        groups: set[str] = set()
-        size = 0
-        while (split := self.handle_split_request()) is not None:
-            over_groups = limits.max_groups is not None and len(groups | {split.group}) > limits.max_groups
-            over_bytes = limits.max_bytes is not None and size + split.size_bytes > limits.max_bytes
-            if splits and (over_groups or over_bytes):
-                self.add_splits_back([split])
-                break
-            splits.append(split)
-            groups.add(split.group)
-            size += split.size_bytes
+            # What was handed out is a batch; if the failure lasts, the next batch raises it.
+        return splits
 
     def wants_checkpoint(self) -> bool:
         """Returns whether the state must become durable now, even by a micro-batch without splits. Asked after taking a
@@ -280,7 +278,7 @@ class RecordEmitter(ABC, Generic[ElementT, SplitT]):
 class ReaderContext:
     """What a reader and an emitter get. ``schema`` is what the engine wants: names, order and Arrow types.
 
-    ``retry`` is for what the engine can't call again: it repeats a fetch that fails by itself.
+    The engine repeats a fetch that fails; ``retry`` is for what only the connector can repeat.
     """
 
     schema: pa.Schema

@@ -85,7 +85,7 @@ class PenstockDataSource(DataSource):
         source = connector.create_source(options)
         fixed = source.fixed_schema()
         self._schema_is_inferred = fixed is None
-        retry = retry_policy(options)
+        retry = RetryPolicy.from_values(options)
         return from_arrow_schema(fixed if fixed is not None else retry.call(source.infer_schema, "asking for a schema"))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -152,13 +152,8 @@ class PenstockDataSource(DataSource):
         )
 
 
-def retry_policy(options: OptionValues) -> RetryPolicy:
-    """Returns the policy by the option ``retryTimeout``, which every connector has."""
-    return RetryPolicy(options["retryTimeout"] / 1000)
-
-
 def _check_schema(end: Source[Any, Any] | Sink, schema: pa.Schema, options: OptionValues) -> RetryPolicy:
-    retry = retry_policy(options)
+    retry = RetryPolicy.from_values(options)
     retry.call(lambda: end.validate_schema(schema), "checking the schema")
     return retry
 

@@ -33,8 +33,8 @@ __all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 ResultT = TypeVar("ResultT")
 
 
-class BatchReader(DataSourceReader):
-    """A bounded read. ``partitions`` runs on the driver, ``read`` in tasks."""
+class _Reader:
+    """What a batch read and a stream have alike: the source, and how a task reads of it."""
 
     def __init__(
         self,
@@ -50,6 +50,14 @@ class BatchReader(DataSourceReader):
         self._accumulator = accumulator
         self._retry = retry
 
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See :func:`read_partition`."""
+        return read_partition(self._source, self._schema, partition, self._accumulator, self._retry)
+
+
+class BatchReader(_Reader, DataSourceReader):
+    """A bounded read. ``partitions`` runs on the driver, ``read`` in tasks."""
+
     def partitions(self) -> list[InputPartition]:
         """Every split there is now, packed."""
         return self._retry.call(self._partitions, "planning")
@@ -60,10 +68,6 @@ class BatchReader(DataSourceReader):
             return pack(self._source.list_splits(coordinator), self._source, self._parallelism)
         finally:
             coordinator.close()
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See :func:`read_partition`."""
-        return read_partition(self._source, self._schema, partition, self._accumulator, self._retry)
 
 
 class FilteringBatchReader(BatchReader):
@@ -80,7 +84,7 @@ class FilteringBatchReader(BatchReader):
                 yield one
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream. Everything but ``read`` runs in one long-lived process on the driver, in its main thread.
 
     The enumerator lives here. It is made, or restored, when Spark first asks for an offset; Spark's ``start`` is what
@@ -97,11 +101,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         owner: str = "source",
         retry: RetryPolicy = NO_RETRIES,
     ) -> None:
-        self._source = source
-        self._schema = schema
-        self._parallelism = parallelism
-        self._accumulator = accumulator
-        self._retry = retry
+        super().__init__(source, schema, parallelism, accumulator, retry)
         self._metrics: Metrics | None = Metrics()
         self._coordinator: Coordinator | None = None
         self._enumerator: SplitEnumerator[Any, Any] | None = None
@@ -235,10 +235,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last.seq != first.seq + 1:
             raise FatalError(f"offsets {first.seq} and {last.seq} do not follow each other: the offset log was changed")
         return pack(last.unpack_splits(self._source.split_serializer), self._source, self._parallelism)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See :func:`read_partition`."""
-        return read_partition(self._source, self._schema, partition, self._accumulator, self._retry)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Returns what waits after the last offset, and the source's own counters; shown in the query's progress."""

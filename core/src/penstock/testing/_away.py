@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-__all__ = ["away", "for_a_moment"]
+from penstock.retry import may_pass
+from penstock.testing._verdict import does_not_apply
+
+__all__ = ["away", "for_a_moment", "only_if_it_may_pass"]
+
+_MOMENT_S = 1.0
 
 
 @contextmanager
@@ -28,12 +33,23 @@ def away(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def for_a_moment(unreachable: AbstractContextManager[object], seconds: float) -> Iterator[None]:
-    """Leaves ``unreachable`` after ``seconds``, while the block runs; waits for that at the end of the block."""
+def for_a_moment(unreachable: AbstractContextManager[object]) -> Iterator[None]:
+    """Enters ``unreachable``, and leaves it a second later while the block runs. Waits for that at the end."""
     unreachable.__enter__()
-    back = threading.Timer(seconds, unreachable.__exit__, [None, None, None])
+    back = threading.Timer(_MOMENT_S, unreachable.__exit__, [None, None, None])
     back.start()
     try:
         yield
     finally:
         back.join()
+
+
+@contextmanager
+def only_if_it_may_pass() -> Iterator[None]:
+    """Ends the case as one that does not apply, at an OSError that no retry is made after, such as a missing file."""
+    try:
+        yield
+    except OSError as error:
+        if may_pass(error):
+            raise
+        does_not_apply(f"an outage here looks permanent: {error}")

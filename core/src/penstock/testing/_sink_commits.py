@@ -11,9 +11,9 @@ import pytest
 
 from penstock.connector import Capability
 from penstock.errors import PenstockError, RetriableError
-from penstock.retry import RetryPolicy, may_pass
+from penstock.retry import RetryPolicy
 from penstock.sink import IdempotentSink, WriteAheadSink
-from penstock.testing._away import for_a_moment
+from penstock.testing._away import for_a_moment, only_if_it_may_pass
 from penstock.testing._capabilities import proves
 from penstock.testing._sink_base import CARRIED_OUT, DECIDED, SinkBase, query_crashing
 from penstock.testing._sink_engine import SinkQuery
@@ -21,8 +21,6 @@ from penstock.testing._target import SinkTarget
 from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SinkCommitCases"]
-
-_MOMENT_S = 1.0
 
 
 class SinkCommitCases(SinkBase):
@@ -80,20 +78,16 @@ class SinkCommitCases(SinkBase):
         query.retry = RetryPolicy(60)
         query.restart()
         batches = self._batches()
-        try:
+        with only_if_it_may_pass():
             query.run(0, batches[0])
             results = query.tasks(1, batches[1])
-            with for_a_moment(target.unreachable(), _MOMENT_S):
+            with for_a_moment(target.unreachable()):
                 query.commit(1, results)
             if query.commits and not isinstance(query.sink, IdempotentSink):
-                with for_a_moment(target.unreachable(), _MOMENT_S):
+                with for_a_moment(target.unreachable()):
                     query.restart()
                     query.plan(2)
             query.run_all(batches)
-        except OSError as error:
-            if may_pass(error):
-                raise
-            does_not_apply(f"an outage here looks like something for good: {error}")
         self._check(target, self._ids(), promised=True)
 
     @proves(Capability.EXACTLY_ONCE)

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.connector import Capability
 from penstock.errors import RetriableError
-from penstock.retry import RetryPolicy, may_pass
-from penstock.testing._away import for_a_moment
+from penstock.retry import RetryPolicy
+from penstock.testing._away import for_a_moment, only_if_it_may_pass
 from penstock.testing._capabilities import proves
 from penstock.testing._origin import SourceOrigin
 from penstock.testing._processes import processes
@@ -23,8 +23,6 @@ from penstock.testing._source_schedules import SourceSchedule
 from penstock.testing._verdict import does_not_apply, not_tried
 
 __all__ = ["SourceRestartCases"]
-
-_MOMENT_S = 1.0
 
 
 class SourceRestartCases(SourceBase):
@@ -217,22 +215,19 @@ class SourceRestartCases(SourceBase):
         query.retry = RetryPolicy(60)
         query.restart()
         try:
-            self._put(origin, 0, 10, 20)
-            batch = self._plan(query)
-            with for_a_moment(origin.unreachable(), _MOMENT_S):
-                seen = self._ids(query.read(batch))
-            query.commit(batch)
-            self._put(origin, 10, 10, 20)
-            with for_a_moment(origin.unreachable(), _MOMENT_S):
-                planned = query.plan()
-            if planned is not None:
-                seen += self._ids(query.read(planned))
-                query.commit(planned)
-            self._read_rest(query, Counter(range(20)), seen)
-        except OSError as error:
-            if may_pass(error):
-                raise
-            does_not_apply(f"an outage here looks like something for good: {error}")
+            with only_if_it_may_pass():
+                self._put(origin, 0, 10, 20)
+                batch = self._plan(query)
+                with for_a_moment(origin.unreachable()):
+                    seen = self._ids(query.read(batch))
+                query.commit(batch)
+                self._put(origin, 10, 10, 20)
+                with for_a_moment(origin.unreachable()):
+                    planned = query.plan()
+                if planned is not None:
+                    seen += self._ids(query.read(planned))
+                    query.commit(planned)
+                self._read_rest(query, Counter(range(20)), seen)
         finally:
             query.stop()
 

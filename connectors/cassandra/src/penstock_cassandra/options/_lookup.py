@@ -28,5 +28,5 @@ class LookupOptions:
             connection=connection_settings(values),
             keyspace=values["keyspace"],
             table=values["table"],
-            retry=RetryPolicy(values["retryTimeout"] / 1000),
+            retry=RetryPolicy.from_values(values),
         )

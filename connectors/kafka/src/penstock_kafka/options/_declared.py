@@ -165,7 +165,7 @@ _READING = (
     Option(
         "fetchOffset.numRetries",
         "How often a partition that ends before the offset reached is looked at again, before its records count as "
-        "lost; what fails is tried again for retryTimeout",
+        "lost; a failed call is tried again for retryTimeout",
         kind="int",
         default="3",
         minimum=0,

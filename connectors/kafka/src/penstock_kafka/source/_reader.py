@@ -46,11 +46,11 @@ class _Reading:
 class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
     """Reads the splits of a task. An element is a batch of records as the client returns them.
 
-    Every five seconds without a record or the end of a range are a :class:`RetriableError`: the next fetch continues,
-    and the engine ends the task once ``retryTimeout`` is over. Offsets that a partition does not hold (any more, or not
-    yet) are lost: :class:`DataLostError`, or with ``fail_on_data_loss`` false they are skipped and counted (metric
-    ``records_lost``; gaps of control records and compaction inside the lost range are counted with it). Metric
-    ``bytes_read``: the Arrow buffers of the records.
+    A fetch raises a :class:`RetriableError` after every five seconds without a record or the end of a range. The next
+    one continues, and the engine fails the task once ``retryTimeout`` is over. Offsets that a partition does not hold
+    (any more, or not yet) are lost: :class:`DataLostError`, or with ``fail_on_data_loss`` false they are skipped and
+    counted (metric ``records_lost``; gaps of control records and compaction inside the lost range are counted with it).
+    Metric ``bytes_read``: the Arrow buffers of the records.
     """
 
     def __init__(

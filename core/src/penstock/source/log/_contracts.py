@@ -132,9 +132,9 @@ class LogOptions:
     known stream, ``new_streams_start`` for streams that appear later. Limits are in records per micro-batch; a batch
     waits for ``min_records`` for at most ``max_trigger_delay_ms``. ``min_partitions`` and ``max_records_per_partition``
     split partitions over tasks. ``commit_group``: the consumer group that finished batches are committed to as well, if
-    any. A partition that ends before the position reached is looked at ``retries`` times more,
-    every ``retry_interval_ms``, before its records count as lost. With ``event_time``,
-    partitions of a stream are aligned by it.
+    any. A partition that ends before the position reached is looked at ``retries`` times more, every
+    ``retry_interval_ms``, before its records count as lost. With ``event_time``, partitions of a stream are aligned by
+    it.
     """
 
     start: StartPosition = field(default_factory=Latest)
