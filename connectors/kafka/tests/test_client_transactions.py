@@ -13,7 +13,7 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock.errors import BadConfigurationError, FatalError
 from penstock_kafka.client import (
@@ -208,6 +208,24 @@ def test_a_second_producer_of_the_id_fences_the_first(kafka, opened, transaction
     with pytest.raises(ProducerFencedError):
         first.flush()
     assert values_of(kafka, topic) == []
+
+
+def test_a_fatal_error_that_librdkafka_loses_is_that_of_the_record_that_failed_with_it():
+    """Seen in four of five: the record is reported in between, and the exception is gone."""
+
+    def loses_its_exception(seconds):
+        raise SystemError("flush returned NULL without setting an exception")
+
+    producer = open_producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x"}, "librdkafka")
+    try:
+        with pytest.raises(SystemError):
+            producer._call(loses_its_exception, 0)
+        producer._count(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH), "t", 0, 1)
+        assert producer._call(loses_its_exception, 0) == 0
+        with pytest.raises(ProducerFencedError):
+            producer.flush()
+    finally:
+        producer.close()
 
 
 def test_a_transaction_ended_from_outside_fences_its_producer(kafka, opened, transactional_id):

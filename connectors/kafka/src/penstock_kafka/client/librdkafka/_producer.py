@@ -61,10 +61,13 @@ class LibrdkafkaProducer(CheckedProducer):
             raised = error
         except SystemError as error:
             if not isinstance(error.__cause__, KafkaException):
-                raise
+                if self._first is None:
+                    raise
+                return 0
             raised = error.__cause__
         # A fatal error is raised out of whichever call comes upon it, after error_cb was called with that exception
-        # pending, which makes it fail.
+        # pending, which makes it fail. A record that failed with it may be reported in between: then the exception is
+        # gone, and the failure of the record, which every later call raises, has to say it.
         self._event = problem_of(raised.args[0])
         return 0
 
