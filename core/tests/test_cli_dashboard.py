@@ -69,6 +69,13 @@ def test_what_is_in_the_lines_is_on_the_page():
     assert "http" not in text.replace("http-equiv", ""), "the page needs nothing from elsewhere"
 
 
+def test_the_browser_runs_nothing_and_fetches_nothing():
+    text = page(read_run([line(1)]), "orders.jsonl")
+    policy = re.search(r'<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="(.*?)">', text)
+    assert policy is not None and policy[1].startswith("default-src 'none'; style-src 'unsafe-inline';")
+    assert "script" not in text and not re.search(r"(src|href)=", text)
+
+
 def test_spark_progress_is_taken_too():
     spark = {
         "timestamp": "2026-01-31T12:00:00.123Z",
@@ -124,6 +131,6 @@ def test_a_run_that_goes_on_is_watched_to_its_end(tmp_path, monkeypatch):
 
     monkeypatch.setattr("penstock.cli._dashboard.time", SimpleNamespace(sleep=goes_on))
     write_dashboard(source, target, watch=True, interval_s=3)
-    assert len(shown) == 2 and all("http-equiv" in page for page in shown)
+    assert len(shown) == 2 and all('http-equiv="refresh"' in page for page in shown)
     assert "No batch has ended yet" in shown[0] and "Throughput" in shown[1]
-    assert "Throughput" in target.read_text("utf-8") and "http-equiv" not in target.read_text("utf-8")
+    assert "Throughput" in target.read_text("utf-8") and 'http-equiv="refresh"' not in target.read_text("utf-8")

@@ -429,3 +429,15 @@ def test_a_record_is_durable_and_found(made):
     assert recorder.is_recorded(segment()) and not recorder.is_recorded(segment(1))
     assert made.storage.asked[-1] == ("put", f"{SENT}/{segment().id}", True)
     recorder.close()
+
+
+@pytest.mark.parametrize("attempt", ["/../../../../victim", "x/../../../victim/.."])
+def test_a_checkpoint_that_was_changed_names_no_file_elsewhere(attempt):
+    storage = ScriptedStorage()
+    checkpoint, changed = CheckpointLocation(storage, "/ck"), segment(attempt=attempt)
+    recorder = FileCheckpointCommitter(checkpoint)
+    for use in (recorder.is_recorded, recorder.record, Staged(checkpoint).read):
+        with pytest.raises(FatalError, match="is not below"):
+            use(changed)
+    with pytest.raises(FatalError, match="is not below"):
+        Staged(checkpoint).remove([changed.id])

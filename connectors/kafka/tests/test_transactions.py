@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -69,6 +70,48 @@ def test_slots_are_lent_to_living_processes_and_used_again(tmp_path):
         holder.wait()
     assert SlotLender(QueryPrefix("p", "q"), 3, tmp_path).lend(7).transactional_id == other
     assert SlotLender(QueryPrefix("p", "q2"), 3, tmp_path).lend(7).transactional_id.endswith(".0")
+
+
+def test_slots_are_in_folders_of_the_user_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.umask(0)
+    try:
+        slot = SlotLender(QueryPrefix("p", "q"), 3).lend(7)
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in sorted(tmp_path.rglob("*"))]
+    assert slot.transactional_id.endswith(".0") and modes == [0o700, 0o700, 0o600]
+
+
+@pytest.mark.parametrize("planted", ["a link", "a folder that others can write", "a folder of somebody else"])
+def test_what_others_have_put_there_is_refused(tmp_path, monkeypatch, planted):
+    """Anybody can make a folder of that name, and links in it: the victim would write where they lead."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own, elsewhere = tmp_path / f"penstock-kafka-{os.geteuid()}", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if planted == "a link":
+        own.symlink_to(elsewhere)
+    else:
+        own.mkdir()
+        own.chmod(0o777 if "write" in planted else 0o700)
+    real = os.geteuid()
+    if "somebody" in planted:
+        monkeypatch.setattr("penstock_kafka.transactions._slots.os.geteuid", lambda: real + 1)
+        own.rename(tmp_path / f"penstock-kafka-{real + 1}")
+    with pytest.raises(BadConfigurationError, match="remove it, or set TMPDIR"):
+        SlotLender(QueryPrefix("p", "q"), 3)
+    forget_slots(QueryPrefix("p", "q"))
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_slot_is_never_written_through_a_link(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    lender = SlotLender(QueryPrefix("p", "q"), 3, tmp_path / "slots")
+    (lender._folder / "3.0.slot").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"):
+        lender.lend(7)
+    assert victim.read_text() == "precious"
 
 
 TRANSACT = """

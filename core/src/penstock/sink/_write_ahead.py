@@ -42,6 +42,7 @@ from penstock.sink._contracts import (
     TwoPhaseCommitSink,
     WriterContext,
 )
+from penstock.storage import path_below
 from penstock.system import system
 
 __all__ = ["CheckpointCommitter", "FileCheckpointCommitter", "Segment", "Sender", "WriteAheadSink", "base_of"]
@@ -132,10 +133,10 @@ class FileCheckpointCommitter(CheckpointCommitter):
         self._directory = f"{checkpoint.path}/penstock/sent"
 
     def is_recorded(self, segment: Segment) -> bool:
-        return self._storage.size(f"{self._directory}/{segment.id}") is not None
+        return self._storage.size(path_below(self._directory, segment.id)) is not None
 
     def record(self, segment: Segment) -> None:
-        self._storage.put(f"{self._directory}/{segment.id}", b"sent")
+        self._storage.put(path_below(self._directory, segment.id), b"sent")
 
     def forget(self, before_base: int, kept: Collection[str]) -> None:
         self._storage.sweep(self._directory)
@@ -210,7 +211,7 @@ class Staged:
         self._directory = f"{checkpoint.path}/penstock/staged"
 
     def _path(self, segment_id: str) -> str:
-        return f"{self._directory}/{segment_id}.arrow"
+        return path_below(self._directory, f"{segment_id}.arrow")
 
     def write(self, segment_id: str, batches: Sequence[pa.RecordBatch]) -> int:
         """Stores a segment; durable and whole on return. Returns its bytes."""

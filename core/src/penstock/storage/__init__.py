@@ -4,6 +4,7 @@ from penstock.storage._contract import ABANDONED_AFTER_S, Storage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._memory import MemoryStorage
+from penstock.storage._names import path_below
 from penstock.storage._open import STORAGE_OPTIONS, open_storage
 from penstock.storage._s3 import S3Storage, translated
 
@@ -16,5 +17,6 @@ __all__ = [
     "S3Storage",
     "Storage",
     "open_storage",
+    "path_below",
     "translated",
 ]

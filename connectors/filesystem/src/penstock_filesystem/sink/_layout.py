@@ -8,7 +8,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from penstock.sink import WriterContext
-from penstock.storage import Storage
+from penstock.storage import Storage, path_below
 
 __all__ = ["AttemptNames", "Layout", "base_of"]
 
@@ -25,8 +25,8 @@ class Layout:
     part_suffix: str
 
     def full(self, relative: str) -> str:
-        """Returns the path that the storage takes for a relative one."""
-        return f"{self.root}/{relative}"
+        """Returns the path that the storage takes for a relative one. Raises FatalError for one that is not below."""
+        return path_below(self.root, relative)
 
     def check_is_there(self) -> None:
         """Raises RetriableError if the directory itself is not there: then nothing can be said of what is in it."""

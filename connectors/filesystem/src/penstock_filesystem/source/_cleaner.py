@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.storage import LocalStorage, Storage
-from penstock_filesystem.source._discovery import is_hidden
+from penstock_filesystem.source._discovery import is_hidden, without_wildcards
 from penstock_filesystem.source._split import FileSplit
 
 __all__ = ["FileCleaner"]
@@ -21,6 +21,8 @@ _log = logging.getLogger("penstock.filesystem")
 
 class FileCleaner:
     """Archives or deletes files in a thread of its own. A failure is logged and counted, and never stops the query.
+
+    A file that is not below ``roots`` stays where it is.
 
     A file is cleaned once its last range was committed: ranges are handed out in order, so the others were too, or
     are in the same batch. ``archive`` keeps a file's path below ``archive_root``, from the root it was found under.
@@ -68,6 +70,12 @@ class FileCleaner:
                 _log.warning("%s could not be cleaned: %s", self._storage.url(split.path), error)
 
     def _clean_file(self, split: FileSplit) -> None:
+        if not self._is_below_a_root(split.path):
+            # The path comes from the checkpoint: a user who can write that must not have other files removed.
+            _log.warning(
+                "%s is not below the paths that are read: it is left where it is", self._storage.url(split.path)
+            )
+            return
         if self._was_replaced(split):
             _log.warning("%s changed after it was read: it is left where it is", self._storage.url(split.path))
             return
@@ -85,6 +93,12 @@ class FileCleaner:
     def _was_replaced(self, split: FileSplit) -> bool:
         info = self._storage.fs.get_file_info(split.path)
         return info.is_file and (info.size, info.mtime_ns or 0) != (split.size, split.mtime_ns)
+
+    def _is_below_a_root(self, path: str) -> bool:
+        known = map(without_wildcards, self._roots)
+        return ".." not in path.split("/") and any(
+            path == root or path.startswith(f"{root.rstrip('/')}/") for root in known
+        )
 
     def archive_path(self, path: str) -> str:
         """Returns where ``path`` goes."""

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import getpass
 import os
+import stat
 import tempfile
 import time
 import uuid
@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
+from penstock.errors import BadConfigurationError
 from penstock_kafka.transactions._names import QueryPrefix
 
 __all__ = ["Slot", "SlotLender", "forget_slots"]
@@ -122,7 +123,7 @@ class SlotLender:
 def forget_slots(prefix: QueryPrefix, folder: Path | None = None) -> None:
     """Removes the slots of a query that has ended from this machine; those in use, once their processes have ended."""
     own = _folder_of(prefix, folder)
-    if own.exists():
+    if own.exists() and _is_own(own.parent):
         _remove(own)
 
 
@@ -131,20 +132,35 @@ def _new_name() -> bytes:
 
 
 def _folder_of(prefix: QueryPrefix, folder: Path | None) -> Path:
-    every = folder or Path(tempfile.gettempdir()) / f"penstock-{_user()}" / "kafka"
+    every = folder or Path(tempfile.gettempdir()) / f"penstock-kafka-{os.geteuid()}"
     return every / uuid.uuid5(uuid.NAMESPACE_OID, prefix.text).hex
 
 
 def _make(folder: Path) -> None:
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    """Makes the query's folder and the one above it, for this user alone. Raises BadConfigurationError for another's.
+
+    Any user may make folders in the machine's temporary directory, and could give this process files of their own.
+    """
+    for one in (folder.parent, folder):
+        with contextlib.suppress(FileExistsError):
+            one.mkdir(mode=0o700)
+        if not _is_own(one):
+            raise BadConfigurationError(
+                f"{one} is not a directory that only the user who runs the query can write: remove it, or set TMPDIR "
+                "to a directory of that user"
+            )
+
+
+def _is_own(folder: Path) -> bool:
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _lock(path: Path, *, make: bool) -> int | None:
     """Returns a descriptor of the file, locked by this process; ``None`` if another has it, or there is no file."""
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if make else 0), 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if make else 0), 0o600)
         except FileNotFoundError:
             if not make:
                 return None
@@ -197,10 +213,3 @@ def _remove_file(path: Path) -> None:
     if descriptor is not None:
         path.unlink(missing_ok=True)
         os.close(descriptor)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in some containers
-        return str(os.getuid())

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection, Sequence
 
 from penstock.errors import FatalError, RetriableError
-from penstock.storage import Storage
+from penstock.storage import Storage, path_below
 from penstock_filesystem.source.tracking._tracked_files import FingerprintRun
 
 __all__ = ["RunStore", "still_referenced"]
@@ -36,7 +36,7 @@ class RunStore:
 
     def read(self, name: str, count: int) -> FingerprintRun:
         """Reads the run that an offset names. Raises FatalError if it is gone or damaged."""
-        path = f"{self._directory}/{name}"
+        path = path_below(self._directory, name)
         try:
             data = self._storage.read(path)
         except FileNotFoundError:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from penstock.errors import BadConfigurationError
 from penstock.source import EnumeratorContext
-from penstock.storage import open_storage
+from penstock.storage import open_storage, path_below
 from penstock_filesystem.source._split import FileSystemEnumeratorState, StoredRun
 from penstock_filesystem.source.tracking._run_store import RunStore, still_referenced
 from penstock_filesystem.source.tracking._tracked_files import FingerprintRun, TrackedFiles, merge_runs
@@ -63,7 +63,7 @@ class FileTracker:
             return cls(context, None, state.place, state)
         place = state.place or uuid.uuid4().hex
         storage, root = open_storage(checkpoint_location, store_options)
-        return cls(context, RunStore(storage, f"{root}/penstock/sources/{place}"), place, state)
+        return cls(context, RunStore(storage, path_below(f"{root}/penstock/sources", place)), place, state)
 
     def __len__(self) -> int:
         return len(self._files)
