@@ -62,6 +62,18 @@ def test_a_short_outage_is_not_noticed(driver, csv_objects, store, late):
     check(bucket, expected)
 
 
+@pytest.mark.parametrize("request_", [STAGING, PUBLISHING])
+@pytest.mark.exhaustive("ten seconds each; test_s3_staging.py shows both without Spark")
+def test_an_outage_that_outlasts_the_libraries_is_waited_for(driver, csv_objects, store, request_):
+    """They make a request six times; the query makes it again for retryTimeout."""
+    server, bucket, options = store
+    expected = csv_objects(4, 200)
+    server.refuse(request_, times=8)
+    driver("copy_files", **options).wait_for_success()
+    assert server.refused == {request_: 8}
+    check(bucket, expected)
+
+
 @pytest.mark.parametrize(
     "request_",
     [READING, STAGING, OPENING, SENDING, PUBLISHING, LOOKING, "(GET|PUT|POST|DELETE|HEAD) .*/out/"],
@@ -71,10 +83,10 @@ def test_a_long_outage_ends_the_query_and_a_restart_goes_on(driver, csv_objects,
     server, bucket, options = store
     expected = csv_objects(4, 200)
     server.refuse(request_)
-    run = driver("copy_files", **options)
+    run = driver("copy_files", retryTimeout="1s", **options)
     run.wait_for_failure()
     said = run.last_words()
-    assert re.search(rf"penstock: s3://{bucket.name}/.*(SlowDown|503)", said), run.tail()
+    assert re.search(rf"penstock: .*s3://{bucket.name}/.*(SlowDown|503).*retryTimeout=1s", said), run.tail()
     server.accept()
     driver("copy_files", **options).wait_for_success()
     check(bucket, expected)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -72,6 +74,35 @@ def test_newer_form_is_refused(checkpoint):
 
 def test_finish_without_anything_open_does_nothing(checkpoint, tmp_path):
     assert penstock.finish(str(checkpoint), {"path": str(tmp_path / "out")}) == []
+
+
+def test_finish_waits_for_the_store_of_the_checkpoint(checkpoint, tmp_path, monkeypatch):
+    """Also while it does not know yet what the query's own retryTimeout is."""
+    scandir, failures = os.scandir, ["place.json", "decisions"]
+
+    def away(path):
+        if failures and str(path).endswith(failures[0]):
+            raise OSError(errno.EIO, "Input/output error", failures.pop(0))
+        return scandir(path)
+
+    def read(path, mode):
+        if failures and str(path).endswith(failures[0]):
+            raise OSError(errno.EIO, "Input/output error", failures.pop(0))
+        return open(path, mode)
+
+    monkeypatch.setattr("penstock.storage._local.os.scandir", away)
+    monkeypatch.setattr("penstock.storage._local.open", read, raising=False)
+    options = {"path": str(tmp_path / "out")}
+    assert penstock.finish(str(checkpoint), options) == [] and failures == []
+    failures.append("decisions")
+    with pytest.raises(OSError, match="Input/output error"):
+        open_stored_query(str(checkpoint), options).chain.head()
+    failures.append("decisions")
+    assert open_stored_query(str(checkpoint), options, waits=True).chain.head().link.number >= -1
+    failures.append("decisions")
+    impatient = open_stored_query(str(checkpoint), {**options, "retryTimeout": "0"}, waits=True)
+    with pytest.raises(OSError, match="Input/output error"):
+        impatient.chain.head()
 
 
 def test_what_killed_writes_left_is_removed_when_a_run_begins(checkpoint, tmp_path, leave_killed_writes):

@@ -281,8 +281,7 @@ def test_the_time_of_a_link_is_in_milliseconds():
 @pytest.mark.parametrize("has_landed", [False, True])
 def test_a_link_whose_creation_failed_is_created_again_and_known_by_its_id(has_landed):
     storage = ScriptedStorage()
-    chain = Chain(storage, DIRECTORY)
-    chain.retry = RetryPolicy(60)
+    chain = Chain(storage.retrying(RetryPolicy(60)), DIRECTORY)
 
     def fail():
         if has_landed:
@@ -302,8 +301,7 @@ def test_a_call_of_the_store_that_fails_is_made_again(call):
 
     storage = ScriptedStorage()
     Chain(storage, DIRECTORY).create(LINK)
-    chain = Chain(storage, DIRECTORY)
-    chain.retry = RetryPolicy(60)
+    chain = Chain(storage.retrying(RetryPolicy(60)), DIRECTORY)
     storage.before[call] = [fail]
     chain.mark_done(LINK.number)
     assert chain.head().link == LINK and chain.head().done == {LINK.number}

@@ -22,7 +22,7 @@ ALLOWED = {
     "retry": {"system", "errors", "metrics", "options"},
     "options": {"errors"},
     "serialization": {"errors", "options"},
-    "storage": {"system", "errors", "options"},
+    "storage": {"system", "errors", "options", "retry"},
     "source": {"errors", "metrics", "options", "retry", "serialization"},
     "sink": {"system", "errors", "metrics", "retry", "serialization", "storage"},
     "_commit": {"system", "errors", "retry", "serialization", "sink", "storage"},

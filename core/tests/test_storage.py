@@ -9,8 +9,10 @@ import threading
 
 import pytest
 
-from penstock import BadConfigurationError
-from penstock.storage import LocalStorage, MemoryStorage, open_storage
+from penstock import BadConfigurationError, RetriesExhaustedError
+from penstock.retry import NO_RETRIES, RetryPolicy
+from penstock.storage import HdfsStorage, LocalStorage, MemoryStorage, S3Storage, Storage, open_storage
+from penstock.storage._contract import _REPEATABLE
 
 
 @pytest.fixture(params=[LocalStorage, MemoryStorage])
@@ -111,3 +113,96 @@ def test_what_a_killed_write_leaves_is_shown_to_nobody_and_swept_once_it_is_old(
     assert storage.sweep(str(tmp_path)) == 0, "its process may be alive"
     os.utime(left, (0, 0))
     assert storage.sweep(str(tmp_path)) == 1 and list(tmp_path.iterdir()) == []
+
+
+UNREPEATABLE = ("add_name", "finish", "open_new", "open_output")
+
+
+class _Noting:
+    """Every call fails ``failures`` times. Notes what it was given."""
+
+    fs = None
+
+    def __init__(self, failures=1):
+        self.left, self.asked = dict.fromkeys((*_REPEATABLE, *UNREPEATABLE), failures), []
+
+    def url(self, path):
+        return path
+
+    def ask(self, name, *given):
+        self.asked.append([one if isinstance(one, str) else list(one) for one in given])
+        if self.left[name]:
+            self.left[name] -= 1
+            raise ConnectionResetError("away")
+        return name
+
+
+def _asking(name):
+    return lambda self, *given: self.ask(name, *given)
+
+
+Failing = type("Failing", (_Noting, Storage), {name: _asking(name) for name in (*_REPEATABLE, *UNREPEATABLE)})
+
+
+@pytest.mark.parametrize("name", sorted(_REPEATABLE))
+def test_a_call_that_may_be_made_twice_is_made_again(name):
+    with pytest.raises(ConnectionResetError):
+        getattr(Failing(), name)("p")
+    storage = Failing(2).retrying(RetryPolicy(60))
+    assert getattr(storage, name)("p", (path for path in "ab")) == name
+    assert storage.asked == [["p", ["a", "b"]]] * 3
+
+
+@pytest.mark.parametrize("name", UNREPEATABLE)
+def test_a_call_that_leaves_half_a_file_is_not(name):
+    storage = Failing().retrying(RetryPolicy(60))
+    with pytest.raises(ConnectionResetError):
+        getattr(storage, name)("p")
+    assert storage.asked == [["p"]]
+
+
+def test_every_method_of_a_storage_is_known_as_one_or_the_other():
+    without_store = {"url", "retrying", "check_is_there", "exists", "split", "request"}
+    for storage in (Storage, LocalStorage, MemoryStorage, S3Storage, HdfsStorage):
+        methods = {name for name, one in vars(storage).items() if callable(one) and not name.startswith("_")}
+        assert methods <= {*_REPEATABLE, *UNREPEATABLE, *without_store}
+        assert all(hasattr(vars(storage)[name], "__wrapped__") for name in methods & _REPEATABLE)
+
+
+def test_what_a_call_does_to_clean_up_is_not_repeated_by_itself():
+    """Otherwise a write that fails would wait for its clean-up, and then be made again after all."""
+    tries = []
+
+    class Away(LocalStorage):
+        def put(self, path, data, *, durable=True):
+            tries.append("put")
+            try:
+                raise ConnectionResetError("away")
+            finally:
+                self.delete([path])
+
+        def delete(self, paths):
+            tries.append("delete")
+            if len(tries) < 6:
+                raise ConnectionResetError("away, too")
+
+    storage = Away().retrying(RetryPolicy(0.2))
+    with pytest.raises(RetriesExhaustedError):
+        storage.put("x", b"")
+    assert tries[:6] == ["put", "delete"] * 3
+    assert Away().retrying(RetryPolicy(60)).delete([]) is None
+
+
+@pytest.mark.parametrize(
+    "storage", [LocalStorage(), MemoryStorage(), HdfsStorage("hdfs://x/"), S3Storage({"key": "a", "secret": "b"})]
+)
+def test_a_copy_for_another_process_waits_as_long(storage):
+    patient = storage.retrying(RetryPolicy(7))
+    assert (type(patient), patient.retry, storage.retry) == (type(storage), RetryPolicy(7), NO_RETRIES)
+    assert pickle.loads(pickle.dumps(patient)).retry == RetryPolicy(7)
+    assert patient.retrying(RetryPolicy(7)) is patient and patient.retrying(NO_RETRIES).retry == NO_RETRIES
+
+
+def test_connections_are_shared_by_copies():
+    storage = S3Storage({"key": "a", "secret": "b"})
+    assert storage.retrying(RetryPolicy(7)).client is storage.client

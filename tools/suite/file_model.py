@@ -318,13 +318,14 @@ class _Client:
     def get_paginator(self, name: str) -> _Paginator:
         return _Paginator(name)
 
-    def create_multipart_upload(self, *, Bucket: str, Key: str) -> dict[str, str]:
+    def create_multipart_upload(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         there, path = target(), f"{Bucket}/{Key}"
 
         process = there.scheduler.current.root.name if there.scheduler.processes else ""
         label = f"begin an upload to {_short(path)}"
         # Not long after its request was given up: that one could be found by nobody, either (S3Target._is_unknown).
-        return {"UploadId": there.ask(label, lambda: there.begin_upload(path, process), may_be_late=False)}
+        upload = there.ask(label, lambda: there.begin_upload(path, process), may_be_late=False)
+        return {"UploadId": upload, "ResponseMetadata": {"RetryAttempts": 0}}
 
     def upload_part(
         self,

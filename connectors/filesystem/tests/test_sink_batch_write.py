@@ -23,6 +23,7 @@ from penstock._commit import DisplacedError, GaveWayError
 from penstock.checkpoint import finish, resolve, take_over
 from penstock.cli import app
 from penstock.errors import DataLostError
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.spark._write import BatchWriter
 from penstock.storage._contract import is_temporary
 from penstock.testing import Crash, Fuse
@@ -74,11 +75,11 @@ def new_process(value):
 class Write:
     """One ``df.write`` to ``root``, as Spark takes it through its processes."""
 
-    def __init__(self, root, way="merged"):
+    def __init__(self, root, way="merged", retry=NO_RETRIES):
         values = SINK_OPTIONS.parse({"path": str(root), "format": "json", **WAYS[way]}, owner="sink")
         self.root = root
         self.writer = BatchWriter(
-            create_sink(SinkOptions.from_values(values), SCHEMA), SCHEMA, "filesystem", values, None
+            create_sink(SinkOptions.from_values(values), SCHEMA), SCHEMA, "filesystem", values, None, retry
         )
 
     def task(self, rows):
@@ -132,7 +133,7 @@ def count(root, steps, work):
 @pytest.fixture(params=WAYS)
 def write(request):
     """A function that does one write."""
-    return lambda root: Write(root, request.param).run()
+    return lambda root, retry=NO_RETRIES: Write(root, request.param, retry).run()
 
 
 def test_a_write_leaves_its_rows_and_nothing_else(tmp_path, write):
@@ -208,7 +209,9 @@ def test_somebody_ends_it_while_it_runs(tmp_path, steps, write, command):
 
 
 def test_a_failure_at_every_step_tells_the_truth(tmp_path, steps, write):
-    """A disk that refuses one change: a write that fails is not visible, and leaves nothing that it does not name."""
+    """A disk that refuses one change, which is made again: a write that fails all the same is not visible, and leaves
+    nothing that it does not name.
+    """
     for at, what in enumerate(count(tmp_path / "dry", steps, write)):
         if what.startswith("after"):
             continue
@@ -221,7 +224,7 @@ def test_a_failure_at_every_step_tells_the_truth(tmp_path, steps, write):
 
         steps(step)
         with contextlib.suppress(OSError):
-            write(root)
+            write(root, RetryPolicy(60))
             assert visible(root) == ROWS, f"failed at {what}"
         steps(None)
         seen = visible(root)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import uuid
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +13,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from penstock.errors import BadConfigurationError, DataLostError, RetriableError
+from penstock.retry import RetryPolicy
 from penstock.sink import Kept
+from penstock.storage import open_storage
+from suite.busy_s3 import busy_s3
 
 COMMITTED, ALREADY, LOST = "published", "already", "lost"
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
@@ -260,3 +266,48 @@ def test_store_that_refuses_is_not_taken_for_lost(query_on_s3, numbers, monkeypa
         query.commit(stored)
     monkeypatch.undo()
     assert query.commit(stored) == [COMMITTED]
+
+
+@pytest.fixture
+def busy_bucket(monkeypatch):
+    """A store that refuses requests on demand, as (server, bucket, client). Nobody waits between boto's tries."""
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+    with busy_s3() as server:
+        storage, _ = open_storage("s3://x", {"endpoint": server.endpoint, "key": "test", "secret": "test"})
+        bucket = f"b{uuid.uuid4().hex[:12]}"
+        storage.client.create_bucket(Bucket=bucket)
+        yield server, bucket, storage.client
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "request_",
+    [r"PUT .*\.chunk\?", r"PUT .*\.upload\?", r"POST .*\?uploads", "PUT .*partNumber=", r"POST .*\?uploadId="],
+)
+def test_staging_waits_for_a_store_that_is_away(sink_query, numbers, busy_bucket, request_, late):
+    """Its library makes a request six times; the writer makes it again, as the query's retryTimeout says.
+
+    late: each request was done, and only its answer is lost. An upload that is begun twice is aborted by the clean-up.
+    """
+    server, bucket, client = busy_bucket
+    settings = {"bucketAssigner": "basePath", "tasks": 1, "format": "csv", "maxOpenChunks": 2, "maxPartSize": 5000}
+    credentials = {"s3.endpoint": server.endpoint, "s3.key": "test", "s3.secret": "test"}
+    query = sink_query(f"s3://{bucket}/out", SCHEMA, **settings, **credentials)
+    query.context = functools.partial(query.context, retry=RetryPolicy(60))
+    refused, start = [], 0
+    for rows in (30, 30, 30, 30, 150, 30):
+        server.refuse(request_, times=8, late=late)
+        rolled = query.roll(task=0)
+        prepared = query.write([numbers(range(start, start + rows), 20)])
+        refused.append(server.refused[request_])
+        server.accept()
+        query.commit(query.decide([prepared], rolled))
+        start += rows
+    assert set(refused) - {0} == {8}
+    query.finish()
+    query.clean_up()
+    assert client.list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
+    names = [one["Key"] for one in client.list_objects_v2(Bucket=bucket)["Contents"]]
+    assert not [name for name in names if "/.penstock/" in name]
+    lines = b"".join(client.get_object(Bucket=bucket, Key=name)["Body"].read() for name in names).split()
+    assert sorted(int(line.split(b",")[0]) for line in lines) == list(range(start))

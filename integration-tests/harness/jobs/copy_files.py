@@ -9,7 +9,7 @@ from penstock.testing._spark_source import data_source
 given = arguments()
 spark = session(given)
 mode = given.pop("mode", "plain")
-source = {name: given[name] for name in given if name.startswith("s3.")}
+source = {name: given[name] for name in given if name.startswith("s3.") or name == "retryTimeout"}
 rows = (
     spark.readStream.format("penstock.filesystem")
     .options(**source)

@@ -27,6 +27,7 @@ from penstock._commit._tasks import (
     open_writer,
     roll_states,
     run_task,
+    start_sink,
     write_all,
 )
 from penstock._commit._two_phase import (
@@ -67,6 +68,7 @@ __all__ = [
     "open_writer",
     "roll_states",
     "run_task",
+    "start_sink",
     "undone",
     "write_all",
 ]

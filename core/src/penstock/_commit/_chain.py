@@ -12,13 +12,12 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.errors import FatalError
-from penstock.retry import NO_RETRIES
 from penstock.serialization import Versioned
 from penstock.storage import Storage
 from penstock.system import system
@@ -29,7 +28,6 @@ FORMAT = 2
 #: Links that are kept below the base and below what is pending.
 KEEP = 32
 _SHORTEN_EVERY = 16
-ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -219,21 +217,20 @@ class Head:
 class Chain:
     """The chain of one query. Not thread-safe. Memory: the last link that this object wrote or read.
 
-    Its calls of the store are tried again as ``retry`` says: each may be repeated. A link has an id, so that a second
-    call recognizes what the first one has written after all.
+    The calls of its storage may be made again, by :meth:`Storage.retrying`: a link has an id, so that a second call
+    recognizes what the first one has written after all.
     """
 
     def __init__(self, storage: Storage, directory: str) -> None:
         self.storage = storage
         self.directory = directory
-        self.retry = NO_RETRIES
         self._last: Link | None = None
 
     def _path(self, number: int, suffix: str = "json") -> str:
         return f"{self.directory}/{number:020d}.{suffix}"
 
     def _numbers(self) -> tuple[list[int], frozenset[int]]:
-        names = self._call(lambda: self.storage.list_names(self.directory))
+        names = self.storage.list_names(self.directory)
         links = sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
         return links, frozenset(int(name[:-5]) for name in names if name.endswith(".done") and name[:-5].isdigit())
 
@@ -257,21 +254,18 @@ class Chain:
         if self._last is not None and self._last.number == number:
             return self._last
         path = self._path(number)
-        data = self._call(lambda: self.storage.read(path))
+        data = self.storage.read(path)
         self._last = Link.from_bytes(data, done=number in done, where=self.storage.url(path))
         return self._last
-
-    def _call(self, call: Callable[[], ResultT]) -> ResultT:
-        return self.retry.call(call, f"decision log {self.directory}")
 
     def create(self, link: Link) -> bool:
         """Returns whether ``link`` has its number: it is durable then. An error means that it may come to be there
         later.
         """
         path, data = self._path(link.number), link.to_bytes()
-        if not self._call(lambda: self.storage.create(path, data)):
+        if not self.storage.create(path, data):
             # An earlier try of this call may have met its own success.
-            stored = self._call(lambda: self.storage.read(path))
+            stored = self.storage.read(path)
             found = Link.from_bytes(stored, done=False, where=self.storage.url(path))
             if found.id != link.id:
                 self._last = None
@@ -320,7 +314,7 @@ class Chain:
 
     def mark_done(self, number: int, *, durable: bool = False) -> None:
         """Marks a link as carried out. A process that misses the mark looks at what is published and marks it again."""
-        self._call(lambda: self.storage.put(self._path(number, "done"), b"", durable=durable))
+        self.storage.put(self._path(number, "done"), b"", durable=durable)
 
     def shorten(self, head: Head) -> None:
         """Deletes links that are no longer needed, and what killed processes left. Does so at every 16th link."""

@@ -36,6 +36,7 @@ __all__ = [
     "open_writer",
     "roll_states",
     "run_task",
+    "start_sink",
     "write_all",
 ]
 
@@ -177,6 +178,11 @@ def _write(sink: AnySink, context: WriterContext, batches: Iterable[pa.RecordBat
     finally:
         writer.close()
     return _output(sink, context, (), prepared)
+
+
+def start_sink(sink: Any, context: SinkContext) -> Any:
+    """Starts a sink, which looks at the target system: again as the context's ``retry`` says. Driver."""
+    return context.retry.call(lambda: sink.start(context), "starting the sink", context.metrics)
 
 
 def open_writer(sink: Sink, context: WriterContext) -> Any:

@@ -156,7 +156,7 @@ class TwoPhaseCommit:
         self._sink = sink
         self._context = context
         self._chain = chain
-        chain.retry = context.retry
+        chain.storage = chain.storage.retrying(context.retry)
         self._memory = memory if memory is not None else RunMemory()
         self._session = session
         self._before_claim = before_claim

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock._commit import AnySink, Chain, TwoPhaseCommit
+from penstock._commit import AnySink, Chain, TwoPhaseCommit, start_sink
 from penstock.checkpoint._stored import load_sink, s3_options, store_sink
 from penstock.options import OptionValues
+from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext
 from penstock.storage import Storage, open_storage
 
@@ -57,6 +58,7 @@ class StoredWrite:
     sink: AnySink
     schema: pa.Schema
     log: CheckpointLocation
+    retry: RetryPolicy
 
     @property
     def chain(self) -> Chain:
@@ -65,8 +67,8 @@ class StoredWrite:
 
     def protocol(self) -> TwoPhaseCommit:
         """Returns the driver's side of its commit protocol."""
-        context = SinkContext(self.write_id, self.schema)
-        return TwoPhaseCommit(self.sink.start(context), context, self.chain)
+        context = SinkContext(self.write_id, self.schema, retry=self.retry)
+        return TwoPhaseCommit(start_sink(self.sink, context), context, self.chain)
 
     def forget(self) -> None:
         """After it has ended."""
@@ -86,18 +88,19 @@ def chain_of_write(log: CheckpointLocation) -> Chain:
 def stored_writes(path: str, options: Mapping[str, str] | None = None) -> list[StoredWrite]:
     """The batch writes below ``path`` that have not ended. ``options`` adds what was secret.
 
-    Removes what is left of the records of those that have.
+    Removes what is left of the records of those that have. What fails is tried again, as ``retryTimeout`` says.
     """
-    storage, root = open_storage(path, s3_options(options))
+    storage, root = open_storage(path, s3_options(options), RetryPolicy())
     found = []
     for log in _logs(storage, f"{root}/{HIDDEN_DIRECTORY}"):
         try:
-            _, sink, schema = load_sink(storage, f"{log.path}/sink.json", options)
+            _, sink, schema, retry = load_sink(storage, f"{log.path}/sink.json", options)
         except FileNotFoundError:
             chain_of_write(log).delete()
             storage.remove_empty(log.path)
             continue
-        found.append(StoredWrite(log.path.rpartition("/")[2], sink, schema, log))
+        log = CheckpointLocation(storage.retrying(retry), log.path)
+        found.append(StoredWrite(log.path.rpartition("/")[2], sink, schema, log, retry))
     return found
 
 

@@ -10,6 +10,7 @@ from penstock.checkpoint._batch_writes import StoredWrite, stored_writes
 from penstock.checkpoint._identity import adopt as adopt_place
 from penstock.checkpoint._stored import chain_of, open_stored_query, query_id_of, s3_options
 from penstock.errors import BadConfigurationError, DataLostError
+from penstock.retry import RetryPolicy
 from penstock.storage import open_storage
 
 __all__ = ["Finished", "adopt", "finish", "open_pieces", "resolve", "restore_offsets", "take_over"]
@@ -35,7 +36,7 @@ def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Fi
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _finish_writes(writes, checkpoint, take_over=False)
-    query = open_stored_query(checkpoint, options)
+    query = open_stored_query(checkpoint, options, waits=True)
     protocol, began_at, made = query.protocol, query.chain.head().link.number, []
     while (link := protocol.roll(finish=True)) is not None:
         made.append(_finished(query.sink, link))
@@ -53,7 +54,7 @@ def take_over(checkpoint: str, options: Mapping[str, str] | None = None) -> list
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _finish_writes(writes, checkpoint, take_over=True)
-    query = open_stored_query(checkpoint, options)
+    query = open_stored_query(checkpoint, options, waits=True)
     pending = query.chain.head().pending
     made = [query.protocol.take_over()]
     if pending is not None and pending in query.chain.head().done:
@@ -68,7 +69,7 @@ def _finished(sink: AnySink, link: Link) -> Finished:
 
 def _writes_below(path: str, options: Mapping[str, str] | None) -> list[StoredWrite] | None:
     """The unfinished batch writes below a path; ``None`` for a checkpoint. Raises BadConfigurationError for neither."""
-    storage, root = open_storage(path, s3_options(options))
+    storage, root = open_storage(path, s3_options(options), RetryPolicy())
     if storage.exists(f"{root}/metadata"):
         return None
     if not (writes := stored_writes(path, options)):
@@ -83,7 +84,7 @@ def open_pieces(checkpoint: str, options: Mapping[str, str] | None = None) -> in
     """Returns how many pieces a query carries that no reader sees yet; ``None`` if this is not a checkpoint."""
     if _writes_below(checkpoint, options) is not None:
         return None
-    return len(open_stored_query(checkpoint, options).chain.head().link.states)
+    return len(open_stored_query(checkpoint, options, waits=True).chain.head().link.states)
 
 
 def _finish_writes(writes: Sequence[StoredWrite], path: str, *, take_over: bool) -> list[Finished]:
@@ -122,7 +123,7 @@ def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -
 
     Raises BadConfigurationError if the decision log does not hold them.
     """
-    query = open_stored_query(checkpoint, options)
+    query = open_stored_query(checkpoint, options, waits=True)
     chain = query.chain
     links = {link.batch: link for link in chain.links() if link.offsets}
     head = chain.head().link
@@ -141,7 +142,7 @@ def resolve(checkpoint: str, options: Mapping[str, str] | None = None, *, write_
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _resolve_writes(writes, checkpoint, write_all_again=write_all_again)
-    return open_stored_query(checkpoint, options).protocol.resolve(write_all_again=write_all_again)
+    return open_stored_query(checkpoint, options, waits=True).protocol.resolve(write_all_again=write_all_again)
 
 
 def _resolve_writes(writes: Sequence[StoredWrite], path: str, *, write_all_again: bool) -> Link:
@@ -159,7 +160,7 @@ def adopt(checkpoint: str, options: Mapping[str, str] | None = None, *, is_copy:
 
     Raises BadConfigurationError for a copy with something open, which original and copy would both publish.
     """
-    storage, path = open_storage(checkpoint, s3_options(options))
+    storage, path = open_storage(checkpoint, s3_options(options), RetryPolicy())
     query_id_of(storage, path)
     head = chain_of(storage, path).head()
     if is_copy and (head.pending is not None or head.link.states):

@@ -10,13 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock._commit import AnySink, Chain, TwoPhaseCommit, committables_of
+from penstock._commit import AnySink, Chain, TwoPhaseCommit, committables_of, start_sink
 from penstock._plugins import find_connector
 from penstock.checkpoint._identity import CheckpointIdentity, open_identity
 from penstock.checkpoint._spark_log import SparkLog
 from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues, held_by_checkpoint
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.storage import Storage, open_storage
 
@@ -41,7 +42,10 @@ def chain_of(storage: Storage, checkpoint: str) -> Chain:
 
 @dataclass(frozen=True)
 class StoredQuery:
-    """The sink of a checkpoint, rebuilt. ``checkpoint`` is the path in ``storage``."""
+    """The sink of a checkpoint, rebuilt. ``checkpoint`` is the path in ``storage``.
+
+    ``retry`` says for how long its store and its target are waited for.
+    """
 
     connector_name: str
     query_id: str
@@ -49,6 +53,7 @@ class StoredQuery:
     schema: pa.Schema
     storage: Storage
     checkpoint: str
+    retry: RetryPolicy = NO_RETRIES
 
     @property
     def chain(self) -> Chain:
@@ -69,8 +74,8 @@ class StoredQuery:
     def protocol(self) -> TwoPhaseCommit:
         """The driver's side of its commit protocol. Starts the sink: the target system is looked at."""
         location = CheckpointLocation(self.storage, self.checkpoint)
-        context = SinkContext(self.place.names, self.schema, checkpoint=location)
-        return TwoPhaseCommit(self.sink.start(context), context, self.chain)
+        context = SinkContext(self.place.names, self.schema, checkpoint=location, retry=self.retry)
+        return TwoPhaseCommit(start_sink(self.sink, context), context, self.chain)
 
     def pending_committables(self) -> list[Any]:
         """Returns what was decided and is not noted as published."""
@@ -142,21 +147,23 @@ def _put_sink(storage: Storage, path: str, value: Mapping[str, Any], before: byt
         storage.put(path, data)
 
 
-def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None) -> StoredQuery:
+def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None, *, waits: bool = False) -> StoredQuery:
     """Returns the query of ``checkpoint`` (a path or URL), read only. ``options`` adds what was secret, and replaces
-    the rest.
+    the rest. ``waits``: whether what fails is tried again, as the query's ``retryTimeout`` says.
 
     Raises BadConfigurationError if it is no checkpoint, or not of a Penstock sink.
     """
-    storage, path = open_storage(checkpoint, s3_options(options))
+    storage, path = open_storage(checkpoint, s3_options(options), RetryPolicy() if waits else NO_RETRIES)
     query_id = query_id_of(storage, path)
     try:
-        connector, sink, schema = load_sink(storage, _sink_path(path), options)
+        connector, sink, schema, retry = load_sink(storage, _sink_path(path), options)
     except FileNotFoundError:
         raise BadConfigurationError(
             f"{checkpoint}: no penstock sink has written with this checkpoint yet (penstock/sink.json is missing)"
         ) from None
-    return StoredQuery(connector, query_id, sink, schema, storage, path)
+    if not waits:
+        retry = NO_RETRIES
+    return StoredQuery(connector, query_id, sink, schema, storage.retrying(retry), path, retry)
 
 
 def s3_options(options: Mapping[str, str] | None) -> dict[str, str]:
@@ -164,8 +171,11 @@ def s3_options(options: Mapping[str, str] | None) -> dict[str, str]:
     return {name[3:]: text for name, text in (options or {}).items() if name.lower().startswith("s3.")}
 
 
-def load_sink(storage: Storage, path: str, options: Mapping[str, str] | None) -> tuple[str, AnySink, pa.Schema]:
-    """Returns the inverse of :func:`store_sink`: the connector's name, the sink, the schema of its rows.
+def load_sink(
+    storage: Storage, path: str, options: Mapping[str, str] | None
+) -> tuple[str, AnySink, pa.Schema, RetryPolicy]:
+    """Returns the inverse of :func:`store_sink`: the connector's name, the sink, the schema of its rows, and for how
+    long the sink is waited for.
 
     Raises FileNotFoundError, and BadConfigurationError if there is no such sink any more.
     """
@@ -183,4 +193,4 @@ def load_sink(storage: Storage, path: str, options: Mapping[str, str] | None) ->
     sink = connector.create_sink(parsed, schema)
     if not isinstance(sink, TwoPhaseCommitSink):
         raise BadConfigurationError(f"{where}: its sink commits nothing with these options (delivery)")
-    return stored["connector"], sink, schema
+    return stored["connector"], sink, schema, RetryPolicy.from_values(parsed)

@@ -105,7 +105,7 @@ class PublishingListener(StreamingQueryListener):
         try:
             # One at a time: a roll would give way to another one of this process, and leave to it what is not due.
             with self._rolling:
-                query = open_stored_query(checkpoint)
+                query = open_stored_query(checkpoint, waits=finish)
                 if query.has_open_work():
                     query.protocol.roll(finish=finish)
         except GaveWayError as error:

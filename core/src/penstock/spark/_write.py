@@ -6,7 +6,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from penstock._commit import (
     offsets_of,
     open_writer,
     run_task,
+    start_sink,
     undone,
     write_all,
 )
@@ -87,10 +88,6 @@ def _local_property(name: str) -> str | None:
     task = TaskContext.get()
     value = task.getLocalProperty(name) if task is not None else None
     return None if value is None else str(value)
-
-
-def _started(sink: Any, context: SinkContext) -> Any:
-    return context.retry.call(lambda: sink.start(context), "starting the sink", context.metrics)
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -195,12 +192,12 @@ class _Driver:
         retry: RetryPolicy,
     ) -> None:
         self._retry = retry
-        self._storage, self._path = open_storage(checkpoint, options.with_prefix("s3."))
+        self._storage, self._path = open_storage(checkpoint, options.with_prefix("s3."), retry)
         self._schema = schema
         self._begin: Callable[[KnownQuery], None] = lambda query: query.begin(connector, options, schema)
         self._session = session
         self._query = known_query(self._storage, self._path)
-        self.sink: AnySink = _started(sink, self._context())
+        self.sink: AnySink = start_sink(sink, self._context())
 
     def _context(self) -> SinkContext:
         location = CheckpointLocation(self._storage, self._path)
@@ -249,8 +246,10 @@ class BatchWriter(DataSourceArrowWriter):
         self._query_id = uuid.uuid4().hex
         self._schema = schema
         self._accumulator = accumulator
-        self._sink = _started(sink, self._context())
+        self._sink = start_sink(sink, self._context())
         self._log = sink.batch_log(self._query_id)
+        if self._log is not None:
+            self._log = replace(self._log, storage=self._log.storage.retrying(retry))
         # Pickled to the process that commits, and to the tasks: it has one claim in it.
         self._memory = MemoryStorage() if self._log is None else None
         try:
@@ -261,18 +260,18 @@ class BatchWriter(DataSourceArrowWriter):
                 raise undone(self._chain())
         except Exception:
             with contextlib.suppress(OSError, RetriableError):
-                self._leave()
+                self._leave(NO_RETRIES)
             raise
 
-    def _context(self) -> SinkContext:
-        return SinkContext(self._query_id, self._schema, retry=self._retry)
+    def _context(self, retry: RetryPolicy | None = None) -> SinkContext:
+        return SinkContext(self._query_id, self._schema, retry=self._retry if retry is None else retry)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Task."""
         return _run(self._sink, self._plan, self._schema, 0, iterator, self._accumulator, self._retry)
 
-    def _protocol(self) -> TwoPhaseCommit:
-        return TwoPhaseCommit(self._sink, self._context(), self._chain())
+    def _protocol(self, retry: RetryPolicy | None = None) -> TwoPhaseCommit:
+        return TwoPhaseCommit(self._sink, self._context(retry), self._chain())
 
     def _chain(self) -> Chain:
         if self._log is not None:
@@ -281,12 +280,20 @@ class BatchWriter(DataSourceArrowWriter):
         return Chain(self._memory, "/decisions")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Driver. What fails once everything is published is said, and does not fail the write."""
+        """Driver. What fails once everything is published is said, and does not fail the write.
+
+        The error of a write that is decided all the same says so: written a second time it would be there twice.
+        """
         protocol, results = self._protocol(), _results(messages)
         try:
             protocol.commit_at_once(results)
         except (OSError, RetriableError) as error:
-            self._commit_again(protocol, results, error)
+            if self._log is None or self._protocol(NO_RETRIES).has_decided() is False:
+                raise
+            raise RetriableError(
+                f"{error}. The write is decided all the same, or may be: do not write it again, but fix this and run: "
+                f"penstock finish {self._sink.target}"
+            ) from error
         try:
             protocol.clear_at_once()
             self._leave()
@@ -294,30 +301,16 @@ class BatchWriter(DataSourceArrowWriter):
             again = f"; run: penstock finish {self._sink.target}" if self._log is not None else ""
             _log.warning("everything is written; what failed tasks have left could not be removed (%s)%s", error, again)
 
-    def _commit_again(self, protocol: TwoPhaseCommit, results: Sequence[TaskResult], first: Exception) -> None:
-        """Once more, since what failed may have passed. The error of a write that is decided all the same says so:
-        written a second time it would be there twice.
-        """
-        _log.warning("a write failed as it was committed, and is tried once more: %s", first)
-        try:
-            protocol.commit_at_once(results)
-        except (OSError, RetriableError) as error:
-            if self._log is None or protocol.has_decided() is False:
-                raise
-            raise RetriableError(
-                f"{error}. The write is decided all the same, or may be: do not write it again, but fix this and run: "
-                f"penstock finish {self._sink.target}"
-            ) from error
-
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver. What was decided is published all the same."""
         self._protocol().abort_at_once(_reports(messages))
         self._leave()
 
-    def _leave(self) -> None:
+    def _leave(self, retry: RetryPolicy | None = None) -> None:
+        context = self._context(retry)
         if self._log is not None:
-            forget_write(self._log)
-        with contextlib.closing(self._sink.create_committer(self._context())) as committer:
+            forget_write(replace(self._log, storage=self._log.storage.retrying(context.retry)))
+        with contextlib.closing(self._sink.create_committer(context)) as committer:
             committer.leave()
 
 
@@ -336,7 +329,7 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
 
     def __init__(self, sink: Sink, schema: pa.Schema, accumulator: Any, retry: RetryPolicy) -> None:
         self._retry = retry
-        self._sink = _started(sink, SinkContext("", schema, retry=retry))
+        self._sink = start_sink(sink, SinkContext("", schema, retry=retry))
         self._schema = schema
         self._accumulator = accumulator
 

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow.fs as pafs
+from typing_extensions import Self
 
 from penstock.errors import RetriableError
+from penstock.retry import NO_RETRIES, RetryPolicy
 
 __all__ = ["ABANDONED_AFTER_S", "Storage", "is_temporary"]
 
 #: No write takes so long: a temporary file that is older was left by a process that was killed.
 ABANDONED_AFTER_S = 86_400.0
+
+
+#: Calls that do the same if they are made twice. Of the others, one that failed may have left something in between.
+_REPEATABLE = frozenset(
+    (
+        *("create", "put", "read", "size", "list_names", "list_tree", "is_away", "age_s"),
+        *("delete", "move", "sweep", "remove_empty", "make_durable", "sync_names"),
+    )
+)
+#: Set while a thread is inside of such a call: what that calls itself is a part of it, and is not repeated by itself.
+_inside = threading.local()
 
 
 def is_temporary(name: str) -> bool:
@@ -29,7 +44,24 @@ class Storage(ABC):
     may be there all the same, now or later.
 
     A storage's temporary files are its own: no other call shows them.
+
+    Calls fail at once, unless the storage was given a policy (:meth:`retrying`). Then those that may be made twice are
+    made again, in subclasses too: ``move`` may raise FileNotFoundError because an earlier try of it has worked.
     """
+
+    retry: RetryPolicy = NO_RETRIES
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _make_repeatable(cls)
+
+    def retrying(self, retry: RetryPolicy) -> Self:
+        """Returns this storage with calls that are made again as ``retry`` says. Connections are shared."""
+        if retry == self.retry:
+            return self
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, retry=retry)
+        return other
 
     @property
     @abstractmethod
@@ -141,3 +173,31 @@ class Storage(ABC):
         """Returns a writable binary file (pyarrow's). Parent directories are made. Not atomic."""
         self.fs.create_dir(path.rpartition("/")[0], recursive=True)
         return self.fs.open_output_stream(path)
+
+
+def _make_repeatable(cls: type[Any]) -> None:
+    for name in _REPEATABLE & vars(cls).keys():
+        setattr(cls, name, _repeated(vars(cls)[name]))
+
+
+def _repeated(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Storage, *arguments: Any, **more: Any) -> Any:
+        if self.retry.timeout_s <= 0 or getattr(_inside, "is_set", False):
+            return method(self, *arguments, **more)
+        # What can be read only once, such as a generator of paths, would be empty for the second try.
+        kept = [list(one) if isinstance(one, Iterator) else one for one in arguments]
+
+        def once() -> Any:
+            _inside.is_set = True
+            try:
+                return method(self, *kept, **more)
+            finally:
+                _inside.is_set = False
+
+        return self.retry.call(once)
+
+    return call
+
+
+_make_repeatable(Storage)

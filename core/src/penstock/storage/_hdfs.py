@@ -25,7 +25,7 @@ class HdfsStorage(Storage):
         self._root = root
 
     def __reduce__(self) -> Any:
-        return (HdfsStorage, (self._root,))
+        return (HdfsStorage, (self._root,), {"retry": self.retry})
 
     @functools.cached_property
     def fs(self) -> pafs.FileSystem:

@@ -103,7 +103,7 @@ class LocalStorage(Storage):
         return pafs.LocalFileSystem()
 
     def __reduce__(self) -> Any:
-        return (LocalStorage, ())
+        return (LocalStorage, (), {"retry": self.retry})
 
     def url(self, path: str) -> str:
         """Local paths are shown as they are."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, when
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.storage._contract import Storage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
@@ -29,12 +30,20 @@ STORAGE_OPTIONS = (
 )
 
 
-def open_storage(url: str, options: Mapping[str, str | None] | None = None) -> tuple[Storage, str]:
+def open_storage(
+    url: str, options: Mapping[str, str | None] | None = None, retry: RetryPolicy = NO_RETRIES
+) -> tuple[Storage, str]:
     """Returns the storage of ``url`` and the path in it (absolute, no trailing slash).
 
     ``options`` are those below ``s3.`` (``endpoint``, ``region``, ``key``, ``secret``, ``token``). A path without a
-    scheme is local and relative to the working directory. Raises BadConfigurationError for an unknown scheme.
+    scheme is local and relative to the working directory. Its calls are made again as ``retry`` says. Raises
+    BadConfigurationError for an unknown scheme.
     """
+    storage, path = _open(url, options)
+    return storage.retrying(retry), path
+
+
+def _open(url: str, options: Mapping[str, str | None] | None) -> tuple[Storage, str]:
     # Split by hand: in a path '?' is a wildcard and '#' a character like any other.
     scheme, separator, rest = url.partition("://")
     if not separator:

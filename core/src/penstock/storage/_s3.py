@@ -6,13 +6,15 @@ import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
+from typing_extensions import Self
 
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.retry import RetryPolicy
 from penstock.storage._contract import Storage
 from penstock.system import system
 
@@ -25,6 +27,7 @@ _REFUSED = {"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch"
 _ATTEMPTS = 6
 #: Keys that one request may delete.
 _DELETED_AT_ONCE = 1000
+ResultT = TypeVar("ResultT")
 
 
 @contextlib.contextmanager
@@ -61,7 +64,7 @@ class S3Storage(Storage):
         self._settings = dict(settings)
 
     def __reduce__(self) -> Any:
-        return (S3Storage, (self._settings,))
+        return (S3Storage, (self._settings,), {"retry": self.retry})
 
     def __repr__(self) -> str:
         return f"S3Storage(endpoint={self._endpoint!r})"
@@ -120,6 +123,20 @@ class S3Storage(Storage):
                 s3={"addressing_style": "path"} if self._endpoint else {},
             ),
         )
+
+    def retrying(self, retry: RetryPolicy) -> Self:
+        if retry != self.retry:
+            self.client  # noqa: B018 - made once, for the copy as well
+        return super().retrying(retry)
+
+    def request(self, path: str, send: Callable[[], ResultT]) -> ResultT:
+        """Returns what a request of :attr:`client` returns, which may be made twice. Raises as :func:`translated`."""
+
+        def once() -> ResultT:
+            with translated(self.url(path)):
+                return send()
+
+        return self.retry.call(once)
 
     def url(self, path: str) -> str:
         return f"s3://{path}"

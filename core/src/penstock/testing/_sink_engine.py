@@ -120,7 +120,7 @@ class SinkQuery:
         self.rows_written = 0
         self.fuse = fuse or Fuse()
         self.storage = FaultyStorage(LocalStorage(), self.fuse)
-        location = CheckpointLocation(self.storage, str(self.checkpoint))
+        location = CheckpointLocation(self.storage.retrying(self.retry), str(self.checkpoint))
         self._context = SinkContext(self.query_id, self.schema, self.metrics, location, retry=self.retry)
         sink = pickle.loads(pickle.dumps(self.sink))
         self.retry.call(lambda: sink.validate_schema(self.schema))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
+from penstock.retry import RetryPolicy
 from penstock.storage import MemoryStorage, Storage
 from penstock.testing.simulation._scheduler import Scheduler
 
@@ -15,8 +16,8 @@ __all__ = ["SimulatedStorage"]
 _living: dict[str, SimulatedStorage] = {}
 
 
-def _find(name: str) -> SimulatedStorage:
-    return _living[name]
+def _find(name: str, retry: RetryPolicy) -> SimulatedStorage:
+    return _living[name].retrying(retry)
 
 
 class SimulatedStorage(Storage):
@@ -27,12 +28,16 @@ class SimulatedStorage(Storage):
         self._name = name
         self.inner = MemoryStorage()
         self.calls: dict[str, int] = {}
-        #: The last file that was written and need not have come to the disk.
-        self.volatile: str | None = None
+        self._volatile: list[str] = []
         _living[name] = self
 
+    @property
+    def volatile(self) -> str | None:
+        """The last file that was written and need not have come to the disk."""
+        return self._volatile[0] if self._volatile else None
+
     def __reduce__(self) -> Any:
-        return (_find, (self._name,))
+        return (_find, (self._name, self.retry))
 
     @property
     def fs(self) -> pafs.FileSystem:
@@ -76,9 +81,9 @@ class SimulatedStorage(Storage):
         def put() -> None:
             # A name that has come to the disk stays there, whatever takes its place.
             if not durable and path not in self.inner.files:
-                self.volatile = path
+                self._volatile[:] = [path]
             elif durable and self.volatile == path:
-                self.volatile = None
+                self._volatile.clear()
             self.inner.put(path, data)
 
         self._call("put", path, put, lambda: None)

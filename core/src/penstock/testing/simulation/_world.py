@@ -225,7 +225,7 @@ class World:
         return TwoPhaseCommit(self.sink, self._context(), chain or self._chain(), memory)
 
     def _context(self) -> SinkContext:
-        location = CheckpointLocation(self.storage, _CHECKPOINT)
+        location = CheckpointLocation(self.storage.retrying(self._retry), _CHECKPOINT)
         return SinkContext(self.query_id, self.target.schema, checkpoint=location, retry=self._retry)
 
     def _chain(self) -> Chain:

@@ -9,8 +9,9 @@ from typing import Literal, TypeVar
 
 from penstock.errors import DataLostError, RetriableError
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES
 from penstock.sink import Found, WriterContext
-from penstock.storage import S3Storage, translated
+from penstock.storage import S3Storage
 from penstock.system import system
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._committer import FileSystemCommitter
@@ -44,8 +45,8 @@ class MultipartStaging(Staging):
 
     def __init__(self, layout: Layout, context: WriterContext, role: Literal["writer", "roller"]) -> None:
         super().__init__(layout, context, role)
-        assert isinstance(layout.storage, S3Storage)
-        self._storage = layout.storage
+        assert isinstance(self.layout.storage, S3Storage)
+        self._storage = self.layout.storage
         self._chunks: list[str] = []
         self._uploads: list[Upload] = []
         self._spools: list[StagedFile] = []
@@ -62,9 +63,12 @@ class MultipartStaging(Staging):
         path = self.names.hidden("chunk")
         self._chunks.append(path)
         bucket, key = self._storage.split(self.layout.full(path))
-        file.stream.seek(0)
-        with translated(self._storage.url(self.layout.full(path))):
+
+        def put() -> None:
+            file.stream.seek(0)
             self._storage.client.put_object(Bucket=bucket, Key=key, Body=file.stream)
+
+        self._storage.request(self.layout.full(path), put)
         self._drop(file)
         return path
 
@@ -108,7 +112,8 @@ class MultipartStaging(Staging):
         self._join(upload, chunks)
         upload.flush()
         upload.complete()
-        self._storage.delete([self.layout.full(upload.marker)])
+        if upload.was_begun_once:
+            self._storage.delete([self.layout.full(upload.marker)])
         return path, upload.size
 
     def join_to_part(self, chunks: Sequence[Chunk], final: str) -> PendingPart:
@@ -139,7 +144,7 @@ class MultipartStaging(Staging):
                 upload.abort()
             # An upload without an id may have begun all the same: a clean-up finds it by its marker.
             markers = [upload.marker for upload in self._uploads if upload.id]
-            self._storage.delete(map(self.layout.full, [*markers, *self._chunks]))
+            self._storage.retrying(NO_RETRIES).delete(map(self.layout.full, [*markers, *self._chunks]))
         except (OSError, RetriableError):
             return  # garbage as soon as the decision log moves on, and found by its markers
 

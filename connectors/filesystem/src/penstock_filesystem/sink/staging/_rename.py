@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Literal
 
+from penstock.retry import NO_RETRIES
 from penstock.sink import Found, WriterContext
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._committer import FileSystemCommitter
@@ -88,7 +89,7 @@ class RenameStaging(Staging):
             with contextlib.suppress(OSError):
                 file.discard()
         with contextlib.suppress(OSError):
-            self.layout.storage.delete(map(self.layout.full, self._made))
+            self.layout.storage.retrying(NO_RETRIES).delete(map(self.layout.full, self._made))
         self._open.clear()
         self._made.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from penstock.errors import DataLostError
@@ -69,7 +70,8 @@ class Staging(ABC):
     """
 
     def __init__(self, layout: Layout, context: WriterContext, role: Literal["writer", "roller"]) -> None:
-        self.layout = layout
+        # A writer is not made a second time once rows have come: what it asks of its store is repeated there.
+        self.layout = replace(layout, storage=layout.storage.retrying(context.retry))
         self.names = AttemptNames(layout, context, role)
 
     @abstractmethod

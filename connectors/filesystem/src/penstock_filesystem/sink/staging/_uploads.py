@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from penstock.errors import RetriableError
 from penstock.storage import S3Storage, translated
@@ -35,6 +36,8 @@ class Upload:
         self.bucket, self.key = storage.split(self.path)
         self.marker = marker
         self.id = ""
+        #: Otherwise an answer may have been lost, and an upload be open that only a clean-up finds, by the marker.
+        self.was_begun_once = False
         self.parts: list[UploadedPart] = []
         self._pending = bytearray()
 
@@ -42,8 +45,16 @@ class Upload:
         """Begins the upload. Raises RetriableError, also if this attempt was cleaned up; call :meth:`abort` then."""
         marker = marker_of(self.key)
         self._storage.put(self._marker_path, marker)
-        with translated(self._storage.url(self.path)):
-            self.id = self._client.create_multipart_upload(Bucket=self.bucket, Key=self.key)["UploadId"]
+        tries = 0
+
+        def create() -> Any:
+            nonlocal tries
+            tries += 1
+            return self._client.create_multipart_upload(Bucket=self.bucket, Key=self.key)
+
+        answer = self._storage.request(self.path, create)
+        self.id = answer["UploadId"]
+        self.was_begun_once = tries == 1 and not answer["ResponseMetadata"].get("RetryAttempts")
         if self._storage.size(self._marker_path) != len(marker):
             raise RetriableError(f"{self._storage.url(self.path)}: this attempt was cleaned up, it is not the last")
 
@@ -65,15 +76,17 @@ class Upload:
         """
         number = len(self.parts) + 1
         bucket, key = S3Storage.split(source)
-        with translated(self._storage.url(source)):
-            answer = self._client.upload_part_copy(
+        answer = self._storage.request(
+            source,
+            lambda: self._client.upload_part_copy(
                 Bucket=self.bucket,
                 Key=self.key,
                 UploadId=self.id,
                 PartNumber=number,
                 CopySource={"Bucket": bucket, "Key": key},
                 CopySourceRange=f"bytes={offset}-{size - 1}",
-            )
+            ),
+        )
         self.parts.append(UploadedPart(number, answer["CopyPartResult"]["ETag"], size - offset))
 
     def flush(self) -> None:
@@ -84,16 +97,27 @@ class Upload:
     def _send(self, length: int) -> None:
         number = len(self.parts) + 1
         body = bytes(self._pending[:length])
-        with translated(self._storage.url(self.path)):
-            answer = self._client.upload_part(
+        answer = self._storage.request(
+            self.path,
+            lambda: self._client.upload_part(
                 Bucket=self.bucket, Key=self.key, UploadId=self.id, PartNumber=number, Body=body
-            )
+            ),
+        )
         self.parts.append(UploadedPart(number, answer["ETag"], length))
         del self._pending[:length]
 
     def complete(self) -> None:
-        """Makes the object appear."""
-        complete_upload(self._storage, self.path, self.id, self.parts)
+        """Makes the object appear. For an object of this attempt's own, which only it completes."""
+
+        def once() -> None:
+            try:
+                complete_upload(self._storage, self.path, self.id, self.parts)
+            except FileNotFoundError:
+                if self._storage.size(self.path) != self.size:
+                    raise
+                # An earlier try has completed it, and its answer was lost.
+
+        self._storage.retry.call(once)
 
     def abort(self) -> None:
         """Throws the upload away. Does nothing if it is gone."""
