@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError, RetriableError
+from penstock import BadConfigurationError, PenstockError, RetriableError
 from penstock._commit import Batch, BatchPendingError, Chain, DisplacedError, RunMemory, TwoPhaseCommit, run_task
 from penstock.sink import (
     CheckpointCommitter,
@@ -23,8 +23,9 @@ from penstock.sink import (
     WriteAheadSink,
     WriterContext,
 )
-from penstock.sink._write_ahead import Staged
+from penstock.sink._write_ahead import FileCheckpointCommitter, Staged
 from penstock.storage import LocalStorage
+from suite.hostile import changed, files_below
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -384,3 +385,36 @@ def test_a_crash_at_every_step_loses_nothing_and_doubles_one_segment_at_most(tmp
         if doubled:
             doubled_at.add(what.rsplit(" ", 1)[0])
     assert doubled_at == {"after send"}, "the window is where it is said to be, and exists"
+
+
+@pytest.mark.parametrize("verb", ["look", "publish", "seal", "discard", "record"])
+def test_a_changed_segment_reads_writes_and_deletes_nothing_outside(tmp_path, verb):
+    """Whichever text of a segment someone changes: also a field that is added later."""
+    at = tmp_path / "penstock"
+    MAILBOXES["hostile"] = Mailbox()
+    context = SinkContext("q", SCHEMA, checkpoint=CheckpointLocation(LocalStorage(), str(tmp_path)))
+    sink = MailSink("hostile")
+    for name in ("staged", "sent"):
+        # Directories that the beginning of a segment's id may name.
+        for first in ("5-5-0-x", "5-5-0-a", "5-5-0-.penstock", "5-5-0-.", "5-5-0-", "5-5-0-.."):
+            (at / name / first).mkdir(parents=True)
+    with pa.OSFile(str(at / "victim-0.arrow"), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
+        stream.write_batch(pa.RecordBatch.from_pylist([{"id": 1}], schema=SCHEMA))
+    before = files_below(at)
+    for words, stored in changed(sink.committable_serializer.pack(Segment(5, 0, "a", 0, 1, 8, base=5))):
+        segment = sink.committable_serializer.unpack(stored)
+        committer = sink.create_committer(context)
+        try:
+            if verb == "record":
+                FileCheckpointCommitter(context.checkpoint).record(segment)
+            elif verb == "discard":
+                committer.discard([segment], [])
+            else:
+                getattr(committer, verb)([segment])
+        except (PenstockError, FileNotFoundError, ValueError):
+            pass
+        finally:
+            committer.close()
+        left = files_below(at).items()
+        outside = {name: data for name, data in left if not name.startswith(("staged/", "sent/"))}
+        assert outside == before and not MAILBOXES["hostile"].got, words

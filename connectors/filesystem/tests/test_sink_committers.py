@@ -19,7 +19,7 @@ from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
 from penstock_filesystem.sink.staging._multipart import MultipartCommitter
 from penstock_filesystem.sink.staging._rename import RenameCommitter
-from penstock_filesystem.sink.staging._uploads import Upload
+from penstock_filesystem.sink.staging._uploads import Upload, marker_of
 from suite.file_model import S3Target
 from suite.scripted_sink import scripted_system
 
@@ -376,6 +376,18 @@ def test_a_marker_that_another_clean_up_has_taken_is_no_error(bucket):
     listed = [part.marker, f"{HIDDEN}/4/gone.upload"]
     bucket.committer._hidden_files = lambda: listed
     assert bucket.committer.clear(Kept(5, 9)) == 2 and bucket.uploads == []
+
+
+@pytest.mark.parametrize("key", ["other/a", "tables/../other/a", "tablesx/a", "other/../tables/../other/a"])
+def test_a_marker_that_names_another_directory_ends_no_upload_there(bucket, key):
+    marker = f"{HIDDEN}/4/x.upload"
+    bucket.model.files[f"bucket/tables/{marker}"] = marker_of(key)
+    bucket.model.written[f"bucket/tables/{marker}"] = bucket.model.scheduler.clock_us
+    foreign = Upload(Layout(bucket.storage, "bucket", "part", ""), "m", "x")
+    foreign.path, foreign.key = f"bucket/{key}", key
+    foreign.open()
+    assert bucket.committer.clear(Kept(5, 9)) == 1
+    assert bucket.uploads == [foreign.path]
 
 
 def test_requests_are_made_eight_at_a_time(bucket, monkeypatch):

@@ -49,6 +49,10 @@ class Storage(ABC):
     made again, in subclasses too: ``move`` may raise FileNotFoundError because an earlier try of it has worked.
     """
 
+    #: Bytes that the name of a file or a directory may have, and a whole path.
+    longest_name: int = 255
+    longest_path: int = 4095
+
     retry: RetryPolicy = NO_RETRIES
 
     def __init_subclass__(cls) -> None:

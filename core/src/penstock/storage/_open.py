@@ -37,13 +37,15 @@ def open_storage(
 
     ``options`` are those below ``s3.`` (``endpoint``, ``region``, ``key``, ``secret``, ``token``). A path without a
     scheme is local and relative to the working directory. Its calls are made again as ``retry`` says. Raises
-    BadConfigurationError for an unknown scheme.
+    BadConfigurationError for an unknown scheme, and for a path that no file system takes.
     """
     storage, path = _open(url, options)
     return storage.retrying(retry), path
 
 
 def _open(url: str, options: Mapping[str, str | None] | None) -> tuple[Storage, str]:
+    if "\0" in url:
+        raise BadConfigurationError(f"{url!r}: no file system takes a NUL character in a path")
     # Split by hand: in a path '?' is a wildcard and '#' a character like any other.
     scheme, separator, rest = url.partition("://")
     if not separator:

@@ -60,6 +60,8 @@ def translated(where: str) -> Iterator[None]:
 class S3Storage(Storage):
     """:meth:`create` is a conditional put (``If-None-Match: *``)."""
 
+    longest_name = longest_path = 1024
+
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
 

@@ -197,10 +197,10 @@ class SinkOptions:
     def from_values(cls, values: OptionValues) -> SinkOptions:
         """Takes the options from ``values``. Raises BadConfigurationError for values that do not go together."""
         prefix, suffix = values["partPrefix"], values["partSuffix"]
-        if "/" in prefix + suffix or prefix[:1] in ("", ".", "_"):
+        if {"/", "\0"} & {*prefix, *suffix} or prefix[:1] in ("", ".", "_"):
             raise BadConfigurationError(
-                "options 'partPrefix' and 'partSuffix' hold no '/', and the prefix does not begin with '.' or '_' "
-                "(readers skip such files)"
+                "options 'partPrefix' and 'partSuffix' hold no '/' and no NUL, and the prefix does not begin with '.' "
+                "or '_' (readers skip such files)"
             )
         columns = values["partitionColumns"]
         assigner = values["bucketAssigner"] or ("columns" if columns else "dateTime")

@@ -20,7 +20,7 @@ __all__ = ["BucketAssigner", "create_bucket_assigner", "escape_path_name", "spli
 
 NO_TIME_BUCKET = "no-time"  # rows whose event time is null; must not begin with _ or ., which readers skip
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 
 class BucketAssigner(ABC):
@@ -128,6 +128,10 @@ class ColumnsBucketAssigner(BucketAssigner):
                 raise BadConfigurationError(
                     f"option 'partitionColumns': no column '{name}' (there are: {', '.join(schema.names)})"
                 )
+            if name.startswith("."):
+                raise BadConfigurationError(
+                    f"option 'partitionColumns': readers skip directories that begin with '.': rename '{name}'"
+                )
             type_ = schema.field(index).type
             if pa.types.is_nested(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
                 raise BadConfigurationError(f"option 'partitionColumns': '{name}' is {type_}: cast it to string")
@@ -196,9 +200,9 @@ def _checked(bucket: str) -> str:
     """Refuses names that leave the base path, or that readers would skip as hidden."""
     for piece in bucket.split("/") if bucket else ():
         hidden = piece.startswith(".") or (piece.startswith("_") and "=" not in piece)
-        if not piece or hidden:
+        if not piece or hidden or "\0" in piece:
             raise BadDataError(
-                f"bucket {bucket!r}: a bucket is a relative path without empty pieces, and no piece of it begins with "
-                "'.' or '_' (readers skip such directories)"
+                f"bucket {bucket!r}: a bucket is a relative path without empty pieces and NUL characters, and no piece "
+                "of it begins with '.' or '_' (readers skip such directories)"
             )
     return bucket

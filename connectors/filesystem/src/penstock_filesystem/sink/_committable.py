@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from penstock.errors import FatalError
 from penstock.serialization import JsonSerializer
+from penstock_filesystem.sink._layout import is_hidden_path
 
 __all__ = ["WRITER_STATE_SERIALIZER", "COMMITTABLE_SERIALIZER", "Chunk", "PendingPart", "UploadedPart", "human_size"]
 
@@ -118,15 +120,35 @@ def describe_chunk(chunk: Chunk) -> str:
 
 def _part_from_fields(version: int, fields: dict[str, Any]) -> PendingPart:
     parts = tuple(UploadedPart(*part) for part in fields.pop("parts"))
-    return PendingPart(**{**fields, "consumed": tuple(fields["consumed"]), "parts": parts})
+    part = PendingPart(**{**fields, "consumed": tuple(fields["consumed"]), "parts": parts})
+    _check_paths([path for path in (part.hidden, part.marker, *part.consumed) if path], part.final)
+    return part
 
 
 def _part_to_fields(part: PendingPart) -> dict[str, Any]:
     return {**vars(part), "parts": [dataclasses.astuple(uploaded) for uploaded in part.parts]}
 
 
+def _chunk_from_fields(version: int, fields: dict[str, Any]) -> Chunk:
+    chunk = Chunk(**fields)
+    _check_paths([chunk.path], chunk.bucket)
+    return chunk
+
+
+def _check_paths(hidden: Iterable[str], shown: str) -> None:
+    """Raises FatalError for paths that this sink never stores: it deletes hidden files and renames them to others."""
+    wrong = [path for path in hidden if not is_hidden_path(path)]
+    if shown.startswith("."):
+        wrong.append(shown)
+    if wrong:
+        raise FatalError(
+            f"the checkpoint names the file {wrong[0]!r}, which this sink never makes: another program has changed it, "
+            "and perhaps more. Restore the checkpoint from a copy"
+        )
+
+
 #: Stored form of open chunks; golden file ``state-v1.bin``.
-WRITER_STATE_SERIALIZER: JsonSerializer[Chunk] = JsonSerializer(1, lambda chunk: vars(chunk), lambda _, f: Chunk(**f))
+WRITER_STATE_SERIALIZER: JsonSerializer[Chunk] = JsonSerializer(1, lambda chunk: vars(chunk), _chunk_from_fields)
 
 #: Stored form of parts to publish; golden file ``committable-v1.bin``.
 COMMITTABLE_SERIALIZER: JsonSerializer[PendingPart] = JsonSerializer(1, _part_to_fields, _part_from_fields)

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
 
+from penstock.errors import BadConfigurationError, BadDataError, FatalError
 from penstock.sink import WriterContext
 from penstock.storage import Storage, path_below
 
-__all__ = ["AttemptNames", "Layout", "base_of"]
+__all__ = ["AttemptNames", "Layout", "base_of", "is_hidden_path"]
 
 HIDDEN_DIRECTORY = ".penstock"  # readers skip names that begin with a dot
+#: Bytes of a file's name besides prefix and suffix: the indexes, the digests, the extension.
+_NAME_BYTES = 75
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,26 @@ class Layout:
     root: str
     part_prefix: str
     part_suffix: str
+
+    def __post_init__(self) -> None:
+        # Found now: once its batch is decided, a part that can't get its name stops the query for good.
+        self._check_fits("", BadConfigurationError, "options 'partPrefix' and 'partSuffix': the name of a file")
+
+    def check_bucket(self, bucket: str) -> None:
+        """Raises BadDataError for a bucket with a name that the storage can't take."""
+        self._check_fits(bucket, BadDataError, f"bucket '{bucket[:80]}…': the name")
+
+    def _check_fits(self, bucket: str, error: type[FatalError], what: str) -> None:
+        part = _bytes(self.part_prefix + self.part_suffix) + _NAME_BYTES
+        longest = max(part, *map(_bytes, bucket.split("/")))
+        if longest > self.storage.longest_name:
+            raise error(f"{what} has up to {longest} bytes, and {self._taken(self.storage.longest_name)}")
+        whole = _bytes(f"{self.root}/{bucket}") + part
+        if whole > self.storage.longest_path:
+            raise error(f"{what} with its path has up to {whole} bytes, and {self._taken(self.storage.longest_path)}")
+
+    def _taken(self, most: int) -> str:
+        return f"{self.storage.url(self.root)} takes {most}: shorten it"
 
     def full(self, relative: str) -> str:
         """Returns the path that the storage takes for a relative one. Raises FatalError for one that is not below."""
@@ -35,6 +58,15 @@ class Layout:
     def query_directory(self, query_id: str) -> str:
         """Returns the directory of everything hidden of one query, and of nothing else."""
         return f"{HIDDEN_DIRECTORY}/{quote(query_id, safe='')}"
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
+
+
+def is_hidden_path(relative: str) -> bool:
+    """Returns whether a stored path is in the hidden directory, where this sink may delete and rename."""
+    return relative.startswith(f"{HIDDEN_DIRECTORY}/") and ".." not in relative.split("/")
 
 
 def base_of(relative: str) -> int | None:

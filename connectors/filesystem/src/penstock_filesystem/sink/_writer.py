@@ -89,6 +89,7 @@ class FileSystemWriter(CommittingSinkWriter[PendingPart, Chunk]):
     def _part(self, bucket: str, now_ms: int) -> _OpenPart:
         part = self._open.get(bucket)
         if part is None:
+            self._staging.layout.check_bucket(bucket)
             if len(self._open) >= self._max_open:
                 self._set_aside(self._open.popitem(last=False)[1])
             file = self._staging.create()

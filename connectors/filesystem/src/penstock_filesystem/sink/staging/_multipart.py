@@ -220,14 +220,17 @@ class MultipartCommitter(FileSystemCommitter):
         self._delete(paths)
 
     def _revoke(self, marker: str) -> str:
-        """Revokes a marker. Returns where its upload goes; empty if another clean-up has taken the marker away."""
+        """Revokes a marker. Returns where its upload goes; empty if another clean-up has taken the marker away, or if
+        the upload goes elsewhere than to this sink: then someone else has written the marker.
+        """
         path = self._layout.full(marker)
         try:
             key = json.loads(self._storage.read(path))["key"]
         except FileNotFoundError:
             return ""
         self._storage.put(path, marker_of(key, is_revoked=True))
-        return f"{self._storage.split(self._layout.root)[0]}/{key}"
+        target, root = f"{self._storage.split(self._layout.root)[0]}/{key}", f"{self._layout.root}/"
+        return target if target.startswith(root) and ".." not in target.split("/") else ""
 
     def _end_uploads(self, path: str) -> None:
         abort_uploads(self._storage, path, list(open_upload_ids(self._storage, path)))
