@@ -22,6 +22,8 @@ ALLOWED = {
     "retry": {"system", "errors", "metrics", "options"},
     "options": {"errors"},
     "serialization": {"errors", "options"},
+    "tls": {"options"},
+    "token_service": set(),
     "storage": {"system", "errors", "options", "retry"},
     "source": {"errors", "metrics", "options", "retry", "serialization"},
     "sink": {"system", "errors", "metrics", "retry", "serialization", "storage"},

@@ -21,6 +21,7 @@ from cassandra.policies import (
 )
 
 from penstock.errors import BadConfigurationError
+from penstock.tls import refuse_old_versions
 from penstock_cassandra.client._raw import RawRows
 from penstock_cassandra.client._settings import ConnectionSettings
 
@@ -138,6 +139,8 @@ def _of_bundle(settings: ConnectionSettings, arguments: dict[str, Any]) -> Any:
         "use_default_tempdir": True,
     }
     try:
-        return Cluster(**arguments, cloud=cloud)
+        cluster = Cluster(**arguments, cloud=cloud)
     except (OSError, ValueError, KeyError) as error:
         raise BadConfigurationError(f"option 'bundle': {settings.bundle} can't be used: {error}") from error
+    refuse_old_versions(cluster.ssl_context)  # which the driver has made
+    return cluster

@@ -6,6 +6,7 @@ import ssl
 from dataclasses import dataclass, field
 
 from penstock.errors import BadConfigurationError
+from penstock.tls import client_context, warn_of_unchecked
 
 __all__ = ["ConnectionSettings"]
 
@@ -50,7 +51,7 @@ class ConnectionSettings:
         if not self.tls:
             return None
         try:
-            context = ssl.create_default_context(cafile=self.tls_ca_file or None)
+            context = client_context(self.tls_ca_file)
         except (OSError, ssl.SSLError) as error:
             raise BadConfigurationError(f"option 'tls.caFile': {self.tls_ca_file} can't be used: {error}") from error
         try:
@@ -62,4 +63,6 @@ class ConnectionSettings:
                 f"be used: {error}"
             ) from error
         context.check_hostname = self.tls_check_hostname
+        if not self.tls_check_hostname:
+            warn_of_unchecked("tls.checkHostname=false", names_only=True)
         return context

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from penstock.errors import BadConfigurationError
+from penstock.tls import warn_of_unchecked
 from penstock_kafka.config._guarantees import GUARDED
 from penstock_kafka.config._java import JAVA_NAMES, JAVA_RULES
 from penstock_kafka.config._librdkafka import PROPERTIES, canonical
@@ -50,9 +51,19 @@ def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
     if ignored and role != "admin":
         names = ", ".join(f"kafka.{name}" for name in sorted(ignored))
         warnings.warn(f"settings without an effect on the {role} of penstock.kafka: {names}", stacklevel=3)
+    _warn_of_unchecked(found.settings)
     if not found.settings.get("bootstrap.servers"):
         raise wrong("bootstrap.servers", "must name the brokers, as in host1:9092,host2:9092")
     return found.settings
+
+
+def _warn_of_unchecked(settings: Mapping[str, str]) -> None:
+    if not settings.get("security.protocol", "plaintext").upper().endswith("SSL"):
+        return
+    if settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        warn_of_unchecked("kafka.enable.ssl.certificate.verification=false", names_only=False)
+    elif settings.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
+        warn_of_unchecked("kafka.ssl.endpoint.identification.algorithm=none", names_only=True)
 
 
 class _Merged:

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from penstock.errors import BadConfigurationError
+from penstock.tls import client_context, warn_of_unchecked
 from penstock_pravega.client._keycloak import KeycloakCredentials
 
 __all__ = ["ControllerSettings", "Credentials", "certificate_refused"]
@@ -106,10 +107,12 @@ class ControllerSettings:
         if not self.is_secure:
             return None
         try:
-            context = ssl.create_default_context(cafile=self.ca_file)
+            context = client_context(self.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise BadConfigurationError(f"the file of certificates {self.ca_file} can't be used: {error}") from None
         context.check_hostname = self.validate_host
+        if not self.validate_host:
+            warn_of_unchecked("tls.checkHostname=false", names_only=True)
         return context
 
 

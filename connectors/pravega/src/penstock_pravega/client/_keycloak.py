@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.per_process import PerProcess
+from penstock.tls import client_context
+from penstock.token_service import ask_for_token
 
 __all__ = ["KeycloakCredentials"]
 
@@ -27,6 +29,7 @@ _log = logging.getLogger("penstock.pravega")
 _TRIES, _PAUSE_S = 4, 0.5
 #: A token is renewed so long before its end, or at three quarters of its time.
 _SLACK_S = 30.0
+_MOST_REASON = 1 << 16
 _UMA_TICKET = "urn:ietf:params:oauth:grant-type:uma-ticket"
 
 
@@ -91,10 +94,15 @@ class KeycloakCredentials:
         request = Request(url, urlencode(form).encode(), headers)
         for left in reversed(range(_TRIES)):
             try:
-                with urlopen(request, timeout=self.timeout_s, context=self._tls_context()) as response:
-                    return self._checked(response.read())
+                answer = ask_for_token(request, timeout_s=self.timeout_s, context=self._tls_context())
+                return self._checked(answer)
             except HTTPError as error:
-                said = f"{_reason(error.read())} (HTTP {error.code})"
+                said = f"{_reason(error.read(_MOST_REASON))} (HTTP {error.code})"
+                if error.code < 400:
+                    raise BadConfigurationError(
+                        f"Keycloak at {self.server} answers with a redirect (HTTP {error.code}), which is not followed "
+                        "because the request holds a secret: write the address that answers itself into keycloakFile"
+                    ) from None
                 if error.code < 500:
                     raise BadConfigurationError(
                         f"Keycloak at {self.server} refuses client '{self.client}' of realm '{self.realm}': {said}"
@@ -127,7 +135,7 @@ class KeycloakCredentials:
     def _tls_context(self) -> ssl.SSLContext | None:
         if not self.server.startswith("https://"):
             return None
-        context = ssl.create_default_context()
+        context = client_context()
         if self.ca_file is not None:
             try:
                 context.load_verify_locations(self.ca_file)

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.token_service import ask_for_token
 
 __all__ = ["JWT_BEARER", "OidcTokenProvider", "by_assertion", "by_azure_metadata", "by_client_secret"]
 
@@ -61,17 +62,26 @@ class OidcTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # untyped
 
     def _request(self) -> tuple[str, float]:
         try:
-            with urlopen(self._make_request(), timeout=_TIMEOUT_S, context=self._context) as response:
-                answer = json.load(response)
+            answer = json.loads(ask_for_token(self._make_request(), timeout_s=_TIMEOUT_S, context=self._context))
             return str(answer["access_token"]), float(answer.get("expires_in", 60))
         except HTTPError as error:
             text = f"the token address {self._url} answers with HTTP status {error.code}"
             if error.code >= 500 or error.code == 429:
                 raise RetriableError(f"{text}; it may pass") from None
+            if error.code < 400:
+                raise BadConfigurationError(
+                    f"{text}, a redirect, which is not followed because the request holds a secret: set "
+                    "kafka.sasl.oauthbearer.token.endpoint.url to the address that answers itself"
+                ) from None
             raise BadConfigurationError(
                 f"{text}: look at kafka.sasl.oauthbearer.client.id, .client.secret and .scope"
             ) from None
         except OSError as error:
+            if isinstance(reason := getattr(error, "reason", error), ssl.SSLCertVerificationError):
+                raise BadConfigurationError(
+                    f"the certificate of the token address {self._url} is refused: {reason.verify_message}: look at "
+                    "kafka.sasl.oauthbearer.token.endpoint.url and kafka.https.ca.location"
+                ) from None
             raise RetriableError(f"the token address {self._url} can't be reached: {error}") from None
         except (ValueError, KeyError, TypeError):
             raise BadConfigurationError(

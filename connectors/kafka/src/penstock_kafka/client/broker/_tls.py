@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock.errors import BadConfigurationError
+from penstock.tls import refuse_old_versions
 from penstock_kafka.config import wrong
 
 __all__ = ["https_context", "ssl_context"]
@@ -23,7 +24,7 @@ def ssl_context(settings: Mapping[str, str]) -> ssl.SSLContext:
     Reads files. A certificate given as text or in a PKCS#12 store passes through a private file that is gone when
     this returns. Raises BadConfigurationError that names the setting at fault.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = refuse_old_versions(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     _trust(context, settings, "ssl.ca")
     if path := settings.get("ssl.crl.location"):
         _loaded("ssl.crl.location", lambda: context.load_verify_locations(path))
@@ -41,7 +42,7 @@ def ssl_context(settings: Mapping[str, str]) -> ssl.SSLContext:
 
 def https_context(settings: Mapping[str, str]) -> ssl.SSLContext:
     """Returns the context for the address that gives out tokens (``https.ca.*``). Raises as :func:`ssl_context`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = refuse_old_versions(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     _trust(context, settings, "https.ca")
     return context
 
