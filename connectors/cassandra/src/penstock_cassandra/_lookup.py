@@ -107,7 +107,7 @@ class Lookup(TableLookup):
             )
         columns = ", ".join(map(quoted, self._columns))
         where = " AND ".join(f"{quoted(column)} = ?" for column in self._on.values())
-        return client.prepare(f"SELECT {columns} FROM {quoted(keyspace)}.{quoted(name)} WHERE {where}")
+        return client.prepare(f"SELECT {columns} FROM {quoted(keyspace)}.{quoted(name)} WHERE {where}")  # noqa: S608 - quoted
 
     def _found(self, client: Client, statement: Statement, keys: list[list[bytes]]) -> tuple[pa.Table, Any]:
         """Returns what was found, key by key, and how many rows for each."""

@@ -94,7 +94,8 @@ class BatchPlan:
     def states_of(self, writer: int) -> tuple[StateItem, ...]:
         """Returns the carried state that ``writer`` looks after in this batch."""
         packed = self.states.get(writer)
-        return () if packed is None else pickle.loads(zlib.decompress(packed))
+        # Packed by the driver of this run, and part of what Spark itself pickles to the task; never stored.
+        return () if packed is None else pickle.loads(zlib.decompress(packed))  # noqa: S301
 
 
 def grouped_by_owner(sink: AnySink, states: Iterable[StateItem], writers: int) -> dict[int, bytes]:

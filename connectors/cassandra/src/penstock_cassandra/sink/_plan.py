@@ -127,7 +127,7 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     counters = any(column.cql_type == "counter" for column in table.columns.values())
     if counters:
         raise BadConfigurationError(
-            f"table {options.keyspace}.{options.table} has counters: they can't be set, only added to, which can't be "
+            f"table {options.keyspace}.{options.table} has counters: they can't be set, only added to, which can't be "  # noqa: S608 - quoted
             "repeated without counting twice. For that, set the option 'delivery' to at-least-once and give a "
             "statement: UPDATE … SET c = c + ? WHERE …"
         )
@@ -135,14 +135,14 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     exists = " IF NOT EXISTS" if options.if_not_exists else ""
     marks = ", ".join("?" for _ in names)
     written = ", ".join(quoted(targets[name]) for name in names)
-    insert = f"INSERT INTO {where} ({written}) VALUES ({marks}){exists}{using}"
+    insert = f"INSERT INTO {where} ({written}) VALUES ({marks}){exists}{using}"  # noqa: S608 - quoted
     row_key = tuple(of_table[name] for name in key)
     writes = _prepared(client, insert, [*names, *extra], _unset(options, targets, key) | set(extra), row_key)
     deletes = None
     if options.delete_column:
         stamp = [name for name in extra if name == options.timestamp_column]
         conditions = " AND ".join(f"{quoted(name)} = ?" for name in key)
-        delete = f"DELETE FROM {where}{' USING TIMESTAMP ?' if stamp else ''} WHERE {conditions}"
+        delete = f"DELETE FROM {where}{' USING TIMESTAMP ?' if stamp else ''} WHERE {conditions}"  # noqa: S608 - quoted
         deletes = _prepared(client, delete, [*stamp, *row_key], set(stamp), row_key)
     types = {one.column: one for one in writes.bindings[: len(names)]}
     partition = tuple(types[of_table[column.name]] for column in table.partition_key)

