@@ -9,6 +9,7 @@ import pytest
 from penstock import BadConfigurationError
 from penstock_kafka.config import check_transaction_timeout
 from penstock_kafka.options import SINK_OPTIONS, SinkOptions
+from penstock_kafka.sink._sink import _Delivery
 
 
 def sink(**given):
@@ -40,6 +41,25 @@ def test_every_option_arrives():
     assert dict(made.value_format.options) == {"schema": '"long"'}
     assert made.producer.librdkafka()["acks"] == "all" and "acks" not in made.admin.librdkafka()
     assert pickle.loads(pickle.dumps(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("given", "plain", "in_transactions"),
+    [
+        ({}, "120000", "90000"),
+        ({"retryTimeout": "80s"}, "80000", "80000"),
+        ({"retryTimeout": "10m"}, "600000", "90000"),
+        ({"retryTimeout": "1s"}, "30000", "30000"),  # one request may take as long
+        ({"retryTimeout": "0", "kafka.request.timeout.ms": "4000"}, "4000", "4000"),
+        ({"kafka.delivery.timeout.ms": "7000"}, "7000", "7000"),
+    ],
+)
+def test_a_record_is_sent_again_for_as_long_as_calls_are_made_again(given, plain, in_transactions):
+    options = sink(**given)
+    delivery = _Delivery(options, {})
+    assert delivery.producer_config()["delivery.timeout.ms"] == plain
+    config = delivery.producer_config(90_000)
+    assert (config["delivery.timeout.ms"], config["transaction.timeout.ms"]) == (in_transactions, "90000")
 
 
 def test_formats():

@@ -56,7 +56,7 @@ class Stream:
         told, self.told = self.told, dict(self.ranges)
         return told if self.draw(st.booleans()) else self.told
 
-    def appender(self, stores, stream, segment, name):
+    def appender(self, stores, stream, segment, name, retries):
         return Segment(self, segment)
 
 

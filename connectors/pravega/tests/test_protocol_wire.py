@@ -11,7 +11,9 @@ import time
 import pyarrow as pa
 import pytest
 
-from penstock.errors import BadConfigurationError, FatalError, RetriableError
+from penstock.errors import BadConfigurationError, FatalError, RetriableError, RetriesExhaustedError
+from penstock.metrics import Metrics
+from penstock.retry import Retries, RetryPolicy
 from penstock_pravega.client import (
     ControllerSettings,
     Credentials,
@@ -336,6 +338,39 @@ def test_every_block_is_there_once_though_connections_break(peer, fail_at, drop)
     appender = append_all(SegmentAppender(OneStore(peer(segment).address), "s/t", 0, NAME), BLOCKS)
     assert b"".join(segment.events) == WHOLE
     assert (appender.bytes, appender.events) == (len(WHOLE), 7)
+
+
+def test_a_writer_waits_for_a_segment_store_that_is_away(peer):
+    """Its own tries are over within seconds; the policy makes more."""
+    metrics = Metrics()
+    segment = Segment(fail_at=(2, 3, 4, 5, 6), drop=True)
+    stores = OneStore(peer(segment).address, tries=1)
+    with pytest.raises(RetriableError, match=NAME):
+        append_all(SegmentAppender(stores, "s/t", 0, NAME), BLOCKS)
+    segment = Segment(fail_at=(2, 3, 4, 5, 6), drop=True)
+    stores = OneStore(peer(segment).address, tries=1)
+    append_all(SegmentAppender(stores, "s/t", 0, NAME, Retries(RetryPolicy(60), "appending", metrics)), BLOCKS)
+    assert b"".join(segment.events) == WHOLE
+    assert metrics.snapshot()["retries"] == 5
+    stores = OneStore(("127.0.0.1", 1), tries=1)
+    with pytest.raises(RetriesExhaustedError, match=rf"appending: {NAME}: .*refused; tried \d+ times in 20\dms"):
+        append_all(SegmentAppender(stores, "s/t", 0, NAME, Retries(RetryPolicy(0.2), "appending")), BLOCKS)
+
+
+def test_a_writer_waits_for_a_controller_that_is_away(peer, monkeypatch):
+    segment = Segment()
+    stores = OneStore(peer(segment).address)
+    failures = [RetriableError("no answer from the controller"), RetriableError("no answer from the controller")]
+    found = stores.address
+
+    def address(*asked):
+        if failures:
+            raise failures.pop()
+        return found(*asked)
+
+    monkeypatch.setattr(stores, "address", address)
+    append_all(SegmentAppender(stores, "s/t", 0, NAME, Retries(RetryPolicy(60))), BLOCKS)
+    assert b"".join(segment.events) == WHOLE and not failures
 
 
 def test_an_older_connection_that_was_late_is_caught_up_with(peer):

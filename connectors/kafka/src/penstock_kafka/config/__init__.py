@@ -1,7 +1,12 @@
 """Client settings: what users write as ``kafka.…``, in Java's or librdkafka's spelling, checked and translated."""
 
 from penstock_kafka.config._client import CLIENTS, FORMER_CLIENTS
-from penstock_kafka.config._delivery import Delivery, check_delivery, check_transaction_timeout
+from penstock_kafka.config._delivery import (
+    Delivery,
+    check_delivery,
+    check_transaction_timeout,
+    delivery_timeout_ms,
+)
 from penstock_kafka.config._files import files_of
 from penstock_kafka.config._librdkafka import canonical
 from penstock_kafka.config._rules import wrong
@@ -20,6 +25,7 @@ __all__ = [
     "canonical",
     "check_delivery",
     "check_transaction_timeout",
+    "delivery_timeout_ms",
     "files_of",
     "hide",
     "is_secret_setting",

@@ -7,7 +7,10 @@ from typing import Literal
 from penstock_kafka.config._rules import wrong
 from penstock_kafka.config._settings import ClientSettings
 
-__all__ = ["Delivery", "check_delivery", "check_transaction_timeout"]
+__all__ = ["Delivery", "check_delivery", "check_transaction_timeout", "delivery_timeout_ms"]
+
+#: What both clients have as default.
+_REQUEST_TIMEOUT_MS = 30_000
 
 #: The values of the option ``delivery``.
 Delivery = Literal["none", "at-least-once", "exactly-once"]
@@ -49,3 +52,12 @@ def check_transaction_timeout(settings: ClientSettings, timeout_ms: int) -> None
             f"({'endless' if text == '0' else text + ' ms'}) must not be longer than a transaction may last, "
             f"{timeout_ms} ms: leave it out, or raise the option 'transactionTimeout'",
         )
+
+
+def delivery_timeout_ms(settings: ClientSettings, retry_timeout_ms: int) -> int:
+    """Returns for how long a producer sends a record again, unless ``delivery.timeout.ms`` says it: ``retryTimeout``.
+
+    At least as long as one request may take, so that a slow broker is not mistaken for one that is away.
+    """
+    request = settings.librdkafka().get("request.timeout.ms", "")
+    return max(retry_timeout_ms, int(request) if request.isdigit() else _REQUEST_TIMEOUT_MS)

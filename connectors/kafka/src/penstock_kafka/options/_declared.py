@@ -266,5 +266,9 @@ SINK_OPTIONS = OptionSet(
         ),
         *format_options("key", reading=False),
         *format_options("value", reading=False),
+        common_option(
+            "retryTimeout",
+            ". Also for how long records are sent again, unless kafka.delivery.timeout.ms says otherwise",
+        ),
     )
 )

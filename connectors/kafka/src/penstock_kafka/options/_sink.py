@@ -13,6 +13,7 @@ from penstock_kafka.config import (
     Delivery,
     check_delivery,
     check_transaction_timeout,
+    delivery_timeout_ms,
     report_without_effect,
 )
 from penstock_kafka.options._subscription import check_topic
@@ -30,7 +31,8 @@ class SinkOptions:
     """Checked, typed, picklable. Holds secrets in ``producer``, ``admin`` and the formats; the repr hides them.
 
     ``partitioner`` is murmur2, round-robin, task or ``module:function``. ``transaction_timeout_ms`` is ``None`` for
-    the broker's maximum, ``transactional_id_prefix`` for one made from the query's id.
+    the broker's maximum, ``transactional_id_prefix`` for one made from the query's id. ``delivery_timeout_ms`` is
+    for how long a record is sent again before the task fails, unless ``producer`` says it.
     """
 
     producer: ClientSettings
@@ -41,6 +43,7 @@ class SinkOptions:
     partitioner: str
     transactional_id_prefix: str | None
     transaction_timeout_ms: int | None
+    delivery_timeout_ms: int
     log_failures_only: bool
     key_format: FormatSettings
     value_format: FormatSettings
@@ -70,6 +73,7 @@ class SinkOptions:
             partitioner=_partitioner(values["partitioner"]),
             transactional_id_prefix=_prefix(values["transactionalIdPrefix"]),
             transaction_timeout_ms=values["transactionTimeout"],
+            delivery_timeout_ms=delivery_timeout_ms(producer, values["retryTimeout"]),
             log_failures_only=values["logFailuresOnly"],
             key_format=FormatSettings.from_values(values, "key", reading=False),
             value_format=FormatSettings.from_values(values, "value", reading=False),

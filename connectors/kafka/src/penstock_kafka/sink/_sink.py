@@ -48,9 +48,15 @@ class _Delivery:
     options: SinkOptions
     encoders: dict[str, RecordEncoder]
 
-    def producer_config(self, **more: str) -> dict[str, str]:
-        partitioner = CLIENT_PARTITIONERS.get(self.options.partitioner, "murmur2_random")
-        return {**self.options.producer.librdkafka(), "partitioner": partitioner, **more}
+    def producer_config(self, transaction_timeout_ms: int | None = None) -> dict[str, str]:
+        config = self.options.producer.librdkafka()
+        config["partitioner"] = CLIENT_PARTITIONERS.get(self.options.partitioner, "murmur2_random")
+        delivery_timeout_ms = self.options.delivery_timeout_ms
+        if transaction_timeout_ms is not None:
+            config["transaction.timeout.ms"] = str(transaction_timeout_ms)
+            delivery_timeout_ms = min(delivery_timeout_ms, transaction_timeout_ms)
+        config.setdefault("delivery.timeout.ms", str(delivery_timeout_ms))
+        return config
 
     def batches(self, writer_index: int) -> RecordBatches:
         columns = RecordColumns(self.options.topic, self.encoders)
@@ -137,7 +143,7 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[KafkaCommittable, Any]:
         """Makes the writer of a task, on a producer with a transaction of its own."""
-        config = self.delivery.producer_config(**{"transaction.timeout.ms": str(self.timeout_ms)})
+        config = self.delivery.producer_config(self.timeout_ms)
         kind = ClientKind.of(config, self.delivery.options.client)
         batches = self.delivery.batches(context.writer_index)  # first: it may fail, and the writer releases the pool
         pool = acquire_pool(self.prefix_of(context.query_id), context.generation, kind)

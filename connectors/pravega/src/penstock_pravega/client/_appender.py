@@ -7,6 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.errors import RetriableError
+from penstock.retry import NO_RETRIES, Retries
+from penstock.system import system
 from penstock_pravega.client._connection import Connection
 from penstock_pravega.client._segment_stores import SegmentStores, ask_info, next_request
 from penstock_pravega.client._wire import APPEND_SETUP, DATA_APPENDED, Refused, append_block, refusal, setup_append
@@ -31,11 +34,19 @@ class SegmentAppender:
 
     After a connection broke, the server tells the last event that it has of this writer; what it has is dropped here,
     and the rest is sent again. (It would append a repeated block again.) An older connection whose bytes arrive
-    late is fenced off by the newer one.
+    late is fenced off by the newer one. What keeps failing is tried again as ``retries`` says.
     """
 
-    def __init__(self, stores: SegmentStores, stream: str, segment: int, name: str) -> None:
+    def __init__(
+        self,
+        stores: SegmentStores,
+        stream: str,
+        segment: int,
+        name: str,
+        retries: Retries | None = None,
+    ) -> None:
         self._stores = stores
+        self._retries = retries or Retries(NO_RETRIES)
         self._stream = stream
         self._segment = segment
         self.name = name
@@ -88,14 +99,29 @@ class SegmentAppender:
                 fresh = None
                 while not done():
                     self._receive(self._connection)
+                self._retries.worked()
                 return
-            except (OSError, Refused) as error:
+            except (OSError, Refused, RetriableError) as error:
                 self.close()
                 self._broke = True
                 fresh = None
-                left = self._stores.settings.tries if len(self._under_way) < before else left
+                if len(self._under_way) < before:
+                    left = self._stores.settings.tries
+                    self._retries.worked()
                 left -= 1
-                self._stores.recover(error, self._stream, self._segment, last=left <= 0)
+                self._recover(error, last=left <= 0)
+
+    def _recover(self, error: Exception, *, last: bool) -> None:
+        """Waits before another try. Raises what another one can't help, or if the time for them is over."""
+        failure = error
+        if not isinstance(error, RetriableError):  # else it is the controller's, which was asked several times
+            try:
+                self._stores.recover(error, self._stream, self._segment, last=last)
+            except RetriableError as final:
+                failure = final
+            else:
+                return
+        system().sleep(self._retries.failed(failure))
 
     def _set_up(self) -> None:
         connection = self._stores.connect(self._stream, self._segment)

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
+from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, Retries, RetryPolicy
 from penstock_pravega.client import (
     HEADER,
     KeyRange,
@@ -34,7 +36,8 @@ class EventAppender:
 
     A segment that is sealed meanwhile, because the stream was scaled, is followed by those that replaced it, with what
     it had not acknowledged first: order within a key holds. Memory: 16 MiB for each segment, twice while following.
-    Not ``framed``, values are appended as they are.
+    Not ``framed``, values are appended as they are. What fails is tried again as ``retry`` says, counted in
+    ``metrics``.
     """
 
     def __init__(
@@ -46,7 +49,11 @@ class EventAppender:
         find_ranges: Callable[[], Mapping[int, KeyRange]] | None = None,
         *,
         framed: bool = True,
+        retry: RetryPolicy = NO_RETRIES,
+        metrics: Metrics | None = None,
     ) -> None:
+        self._retry = retry
+        self._metrics = metrics
         self._stores = stores
         self._stream = stream
         self._name_of = name_of
@@ -93,7 +100,8 @@ class EventAppender:
     def _appender(self, segment: int) -> SegmentAppender:
         if segment not in self._appenders:
             name = self._name_of(segment)
-            self._appenders[segment] = SegmentAppender(self._stores, self._stream, segment, name)
+            retries = Retries(self._retry, "appending", self._metrics)
+            self._appenders[segment] = SegmentAppender(self._stores, self._stream, segment, name, retries)
             self._pending[segment] = deque()
         return self._appenders[segment]
 
@@ -105,7 +113,7 @@ class EventAppender:
     def _follow(self) -> None:
         """The stream was scaled: what replaced segments gets what they did not take, before anything else."""
         assert self._find_ranges is not None
-        ranges = self._find_ranges()
+        ranges = self._retry.call(self._find_ranges, "appending", self._metrics)
         if not ranges:
             raise BadConfigurationError(f"stream {self._stream} is sealed: nothing can be written to it any more")
         self._router = SegmentRouter(ranges)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError, RetriableError
+from penstock.retry import NO_RETRIES
 from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, WriterContext
 from penstock.system import system
 from penstock_pravega.client import (
@@ -61,7 +62,12 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         if self._appender is None:
             stream = self._options.stream
             scope, _, name = stream.partition("/")
-            number, ranges = self._stores.controller.begin_transaction(scope, name, self._lease_ms)
+            # If an answer is lost, a transaction stays open without a row; its lease ends it.
+            number, ranges = self._context.retry.call(
+                lambda: self._stores.controller.begin_transaction(scope, name, self._lease_ms),
+                "beginning a transaction",
+                self._context.metrics,
+            )
             self._ref = TransactionRef(stream, number)
             lease_keeper().keep(self._options.connection, self._ref, self._lease_ms)
             if self._context.checkpoint is not None:
@@ -74,6 +80,8 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
                 ranges,
                 lambda segment: transaction_segment_name(stream, segment, number),
                 framed=self._options.framed,
+                retry=self._context.retry,
+                metrics=self._context.metrics,
             )
         return self._appender
 
@@ -138,6 +146,7 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         self._stream = options.stream
         self._framed = options.framed
         self._drops_failed = options.delivery == "none"
+        self._retry = NO_RETRIES if self._drops_failed else context.retry
         self._stores = SegmentStores(options.connection)
         self._appender: EventAppender | None = None
         self._events = 0
@@ -158,9 +167,12 @@ class PravegaAtLeastOnceWriter(SinkWriter):
             def find_ranges() -> Any:
                 return self._stores.controller.current_segments(scope, name)
 
-            ranges = find_ranges()
-            if not ranges:
+            def find_some() -> Any:
+                if ranges := find_ranges():
+                    return ranges
                 raise RetriableError(f"stream {self._stream} has no segments to write to: it is sealed, or being made")
+
+            ranges = self._retry.call(find_some, "appending", self._context.metrics)
             self._appender = EventAppender(
                 self._stores,
                 self._stream,
@@ -168,6 +180,8 @@ class PravegaAtLeastOnceWriter(SinkWriter):
                 lambda segment: segment_name(self._stream, segment),
                 find_ranges,
                 framed=self._framed,
+                retry=self._retry,
+                metrics=self._context.metrics,
             )
         return self._appender
 
