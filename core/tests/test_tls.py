@@ -269,7 +269,7 @@ def test_the_warning_names_the_option(unwarned, caplog):
     assert caplog.records[0].getMessage().startswith("tls.checkHostname=false: ")
 
 
-@pytest.mark.parametrize("client", [name for name in CLIENTS if name not in ("kafka, librdkafka", "s3")])
+@pytest.mark.parametrize("client", [name for name in CLIENTS if name != "kafka, librdkafka"])
 def test_a_certificate_that_is_refused_will_be_so_again(folder, serve, fast, client):
     """It is told at once: waiting does not change it."""
     server = serve("another authority")

@@ -11,7 +11,16 @@ import pyarrow as pa
 import pytest
 from cryptography import x509
 from kafka import KafkaAdminClient
-from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
 
 import penstock_kafka.transactions._producers as producers
 from authority import Authority
@@ -20,10 +29,11 @@ from penstock.errors import BadConfigurationError, FatalError, PenstockError
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import PartitionRange, open_consumer
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.client.consumer._channel import Channel
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 
-PASSWORDS = {"alice": "alice-s3cr3t", "bob": "bob-s3cr3t"}
+PASSWORDS = {"alice": "alice-s3cr3t", "bob": "bob-s3cr3t", "carol": "carol-s3cr3t"}
 #: At the third listener. Kafka's default is never; brokers end connections that have not proved anew who they are, and
 #: refuse those that do so within a second of the last time. librdkafka does it early.
 REAUTHENTICATE_MS = 2_000
@@ -259,3 +269,97 @@ def test_a_broker_that_is_not_trusted_is_refused(secured, client, tmp_path, impa
         sink_query(settings, tmp_path / "ck", topic="out-x", delivery="exactly-once", client=client).run(
             0, [[rows("a")]]
         )
+
+
+#: What each use needs, as docs/production/rights.md lists it. Read and Write bring Describe along. ``{topic}`` is the
+#: topic, ``{group}`` a group of the user's choice; other names are prefixes.
+RIGHTS = {
+    "reading": {(Kind.TOPIC, "{topic}", Op.READ)},
+    "starting at a group's offsets": {(Kind.TOPIC, "{topic}", Op.READ), (Kind.GROUP, "{group}", Op.DESCRIBE)},
+    "committing a group's offsets": {(Kind.TOPIC, "{topic}", Op.READ), (Kind.GROUP, "{group}", Op.READ)},
+    "writing at least once": {(Kind.TOPIC, "{topic}", Op.WRITE)},
+    "writing exactly once": {
+        (Kind.TOPIC, "{topic}", Op.WRITE),
+        (Kind.TOPIC, "{topic}", Op.READ),
+        (Kind.TRANSACTIONAL_ID, "penstock.", Op.WRITE),
+        (Kind.GROUP, "penstock.", Op.READ),
+    },
+}
+
+
+class Use:
+    """What carol does, on a topic and with a group of its own. Raises what she is told."""
+
+    def __init__(self, secured, folder, client):
+        self.secured, self.folder, self.client = secured, folder, client
+        self.topic, self.group = topic_of(secured, "own"), f"group-{uuid.uuid4().hex[:8]}"
+        self.settings = secured.settings("carol")
+
+    def allow(self, rights):
+        """Gives carol these rights, and no others."""
+        admin = KafkaAdminClient(bootstrap_servers=self.secured.kafka.address)
+        every = ResourcePatternFilter(Kind.ANY, None, Pattern.ANY)
+        hers = ACLFilter("User:carol", "*", Op.ANY, ACLPermissionType.ANY, every)
+        rules = []
+        for kind, name, operation in rights:
+            pattern = Pattern.LITERAL if "{" in name else Pattern.PREFIXED
+            resource = ResourcePattern(kind, name.format(topic=self.topic, group=self.group), pattern)
+            rules.append(ACL("User:carol", "*", operation, ACLPermissionType.ALLOW, resource))
+        try:
+            admin.delete_acls([hers])
+            admin.create_acls(rules)
+            # The broker learns of them from the controller.
+            while len(admin.describe_acls(hers)[0]) != len(rules):
+                time.sleep(0.02)
+        finally:
+            admin.close()
+
+    def do(self, name):
+        if "writing" in name:
+            delivery = "exactly-once" if "exactly" in name else "at-least-once"
+            given = {"topic": self.topic, "delivery": delivery, "client": self.client, "retryTimeout": "1s"}
+            sink_query(self.settings, self.folder / uuid.uuid4().hex, **given).run(0, [[rows("a")]])
+            return
+        more = {"startingOffsets": "earliest"}
+        if "starting" in name:
+            more = {
+                "startingOffsets": "group-offsets",
+                "groupOffsetsFallback": "earliest",
+                "kafka.group.id": self.group,
+            }
+        if "committing" in name:
+            more["commitGroupOffsets"] = self.group
+        query = source_query(
+            self.settings, subscribe=self.topic, client=self.client, retryTimeout="1s", failOnDataLoss="true", **more
+        )
+        try:
+            self.secured.kafka.produce(self.topic, [b"x"])
+            assert query.run_batch()
+            query.run_batch()  # the first one is committed
+        finally:
+            query.stop()
+        if "committing" in name:
+            coordinators = Coordinators({"bootstrap.servers": self.secured.kafka.address})
+            if not coordinators.proofs([self.group]):
+                raise PenstockError("nothing was committed: is it not authorized?")  # the query only warns of it
+            coordinators.close()
+
+
+@only_native_by_default
+@pytest.mark.parametrize("name", RIGHTS)
+def test_each_use_with_exactly_the_rights_that_are_listed(secured, client, tmp_path, name):
+    use = Use(secured, tmp_path, client)
+    use.allow(RIGHTS[name])
+    use.do(name)
+
+
+@pytest.mark.exhaustive("each right taken away; the test before is the witness that they suffice")
+@pytest.mark.parametrize("name", RIGHTS)
+def test_none_of_these_rights_is_listed_in_vain(secured, tmp_path, name):
+    use = Use(secured, tmp_path, "protocol")
+    for right in sorted(RIGHTS[name], key=str):
+        use.allow(RIGHTS[name] - {right})
+        with pytest.raises(PenstockError, match=r"(?i)authoriz|not exist") as refused:
+            use.do(name)
+        assert "s3cr3t" not in str(refused.value)
+        producers._pools.clear()

@@ -34,9 +34,10 @@ ResultT = TypeVar("ResultT")
 def translated(where: str) -> Iterator[None]:
     """Translates botocore's errors, with ``where`` (an address) in the message.
 
-    Raises FileNotFoundError for what is not there, PermissionError for what is refused, else RetriableError.
+    Raises FileNotFoundError for what is not there, PermissionError for what is refused, BadConfigurationError for
+    missing credentials and a certificate that is not trusted, else RetriableError.
     """
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, SSLError
 
     try:
         yield
@@ -52,6 +53,13 @@ def translated(where: str) -> Iterator[None]:
     except NoCredentialsError as error:
         raise BadConfigurationError(
             f"{where}: no credentials; give s3.key and s3.secret, or AWS's own variables"
+        ) from error
+    except SSLError as error:
+        if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+            raise RetriableError(f"{where}: {error}") from error
+        raise BadConfigurationError(
+            f"{where}: the store's certificate is refused; set AWS_CA_BUNDLE to the file of the authority that signed "
+            f"it, or correct s3.endpoint: {error}"
         ) from error
     except BotoCoreError as error:
         raise RetriableError(f"{where}: {error}") from error
