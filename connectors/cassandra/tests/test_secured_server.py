@@ -24,10 +24,11 @@ from cryptography import x509
 from authority import Authority
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
+from penstock.retry import RetryPolicy
 from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
 from penstock.testing import SinkQuery, SourceQuery
-from penstock_cassandra import CassandraConnector
+from penstock_cassandra import CassandraConnector, Lookup
 from penstock_cassandra.client import (
     Client,
     ConnectionSettings,
@@ -37,6 +38,7 @@ from penstock_cassandra.client import (
     shared_client,
 )
 from penstock_cassandra.dev._server import CassandraServer
+from penstock_cassandra.sink._committer import CassandraCheckpointCommitter
 from suite.cassandra import QuickServer, close_clients
 
 PASSWORDS = {"anna": "anna-s3cr3t", "bert": "bert-s3cr3t"}
@@ -185,6 +187,90 @@ def test_a_certificate_for_another_address(secured):
     finally:
         path.write_bytes(right)
         secured.server.nodetool("reloadssl")
+
+
+#: What each use needs, as docs/production/rights.md lists it; ``{table}`` is the table, ``{keyspace}`` a keyspace for
+#: what was sent. System tables may be read by every role.
+RIGHTS = {
+    "scan": ["SELECT ON {table}"],
+    "lookup": ["SELECT ON {table}"],
+    "upserts": ["MODIFY ON {table}"],
+    "upserts and deletes": ["MODIFY ON {table}"],
+    "if not exists": ["MODIFY ON {table}", "SELECT ON {table}"],
+    "write-ahead, the first time": ["MODIFY ON {table}", "CREATE ON KEYSPACE {keyspace}"],
+    "write-ahead": ["MODIFY ON {table}", "MODIFY ON {sent}", "SELECT ON {sent}"],
+}
+
+
+class Use:
+    """What roles do with a table of their own, each with a password of this test's."""
+
+    def __init__(self, secured, folder, name):
+        self.secured, self.folder, self.name = secured, folder, name
+        self.keyspace = "k" + uuid.uuid4().hex[:8]
+        self.table = f"{self.keyspace}.t"
+        with self.administrator() as client:
+            for keyspace in (self.keyspace, f"{self.keyspace}_sent"):
+                replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+                client.rows(f"create keyspace {keyspace} with replication = {replication}")
+            client.rows(f"create table {self.table} (id bigint primary key, text text)")
+            client.rows(f"insert into {self.table} (id, text) values (1, 'row 1')")
+            if name == "write-ahead":
+                CassandraCheckpointCommitter(client, f"{self.keyspace}_sent", "q", RetryPolicy(1)).create()
+
+    def administrator(self):
+        return Client(settings(self.secured.server.address, self.secured.folder))
+
+    def do(self, rights):
+        """Raises what a role with these rights is told."""
+        role = "r" + uuid.uuid4().hex[:8]
+        sent = f"{self.keyspace}_sent"
+        with self.administrator() as client:
+            client.rows(f"create role {role} with password = 'role-s3cr3t' and login = true")
+            for right in rights:
+                resource = right.format(table=self.table, keyspace=sent, sent=f"{sent}.penstock_sent_segments")
+                client.rows(f"grant {resource} to {role}")
+        options = self.secured.options(
+            user=role, password="role-s3cr3t", keyspace=self.keyspace, table="t", retryTimeout="1s"
+        )
+        checkpoint = self.folder / role
+        if self.name == "scan":
+            parsed = CassandraConnector.source_options.parse(options, owner="source penstock.cassandra")
+            source = CassandraConnector().create_source(parsed)
+            query = SourceQuery(source, source.fixed_schema())
+            try:
+                assert [row["id"] for row in query.read_all_now()] == [1]
+            finally:
+                query.stop()
+        elif self.name == "lookup":
+            found = Lookup(options, ["id"], ["text"]).look_up(pa.record_batch({"id": pa.array([1], pa.int64())}))
+            assert found.to_pylist() == [[{"text": "row 1"}]]
+        elif self.name == "upserts":
+            write(options, checkpoint, 1, 2)
+        elif self.name == "upserts and deletes":
+            schema = pa.schema([*SCHEMA, ("gone", pa.bool_())])
+            parsed = CassandraConnector.sink_options.parse({**options, "deleteColumn": "gone"}, owner="sink")
+            rows = pa.record_batch([[1, 2], ["a", "b"], [True, False]], schema=schema)
+            SinkQuery(CassandraConnector().create_sink(parsed, schema), schema, checkpoint).run(0, [[rows]])
+        elif self.name == "if not exists":
+            write({**options, "ifNotExists": "true"}, checkpoint, 1, 2)
+        else:
+            write({**options, "delivery": "write-ahead", "checkpointKeyspace": sent}, checkpoint, 1, 2)
+
+
+@pytest.mark.parametrize("name", RIGHTS)
+def test_each_use_with_exactly_the_rights_that_are_listed(secured, tmp_path, name):
+    Use(secured, tmp_path, name).do(RIGHTS[name])
+
+
+@pytest.mark.exhaustive("each right taken away; the test before is the witness that they suffice")
+@pytest.mark.parametrize("name", RIGHTS)
+def test_none_of_these_rights_is_listed_in_vain(secured, tmp_path, name):
+    use = Use(secured, tmp_path, name)
+    for right in RIGHTS[name]:
+        with pytest.raises(BadConfigurationError, match="the user may not do that") as refused:
+            use.do([one for one in RIGHTS[name] if one != right])
+        assert "s3cr3t" not in str(refused.value)
 
 
 SILENT = {
