@@ -42,12 +42,31 @@ LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 EVENTS = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
 
 
+#: What each use needs, as docs/production/rights.md lists it: a user for each, with a stream of its own.
+RIGHTS = {
+    "reading": ["/scope:own/stream:reading,READ"],
+    "appending": ["/scope:own/stream:appending,READ_UPDATE"],
+    "transacting": ["/scope:own/stream:transacting,READ_UPDATE"],
+    "making": ["/,READ_UPDATE", "/scope:made,READ_UPDATE", "/scope:made/stream:making,READ_UPDATE"],
+}
+
+
 def accounts(folder: Path) -> None:
-    """One user who may do everything; PBKDF2 as the server's own tool writes it."""
+    """One user who may do everything, and others with the rights of a use; PBKDF2 as the server's own tool writes it.
+
+    A user ``reading-0`` lacks the first of these rights.
+    """
     salt = os.urandom(32)
     hashed = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), salt, 5000, 64)
     stored = f"5000:{salt.hex()}:{hashed.hex()}".encode().hex()
-    (folder / "passwd").write_text(f"{USER}:{stored}:prn::*,READ_UPDATE\n")
+    users = {USER: ["*,READ_UPDATE"]}
+    for use, rights in RIGHTS.items():
+        users[use] = rights
+        for number, right in enumerate(rights):
+            weaker = [right.replace("READ_UPDATE", "READ")] if "UPDATE" in right else []
+            users[f"{use}-{number}"] = [*rights[:number], *weaker, *rights[number + 1 :]]
+    lines = [f"{user}:{stored}:{';'.join(f'prn::{right}' for right in rights)}" for user, rights in users.items()]
+    (folder / "passwd").write_text("\n".join(lines) + "\n")
 
 
 class SecuredServer(PravegaDevServer):
@@ -224,6 +243,58 @@ def test_appends_with_a_wrong_token_are_refused(toolbox):
     assert toolbox.values(stream) == [b"a"]
     assert stores.token(full) not in ("", "nonsense")
     stores.close()
+
+
+# --- rights -----------------------------------------------------------------------------------------------------------
+
+
+class Use:
+    """What a user does on its stream. Raises what it is told."""
+
+    def __init__(self, address, folder, toolbox):
+        self.address, self.folder, self.controller = address, folder, toolbox.controller
+        toolbox.controller.create_scope("own")
+        for stream in ("reading", "appending", "transacting"):
+            toolbox.controller.create_stream("own", stream)
+
+    def do(self, use, user):
+        scope = "made" if use == "making" else "own"
+        options = {"controller": self.address, "scope": scope, "stream": use, "user": user, "password": PASSWORD}
+        options["retryTimeout"] = "1s"
+        connector = PravegaConnector()
+        if use == "reading":
+            source = connector.create_source(connector.source_options.parse(options, owner="source"))
+            query = SourceQuery(source, source.fixed_schema())
+            query.read_all_now()
+            query.run_batch()
+            query.stop()
+            return
+        options["delivery"] = "at-least-once" if use == "appending" else "exactly-once"
+        if use == "making":
+            options["create"] = "true"
+            if self.controller.stream_exists(scope, use):
+                self.controller.seal_stream(scope, use)
+                self.controller.delete_stream(scope, use)
+        sink_options = connector.sink_options.parse(options, owner="sink")
+        rows = pa.record_batch([["k"], ["v"]], schema=EVENTS)
+        SinkQuery(connector.create_sink(sink_options, EVENTS), EVENTS, self.folder / user).run(0, [[rows]])
+
+
+@pytest.fixture
+def uses(address, tmp_path, toolbox):
+    return Use(address, tmp_path, toolbox)
+
+
+@pytest.mark.parametrize("use", RIGHTS)
+def test_each_use_with_exactly_the_rights_that_are_listed(uses, use):
+    uses.do(use, use)
+
+
+@pytest.mark.exhaustive("each right taken away or made weaker; the test before is the witness that they suffice")
+@pytest.mark.parametrize(("use", "lacks"), [(use, number) for use in RIGHTS for number in range(len(RIGHTS[use]))])
+def test_none_of_these_rights_is_listed_in_vain(uses, use, lacks):
+    with pytest.raises(BadConfigurationError, match=r"refuses|check the credentials"):
+        uses.do(use, f"{use}-{lacks}")
 
 
 # --- over TLS ---------------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ __all__ = ["Controller", "KeyRange", "PingAnswer", "StreamPolicy", "TransactionS
 _MASK = (1 << 64) - 1
 #: Says "no time is noted" in a commit.
 _NO_TIME = -(1 << 63)
-_READ_WRITE = 5
+#: What a token in an answer is to permit, which decides what the caller has to be permitted.
+_NONE, _READ, _READ_WRITE = 1, 3, 5
 _PAUSE_S = 0.2
 _LARGEST_ANSWER = 64 << 20
 _TRANSIENT = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "RESOURCE_EXHAUSTED", "CANCELLED", "INTERNAL")
@@ -172,7 +173,8 @@ class Controller:
 
     def current_segments(self, scope: str, stream: str) -> dict[int, KeyRange]:
         """Returns the segments that are written to now; none for a stream that is sealed."""
-        answer = self._call("getCurrentSegments", self._info(scope, stream), f"asking for segments of {scope}/{stream}")
+        request = self._without_token(scope, stream)
+        answer = self._call("getCurrentSegments", request, f"asking for segments of {scope}/{stream}")
         return _ranges(answer.segmentRanges)
 
     def epoch_segments(self, scope: str, stream: str, epoch: int) -> dict[int, KeyRange]:
@@ -183,7 +185,7 @@ class Controller:
 
     def head_cut(self, scope: str, stream: str) -> dict[int, int]:
         """Returns where the stream begins: after what was truncated. (The service ignores the time in the request.)"""
-        request = message("GetSegmentsRequest", streamInfo=self._info(scope, stream))
+        request = message("GetSegmentsRequest", streamInfo=self._without_token(scope, stream))
         answer = self._call("getSegments", request, f"asking for the head of {scope}/{stream}")
         return {location.segmentId.segmentId: location.offset for location in answer.segments}
 
@@ -241,10 +243,13 @@ class Controller:
                 raise RetriableError(f"{doing} takes longer than {patience_s:.0f} s")
             time.sleep(0.02)
 
-    def delegation_token(self, scope: str, stream: str) -> str:
-        """Returns what segment stores want to see; empty where they ask for nothing."""
+    def delegation_token(self, scope: str, stream: str, *, writes: bool = True) -> str:
+        """Returns what segment stores want to see; empty where they ask for nothing.
+
+        Without ``writes`` it permits to read, and the permission READ on the stream is enough to get it.
+        """
         request = self._info(scope, stream)
-        request.accessOperation = _READ_WRITE
+        request.accessOperation = _READ_WRITE if writes else _READ
         return str(self._call("getDelegationToken", request, f"asking for access to {scope}/{stream}").delegationToken)
 
     # --- transactions -------------------------------------------------------------------------------------------------
@@ -308,6 +313,10 @@ class Controller:
     @staticmethod
     def _info(scope: str, stream: str) -> Any:
         return message("StreamInfo", scope=scope, stream=stream)
+
+    def _without_token(self, scope: str, stream: str) -> Any:
+        """Names a stream whose answer needs no token for writers, so that READ on the stream is enough."""
+        return message("StreamInfo", scope=scope, stream=stream, accessOperation=_NONE)
 
     def _segment(self, scope: str, stream: str, segment: int) -> Any:
         return message("SegmentId", streamInfo=self._info(scope, stream), segmentId=segment)

@@ -54,11 +54,12 @@ def controller_of(settings: ControllerSettings) -> Controller:
 class SegmentStores:
     """Connections of one thread, at most one for each segment store. :meth:`close` may be called from another.
 
-    A stream is ``scope/stream`` here, ``segment`` a segment's id.
+    A stream is ``scope/stream`` here, ``segment`` a segment's id. Without ``writes`` a permission to read is enough.
     """
 
-    def __init__(self, settings: ControllerSettings) -> None:
+    def __init__(self, settings: ControllerSettings, *, writes: bool = True) -> None:
         self.settings = settings
+        self._writes = writes
         self._addresses: dict[tuple[str, int], tuple[str, int]] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
         self._tokens: dict[str, str] = {}
@@ -141,7 +142,7 @@ class SegmentStores:
             return ""
         if stream not in self._tokens:
             scope, _, name = stream.partition("/")
-            self._tokens[stream] = self.controller.delegation_token(scope, name)
+            self._tokens[stream] = self.controller.delegation_token(scope, name, writes=self._writes)
         return self._tokens[stream]
 
     def forget(self, stream: str, segment: int) -> None:

@@ -32,7 +32,7 @@ class StreamClient:
     def stores(self) -> SegmentStores:
         """This thread's connections."""
         if not hasattr(self._local, "stores"):
-            self._local.stores = SegmentStores(self._settings)
+            self._local.stores = SegmentStores(self._settings, writes=False)
             self._opened.append(self._local.stores)
         stores: SegmentStores = self._local.stores
         return stores

@@ -125,7 +125,7 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
 
     def _reading(self, split: SegmentRange, start: int | None = None) -> RangeReader:
         if self._stores is None:
-            self._stores = SegmentStores(self._settings)
+            self._stores = SegmentStores(self._settings, writes=False)
         if self._reader is None:
             begin = split.start if start is None else start
             self._reader = RangeReader(self._stores, split.stream, split.segment, begin, split.end)
