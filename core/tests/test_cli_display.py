@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
 
 import pytest
 from rich.console import Console
@@ -14,7 +19,9 @@ from penstock.cli._draw import bar, human_bytes, human_count, human_duration, hu
 from penstock.cli._panel import RunView
 from penstock.cli._progress import BatchProgress, batch_progress
 from penstock.cli._session import _settings
-from penstock.errors import DataLostError
+from penstock.cli._waits import collecting_waits, waits_in
+from penstock.errors import DataLostError, RetriableError, RetriesExhaustedError
+from penstock.retry import Retries, RetryPolicy
 
 SPARK_PROGRESS = {
     "timestamp": "2026-01-31T12:00:00.123Z",
@@ -119,6 +126,62 @@ def test_the_live_panel(width):
     assert all(len(line) == min(width, 84) for line in final.splitlines() if line.startswith("│"))
     for piece in ("● finished", "8,000", "▃█▅", "10 files", "bad rows 2", "flights: finished after"):
         assert piece in final
+
+
+@contextmanager
+def something_fails(*errors):
+    """The clock of the retries stands still, and what fails is not tried again before the block ends."""
+    retries = [Retries(RetryPolicy(60), doing) for doing, _ in errors]
+    for one, (_, error) in zip(retries, errors, strict=True):
+        one.failed(error)
+    yield
+    for one in retries:
+        one.worked()
+
+
+def keep_failing(retries, error):
+    while True:
+        time.sleep(retries.failed(error))
+
+
+def test_what_is_tried_again_is_known_as_long_as_it_lasts():
+    down = RetriableError("10.0.0.1:9042 is down")
+    with collecting_waits() as folder:
+        with something_fails(("planning", down), ("reading", ConnectionResetError("gone"))):
+            first, second = waits_in(folder)
+            assert first == "0:00: planning: 10.0.0.1:9042 is down" and second == "0:00: reading: gone"
+        assert waits_in(folder) == []
+        with pytest.raises(RetriesExhaustedError):
+            keep_failing(Retries(RetryPolicy(0.01)), down)
+        assert waits_in(folder) == [] == list(folder.iterdir())
+    assert not folder.exists()
+    with something_fails(("planning", down)):
+        assert not folder.exists()
+
+
+def test_what_nobody_tries_any_more_is_not_shown():
+    with collecting_waits() as folder:
+        now = time.time()
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        (folder / f"{gone.pid}-1").write_text(f"{now - 9}\na process that was killed")
+        (folder / f"{os.getpid()}-1").write_text(f"{now - 90}\na task that was killed")
+        os.utime(folder / f"{os.getpid()}-1", (now - 70, now - 70))
+        (folder / f"{os.getpid()}-2").write_text("")  # is being written
+        (folder / f"{os.getpid()}-3").write_text(f"{now - 90}\nstill tried")
+        assert waits_in(folder) == ["1:30: still tried"]
+
+
+def test_the_live_panel_shows_what_is_waited_for():
+    console = Console(file=io.StringIO(), force_terminal=True, width=84, height=40, color_system=None)
+    with LiveReporter(RunView("flights", ("penstock.kafka", "penstock.filesystem out")), console) as reporter:
+        reporter.waits(["0:12: planning: 127.0.0.1:9092 refuses connections,\n and more " + "x" * 80, "0:03: reading"])
+        reporter.batch(progress(0, 1000))
+        reporter.end("stopped")
+    lines = console.file.getvalue()[console.file.getvalue().rindex("╭") :].splitlines()
+    (line,) = [line for line in lines if "waiting" in line]
+    assert line.startswith("│ waiting (2) 0:12: planning: 127.0.0.1:9092 refuses connections, and more xxx")
+    assert len(line) == 84
 
 
 PYTHON_IN_JAVA = """\

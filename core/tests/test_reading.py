@@ -239,6 +239,115 @@ def test_a_batch_read_that_can_not_be_planned_at_first_is_planned_again():
     assert sum(split.last - split.first for part in parts for split in part.splits) == 100
 
 
+class Looks(SimpleSource):
+    """A look fails as long as ``away`` says why, and notes itself in ``looks``."""
+
+    discovery_interval_ms = 10
+
+    def __init__(self):
+        self.away, self.looks = None, threading.Semaphore(0)
+
+    def find_splits(self):
+        try:
+            if self.away is not None:
+                raise self.away
+            return [SimpleSplit("page"), *([SimpleSplit("more")] if self.finds_more else [])]
+        finally:
+            self.looks.release()
+
+    finds_more = False
+
+    def read_split(self, split, context):
+        yield pa.record_batch([pa.array([1])], schema=context.schema)
+
+    def looked(self):
+        for _ in range(2):  # the second one has begun after this call
+            assert self.looks.acquire(timeout=60)
+
+
+def test_a_look_that_fails_while_a_batch_runs_ends_no_query():
+    """Spark asks for the progress then, and an error would end the query; the next plan waits."""
+    source = Looks()
+    reader = StreamReader(source, SCHEMA, 2, None, retry=RetryPolicy(60))
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    source.away = RetriableError("10.0.0.1 is away")
+    while source.looks.acquire(blocking=False):
+        pass
+    source.looked()
+    assert reader.reportLatestOffset() is not None
+    threading.Timer(0.2, lambda: setattr(source, "finds_more", True) or setattr(source, "away", None)).start()
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    assert [split.split_id for part in reader.partitions(first, second) for split in part.splits] == ["more"]
+    assert 0 < reader.reportLatestOffset()["metrics"]["retries"] < 20
+    reader.stop()
+
+
+def test_looks_that_keep_failing_are_one_outage():
+    source = Looks()
+    reader = StreamReader(source, SCHEMA, 2, None, retry=RetryPolicy(0.3))
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    source.away = ValueError("a bug")
+    while source.looks.acquire(blocking=False):
+        pass
+    source.looked()
+    with pytest.raises(RetriesExhaustedError, match=r"planning: ValueError\('a bug'\); tried"):
+        reader.latestOffset(first, reader.getDefaultReadLimit())
+    reader.stop()
+
+
+def test_a_failure_of_a_handler_waits_for_the_next_plan():
+    class Enumerator(CountingEnumerator):
+        def start(self):
+            self.context.call_async(lambda: 1, self.fail)
+
+        def fail(self, _, error):
+            raise RetriableError("10.0.0.1 is away")
+
+    source = CountingSource()
+    source.create_enumerator = lambda context, checkpoint: Enumerator(context, checkpoint or 0, lambda: 100)
+    reader = StreamReader(source, SCHEMA, 2, None, retry=NO_RETRIES)
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    while not reader._coordinator._handlers.qsize():
+        time.sleep(0.001)
+    for _ in range(2):
+        assert reader.reportLatestOffset() is not None
+    with pytest.raises(RetriableError, match="is away"):
+        reader.latestOffset(first, reader.getDefaultReadLimit())
+    reader.stop()
+
+
+def test_a_backlog_that_can_not_be_told_ends_no_query(caplog):
+    class Enumerator(CountingEnumerator):
+        def describe_backlog(self):
+            raise RuntimeError("no answer")
+
+    source = CountingSource()
+    source.create_enumerator = lambda context, checkpoint: Enumerator(context, checkpoint or 0, lambda: 100)
+    reader = StreamReader(source, SCHEMA, 2, None, owner="source penstock.counting")
+    reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert reader.reportLatestOffset() is None
+    assert "what waits at source penstock.counting can't be shown: RuntimeError('no answer')" in caplog.text
+
+
+def test_a_source_hears_of_a_batch_although_it_can_not_be_told_at_once():
+    class Enumerator(CountingEnumerator):
+        failures = 2
+
+        def notify_checkpoint_complete(self, splits):
+            if self.failures:
+                self.failures -= 1
+                raise RetriableError("10.0.0.1 is away")
+            super().notify_checkpoint_complete(splits)
+
+    source = CountingSource()
+    source.create_enumerator = lambda context, checkpoint: Enumerator(context, checkpoint or 0, lambda: 20)
+    reader = StreamReader(source, SCHEMA, 2, None, retry=RetryPolicy(60))
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    reader.commit(end)
+    assert [split.split_id for split in reader._enumerator.completed] == ["0-10", "10-20"]
+    reader.stop()
+
+
 def test_planning_that_keeps_failing_says_what_was_tried():
     reader = StreamReader(FlakySource(1000), SCHEMA, 2, None, retry=RetryPolicy(0.2))
     with pytest.raises(RetriesExhaustedError, match=r"planning: the cluster is away; tried \d+ times"):

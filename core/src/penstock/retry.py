@@ -6,10 +6,13 @@ The engine follows it for a connector: planning, fetching, making writers and co
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import PenstockError, RetriableError, RetriesExhaustedError
@@ -19,9 +22,12 @@ from penstock.system import system
 if TYPE_CHECKING:
     from penstock.options import OptionValues
 
-__all__ = ["NO_RETRIES", "Retries", "RetryPolicy", "may_pass"]
+__all__ = ["NO_RETRIES", "WAITS_FOLDER", "Retries", "RetryPolicy", "may_pass"]
 
 _log = logging.getLogger("penstock.retry")
+#: Environment variable with a folder in which each process keeps a file for as long as something does not work there:
+#: the time since when (seconds since 1970), a line feed, what does not work. ``penstock run`` shows them.
+WAITS_FOLDER = "PENSTOCK_WAITS_FOLDER"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 #: Between two lines of log about the same failure.
 _SAY_EVERY_S = 10.0
@@ -110,6 +116,7 @@ class Retries:
         self._metrics = metrics
         self._count = 0
         self._since = self._said = 0.0
+        self._note: Path | None = None
 
     def failed(self, error: Exception) -> float:
         """Returns the seconds to wait before the next try.
@@ -124,6 +131,7 @@ class Retries:
             self._since = now
         lasted = now - self._since
         if self._count and lasted >= self._policy.timeout_s:
+            self._forget_note()
             raise self._policy.exhausted(f"{self._begin}{error}", self._count + 1, lasted) from error
         if not self._count:
             _log.warning(
@@ -134,6 +142,7 @@ class Retries:
             _log.warning("%s%s; this has lasted for %s", self._begin, error, _time(lasted))
             self._said = now
         self._count += 1
+        self._leave_note(f"{self._begin}{error}", lasted)
         if self._metrics is not None:
             self._metrics.add("retries")
         return min(self._policy.pause_s(self._count), max(0.0, self._policy.timeout_s - lasted))
@@ -142,11 +151,26 @@ class Retries:
         """It works, or works again."""
         if not self._count:
             return
+        self._forget_note()
         lasted = system().monotonic() - self._since
         _log.warning("%sit works again, after %s and %d more tries", self._begin, _time(lasted), self._count)
         if self._metrics is not None:
             self._metrics.add("retry_ms", int(lasted * 1000))
         self._count = 0
+
+    def _leave_note(self, text: str, lasted_s: float) -> None:
+        folder = os.environ.get(WAITS_FOLDER)
+        if folder:
+            self._note = Path(folder, f"{os.getpid()}-{id(self)}")
+            # The run that shows it may have ended, and the folder is gone with it.
+            with contextlib.suppress(OSError):
+                self._note.write_text(f"{system().now_us() / 1e6 - lasted_s:.3f}\n{text}", encoding="utf-8")
+
+    def _forget_note(self) -> None:
+        if self._note is not None:
+            with contextlib.suppress(OSError):
+                self._note.unlink()
+            self._note = None
 
 
 def _time(seconds: float) -> str:

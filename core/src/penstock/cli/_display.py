@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import IO, Any
 
@@ -38,6 +39,10 @@ class Reporter(ABC):
     def state(self, text: str) -> None:
         """Shows what the query is doing now, in a few words."""
         self.view.state = text
+
+    def waits(self, lines: Sequence[str]) -> None:
+        """Shows what is tried again at the moment. Lines of the log say the same where there is no panel."""
+        self.view.waits = lines
 
     @abstractmethod
     def batch(self, progress: BatchProgress) -> None:

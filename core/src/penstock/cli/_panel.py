@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Group
@@ -24,7 +25,10 @@ _STATE_STYLES = {"failed": "red", "finished": "green", "stopped": "yellow"}
 
 @dataclass
 class RunView:
-    """What is known of a run. ``flow`` is drawn on top: source, what is done with it, sink."""
+    """What is known of a run. ``flow`` is drawn on top: source, what is done with it, sink.
+
+    ``waits``: what is tried again at the moment, each with how long it has lasted.
+    """
 
     name: str
     flow: tuple[str, ...]
@@ -37,6 +41,7 @@ class RunView:
     times: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
     peak_lag: float = 0
     commits: int = 0
+    waits: Sequence[str] = ()
 
     def add(self, progress: BatchProgress) -> None:
         """Takes in one batch."""
@@ -59,7 +64,7 @@ def panel(view: RunView) -> Panel:
     style = _STATE_STYLES.get(view.state, "cyan")
     clock = human_duration(time.monotonic() - view.started)
     return Panel(
-        Group(_flow(view), Text(), _measures(view), Text(), _totals(view)),
+        Group(_flow(view), Text(), _measures(view), Text(), _totals(view), *_waits(view)),
         title=Text.assemble((f" {view.name} ", "bold")),
         subtitle=Text.assemble(" ", ("● ", style), (view.state, style), f" · {clock} "),
         title_align="left",
@@ -113,6 +118,15 @@ def _lag_cells(view: RunView) -> tuple[Text, Text, str]:
     peak = human_bytes(view.peak_lag) if "bytes" in lag else human_count(view.peak_lag)
     note = f"peak {peak}" if view.peak_lag else ""
     return Text(human_lag(lag), "bold"), Text(bar(fraction, _SPARK_WIDTH), style), note
+
+
+def _waits(view: RunView) -> list[Text]:
+    """Returns a line about what does not work at the moment and is tried again, if there is something."""
+    if not view.waits:
+        return []
+    number = f" ({len(view.waits)})" if len(view.waits) > 1 else ""
+    text = Text(f"waiting{number} ", style="bold yellow", no_wrap=True, overflow="ellipsis")
+    return [text.append(" ".join(view.waits[0].split()), style="yellow")]
 
 
 def _totals(view: RunView) -> Text:

@@ -22,6 +22,7 @@ from penstock.cli._panel import RunView
 from penstock.cli._pipeline import Pipeline
 from penstock.cli._progress import batch_progress, query_state
 from penstock.cli._secrets import redactor_of
+from penstock.cli._waits import collecting_waits, waits_in
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.storage import open_storage
 
@@ -60,8 +61,8 @@ def run(path: Path, choices: RunChoices) -> int:
         print(f"{path}: no mistakes found ({' → '.join(_flow(pipeline))})")
         return OK
     view = RunView(pipeline.name, _flow(pipeline))
-    with _reporter(choices.display, view) as reporter:
-        return _Run(pipeline, choices, reporter).run()
+    with collecting_waits() as waits, _reporter(choices.display, view) as reporter:
+        return _Run(pipeline, choices, reporter, waits).run()
 
 
 def _reporter(display: str, view: RunView) -> Reporter:
@@ -94,10 +95,11 @@ class _Stopped(Exception):
 class _Run:
     """One run from the start of Spark to its end."""
 
-    def __init__(self, pipeline: Pipeline, choices: RunChoices, reporter: Reporter) -> None:
+    def __init__(self, pipeline: Pipeline, choices: RunChoices, reporter: Reporter, waits: Path) -> None:
         self._pipeline = pipeline
         self._choices = choices
         self._reporter = reporter
+        self._waits = waits
         self._redact = redactor_of(pipeline)
         self._signal: int | None = None
         self._metrics: Callable[[], dict[str, dict[str, int]]] = dict
@@ -181,7 +183,9 @@ class _Run:
             self._stop_if_asked(query)
             self._report(query)
             self._reporter.state(query_state(query.status["message"]))
+            self._reporter.waits([self._redact(one) for one in waits_in(self._waits)])
             time.sleep(_POLL_SECONDS)
+        self._reporter.waits(())
         self._report(query)
         failure = query.exception()
         if failure is not None:

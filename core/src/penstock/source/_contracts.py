@@ -179,7 +179,10 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
         return False
 
     def notify_checkpoint_complete(self, splits: Sequence[SplitT]) -> None:
-        """The batch that read ``splits`` is committed everywhere: they may be archived or removed at the source."""
+        """The batch that read ``splits`` is committed everywhere: they may be archived or removed at the source.
+
+        Called again with the same splits after an error that may pass. Not called if the process ends before it.
+        """
 
     def describe_backlog(self) -> dict[str, int]:
         """Returns what is waiting, as numbers for the query's progress (``files``, ``bytes``, …). Never blocks."""

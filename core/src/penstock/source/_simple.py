@@ -83,20 +83,26 @@ class _SimpleEnumerator(SplitEnumerator[SimpleSplit, _Ids]):
         self._done = set(done)
         self._waiting: dict[str, SimpleSplit] = {}
         self._looked = self._end_is_fixed = False
+        self._problem: Exception | None = None
 
     def start(self) -> None:
         self._context.call_async(self._source.find_splits, self._found, interval_ms=self._source.discovery_interval_ms)
 
     def _found(self, splits: Sequence[SimpleSplit] | None, error: BaseException | None) -> None:
+        self._looked, self._problem = True, None
         if error is not None:
-            raise error if isinstance(error, (PenstockError, OSError)) else RetriableError(f"{error!r}") from error
-        self._looked = True
+            # For who asks for pieces, and until a look succeeds: otherwise each look would be an outage of its own.
+            self._problem = error if isinstance(error, (PenstockError, OSError)) else RetriableError(f"{error!r}")
+            self._problem.__cause__ = None if self._problem is error else error
+            return
         if not self._end_is_fixed:
             self._waiting = {split.split_id: split for split in splits or () if split.split_id not in self._done}
 
     def handle_split_request(self) -> SimpleSplit | None:
         self._context.await_handlers(lambda: self._looked, _FIRST_LOOK_MS)
         if not self._waiting:
+            if self._problem is not None:
+                raise self._problem
             return None
         split = self._waiting.pop(next(iter(self._waiting)))
         self._done.add(split.split_id)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from penstock.metrics import Metrics
 from penstock.retry import NO_RETRIES, RetryPolicy
@@ -74,14 +75,23 @@ class Coordinator:
 
         threading.Thread(target=repeat, name="penstock-coordinator", daemon=True).start()
 
-    def run_handlers(self) -> None:
-        """Handles the results that are there. Coordinator thread."""
+    def run_handlers(self, *, keep_failure: bool = False) -> None:
+        """Handles the results that are there. Coordinator thread.
+
+        ``keep_failure``: the first error of a handler is raised by the next call, where it can be dealt with.
+        """
         while True:
             try:
                 handler = self._handlers.get_nowait()
             except queue.Empty:
                 return
-            handler()
+            try:
+                handler()
+            except Exception as error:
+                if not keep_failure:
+                    raise
+                self._handlers.put(functools.partial(_raise, error))
+                return
 
     def await_result(self, timeout_s: float) -> None:
         """Handles the next result, once it is there; returns without one after ``timeout_s``. Coordinator thread."""
@@ -104,3 +114,7 @@ class Coordinator:
     def close(self) -> None:
         """Ends the repetition of background calls; a call that is running ends by itself."""
         self._closed.set()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +31,7 @@ from penstock.spark._partitions import pack, read_partition
 
 __all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 
+_log = logging.getLogger("penstock")
 ResultT = TypeVar("ResultT")
 
 
@@ -237,15 +239,20 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return pack(last.unpack_splits(self._source.split_serializer), self._source, self._parallelism)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Returns what waits after the last offset, and the source's own counters; shown in the query's progress."""
+        """Returns what waits after the last offset, and the source's own counters; shown in the query's progress.
+
+        Never raises: an error here would end the query, although nothing depends on the answer. What a background call
+        has failed with is for the next plan.
+        """
         if self._enumerator is None or self._coordinator is None:
             return None
-        self._coordinator.run_handlers()
-        shown: dict[str, Any] = {
-            "backlog": self._enumerator.describe_backlog(),
-            "metrics": self._coordinator.metrics.snapshot(),
-        }
-        event_time = self._enumerator.describe_event_time()
+        self._coordinator.run_handlers(keep_failure=True)
+        try:
+            backlog, event_time = self._enumerator.describe_backlog(), self._enumerator.describe_event_time()
+        except Exception as error:
+            _log.warning("what waits at %s can't be shown: %r", self._owner, error)
+            return None
+        shown: dict[str, Any] = {"backlog": backlog, "metrics": self._coordinator.metrics.snapshot()}
         return {**shown, "eventTime": event_time} if event_time else shown
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -255,7 +262,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _complete(self, position: StreamOffset) -> None:
         if self._enumerator is not None and position.seq > self._completed:
             self._completed = position.seq
-            self._enumerator.notify_checkpoint_complete(position.unpack_splits(self._source.split_serializer))
+            enumerator, splits = self._enumerator, position.unpack_splits(self._source.split_serializer)
+            self._retry.call(lambda: enumerator.notify_checkpoint_complete(splits), "after a batch", self._metrics)
 
     def stop(self) -> None:
         """Ends the enumerator and its threads."""

@@ -103,8 +103,9 @@ class SourceQuery:
         self.tell(self.reader, batch)
 
     def tell(self, reader: StreamReader, batch: int) -> None:
-        """Tells a driver that a batch is done."""
+        """Tells a driver that a batch is done, and asks it what waits, as the engine does for its progress."""
         reader.commit(self._offset(batch + 1))
+        reader.reportLatestOffset()
 
     def run_batch(self) -> list[dict[str, Any]] | None:
         """Runs one batch from its plan to the engine's note; ``None`` if there is nothing to read now."""

@@ -204,8 +204,8 @@ class SourceRestartCases(SourceBase):
     def test_a_short_outage_is_waited_for(self, origin: SourceOrigin) -> None:
         """Purpose: a server that restarts ends no query.
 
-        Steps: a batch is planned; the system can't be reached for a moment while it is read, and once more while the
-        next one is planned. What fails is called again, as with ``retryTimeout``.
+        Steps: a batch is planned; the system can't be reached for a moment while it is read and noted as done, and once
+        more while the next one is planned. What fails is called again, as with ``retryTimeout``.
         Pass: every row has come once, and no error.
         If it fails: raise RetriableError, and leave reader and enumerator as they were: they are called again.
         """
@@ -220,7 +220,8 @@ class SourceRestartCases(SourceBase):
                 batch = self._plan(query)
                 with for_a_moment(origin.unreachable()):
                     seen = self._ids(query.read(batch))
-                query.commit(batch)
+                with for_a_moment(origin.unreachable()):
+                    query.commit(batch)
                 self._put(origin, 10, 10, 20)
                 with for_a_moment(origin.unreachable()):
                     planned = query.plan()
