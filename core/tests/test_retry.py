@@ -154,3 +154,11 @@ def test_the_time_starts_over_once_something_worked(clock):
 
 def test_a_policy_goes_to_the_tasks():
     assert pickle.loads(pickle.dumps(ONE_MINUTE)) == ONE_MINUTE
+
+
+def test_what_is_said_is_one_line(said):
+    ONE_MINUTE.call(Call(RetriableError("node a is down\nNothing is lost: try again"), TimeoutError()), "planning")
+    assert said.messages[0] == "planning: node a is down; trying again for up to 60s (retryTimeout)"
+    said.clear()
+    ONE_MINUTE.call(Call(TimeoutError()), "planning")
+    assert said.messages[0] == "planning: TimeoutError(); trying again for up to 60s (retryTimeout)"

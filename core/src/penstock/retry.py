@@ -133,16 +133,16 @@ class Retries:
         if self._count and lasted >= self._policy.timeout_s:
             self._forget_note()
             raise self._policy.exhausted(f"{self._begin}{error}", self._count + 1, lasted) from error
+        # Further lines say what a person can do, which is nothing as long as it is tried again.
+        said = f"{self._begin}{str(error).partition(chr(10))[0] or repr(error)}"
         if not self._count:
-            _log.warning(
-                "%s%s; trying again for up to %s (retryTimeout)", self._begin, error, _time(self._policy.timeout_s)
-            )
+            _log.warning("%s; trying again for up to %s (retryTimeout)", said, _time(self._policy.timeout_s))
             self._said = now
         elif now - self._said >= _SAY_EVERY_S:
-            _log.warning("%s%s; this has lasted for %s", self._begin, error, _time(lasted))
+            _log.warning("%s; this has lasted for %s", said, _time(lasted))
             self._said = now
         self._count += 1
-        self._leave_note(f"{self._begin}{error}", lasted)
+        self._leave_note(said, lasted)
         if self._metrics is not None:
             self._metrics.add("retries")
         return min(self._policy.pause_s(self._count), max(0.0, self._policy.timeout_s - lasted))
