@@ -198,12 +198,15 @@ def _imports(place: str, module: _Module, package: str) -> Iterator[str]:
 def _logger(place: str, module: _Module, package: str) -> Iterator[str]:
     expected = package.replace("_", ".", 1)
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value.func) == "getLogger":
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+            continue
+        maker = _name(node.value.func)
+        if maker in ("getLogger", "get_logger"):
             given = node.value.args[0] if node.value.args else None
             named = isinstance(given, ast.Constant) and given.value == expected
             target = node.targets[0]
-            if not named or not (isinstance(target, ast.Name) and target.id == "_log"):
-                yield f'{place}: the logger is _log = logging.getLogger("{expected}")'
+            if not (named and maker == "get_logger" and isinstance(target, ast.Name) and target.id == "_log"):
+                yield f'{place}: the logger is _log = get_logger("{expected}")'
 
 
 def _faces(modules: dict[str, _Module], prefix: str) -> Iterator[str]:

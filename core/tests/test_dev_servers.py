@@ -184,7 +184,7 @@ def test_without_java_the_error_names_the_other_way(monkeypatch):
 
 
 def test_one_that_ends_at_once_is_an_error_with_its_last_words():
-    with pytest.raises(FatalError, match=r"Hello 1\.0 ended while it was starting(?s:.*)a start\nport 0 is no port"):
+    with pytest.raises(FatalError, match=r"Hello 1\.0 ended while it was starting.*: a start \| port 0 is no port"):
         up(HelloServer(broken=True), way="process")
     assert status() == []
 

@@ -60,7 +60,8 @@ def added(path, text):
         (replaced("sink/_committable.py", "COMMITTABLE_SERIALIZER", "FORM_SERIALIZER"), "FORM_SERIALIZER should be"),
         (replaced("sink/__init__.py", ", create_sink", ""), "sink/__init__.py: it must offer create_sink"),
         (replaced("source/__init__.py", "PravegaSource", "Streams"), "it must offer PravegaSource"),
-        (replaced("sink/_committer.py", '"penstock.pravega"', "__name__"), 'getLogger("penstock.pravega")'),
+        (replaced("sink/_committer.py", '"penstock.pravega"', "__name__"), 'get_logger("penstock.pravega")'),
+        (replaced("sink/_committer.py", "= get_logger(", "= logging.getLogger("), 'get_logger("penstock.pravega")'),
         (added("sink/_sink.py", "from penstock_pravega.source import PravegaSource\n"), "a sink does not import"),
         (added("source/_source.py", "import penstock_pravega.sink\n"), "a source does not import"),
         (

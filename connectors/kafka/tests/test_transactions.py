@@ -222,7 +222,7 @@ def test_what_a_batch_write_has_had_is_removed_when_it_is_done(kafka, tmp_path, 
     done, held = QueryPrefix("p", "done"), SlotLender(QueryPrefix("p", "held"), 0)
     held.lend(0)
     SlotLender(done, 0).lend(0).use(0)
-    (home,) = tmp_path.glob("*/kafka")
+    (home,) = tmp_path.glob("penstock-kafka-*")
     coordinators = Coordinators({"bootstrap.servers": kafka.address})
     for prefix in (done, held._prefix):
         KafkaCommitter(coordinators, prefix, Metrics()).leave()

@@ -10,10 +10,12 @@
     └── RetriableError           try again: the same call, or the same batch after a restart, may succeed
         └── RetriesExhaustedError  it was tried again for ``retryTimeout``; only a restart tries further
 
-Messages say what was wrong, where, and what to do. They never contain the value of a secret option.
+Messages say what was wrong, where, and what to do, on one line. They never contain the value of a secret option.
 """
 
 from __future__ import annotations
+
+from penstock.printable import printable
 
 __all__ = [
     "BadConfigurationError",
@@ -27,7 +29,13 @@ __all__ = [
 
 
 class PenstockError(Exception):
-    """Base of every error that Penstock raises on purpose."""
+    """Base of every error that Penstock raises on purpose.
+
+    Messages quote names and answers from outside, so they are made printable, and one line (:mod:`penstock.printable`).
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(printable(one) if isinstance(one, str) else one for one in args))
 
 
 class FatalError(PenstockError):

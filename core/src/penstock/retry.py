@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import PenstockError, RetriableError, RetriesExhaustedError
 from penstock.metrics import Metrics
+from penstock.printable import get_logger
 from penstock.system import system
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_RETRIES", "WAITS_FOLDER", "Retries", "RetryPolicy", "may_pass"]
 
-_log = logging.getLogger("penstock.retry")
+_log = get_logger("penstock.retry")
 #: Environment variable with a folder in which each process keeps a file for as long as something does not work there:
 #: the time since when (seconds since 1970), a line feed, what does not work. ``penstock run`` shows them.
 WAITS_FOLDER = "PENSTOCK_WAITS_FOLDER"

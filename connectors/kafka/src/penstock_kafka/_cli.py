@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from penstock.checkpoint import open_stored_query
-from penstock.cli.plugin import human_duration, option_pairs
+from penstock.cli.plugin import Screen, as_text, human_duration, option_pairs, say, say_json
 from penstock.errors import BadConfigurationError
 from penstock_kafka.client import Ended, OpenTransaction, TransactionRef
 from penstock_kafka.client.broker import Coordinators
@@ -112,9 +109,9 @@ def list_transactions(
     """Lists open transactions. Readers of committed records wait for the oldest in each partition."""
     listed = _Scope(brokers, checkpoint, option).listed()
     if as_json:
-        print(json.dumps([asdict(one) for one in listed], indent=2))
+        say_json([asdict(one) for one in listed])
     elif not listed:
-        print("no transaction is open")
+        say("no transaction is open")
     else:
         _print(listed)
 
@@ -157,19 +154,21 @@ def _end(transactional_id: str, scope: _Scope, refusal: str, *, commit: bool, ye
         typer.confirm(f"{'Commit' if commit else 'Abort'} '{transactional_id}'?", abort=True)
     if Ended.OVER in scope.coordinators.end([ref], commit=commit):
         raise BadConfigurationError(f"'{transactional_id}' was ended by another process in the meantime")
-    print(f"{transactional_id}: {'committed' if commit else 'aborted'}")
+    say(f"{transactional_id}: {'committed' if commit else 'aborted'}")
 
 
 def _print(listed: list[ListedTransaction]) -> None:
-    console = Console(highlight=False)
+    console = Screen()
     decided = {
         None: "",
         True: ", [green]decided: restart the query, or penstock finish[/]",
         False: ", [yellow]not decided[/]",
     }
     for one in listed:
-        console.print(f"[bold cyan]{escape(one.transactional_id)}[/]{decided[one.decided]}", soft_wrap=True)
+        console.print(f"[bold cyan]{as_text(one.transactional_id)}[/]{decided[one.decided]}", soft_wrap=True)
         partitions = ", ".join(one.partitions[:_PARTITIONS_SHOWN])
         more = f" and {len(one.partitions) - _PARTITIONS_SHOWN} more" if len(one.partitions) > _PARTITIONS_SHOWN else ""
         times = f"open for {human_duration(one.open_for_s)}, aborted in {human_duration(one.aborted_in_s)}"
-        console.print(f"  {times}, producer {one.producer}\n  [dim]{escape(partitions)}{more}[/]", soft_wrap=True)
+        console.print(
+            f"  {times}, producer {as_text(one.producer)}\n  [dim]{as_text(partitions)}{more}[/]", soft_wrap=True
+        )

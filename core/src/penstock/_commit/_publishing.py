@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from penstock._commit._chain import Chain, Link, committables_of
 from penstock.errors import DataLostError, FatalError
+from penstock.printable import get_logger
 from penstock.sink import Committer, Found, SinkContext, TwoPhaseCommitSink
 
 __all__ = ["DisplacedError", "Publishing", "displaced", "undone"]
 
-_log = logging.getLogger("penstock.sink")
+_log = get_logger("penstock.sink")
 
 
 class DisplacedError(FatalError):

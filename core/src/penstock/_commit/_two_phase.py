@@ -42,7 +42,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -60,6 +59,7 @@ from penstock._commit._tasks import (
     roll_states,
 )
 from penstock.errors import BadConfigurationError, DataLostError, FatalError, RetriableError
+from penstock.printable import get_logger
 from penstock.sink import (
     TIMESTAMPS_PER_RUN,
     Committer,
@@ -73,7 +73,7 @@ from penstock.system import system
 
 __all__ = ["Batch", "BatchPendingError", "EngineLog", "GaveWayError", "RunMemory", "TwoPhaseCommit"]
 
-_log = logging.getLogger("penstock.sink")
+_log = get_logger("penstock.sink")
 _CLEAR_EVERY = 10
 _TRIES = 20
 _STRAGGLERS_S = 3.0  # Spark kills a Python worker 2 s after it asked the task to stop (spark.python.task.killTimeout)

@@ -48,7 +48,9 @@ def main() -> None:
     try:
         app()
     except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
+        from penstock.cli._screen import say
+
+        say(f"penstock: {error}", error=True)
         sys.exit(2 if isinstance(error, BadConfigurationError) else 1)
     except BrokenPipeError:
         # The reader of our output (head, less) has left; closing keeps Python quiet about it at exit.
@@ -58,7 +60,9 @@ def main() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"penstock {__version__}")
+        from penstock.cli._screen import say
+
+        say(f"penstock {__version__}")
         raise typer.Exit
 
 
@@ -106,8 +110,9 @@ def dashboard(
 ) -> None:
     """Draws the progress of a query as a page of charts."""
     from penstock.cli._dashboard import write_dashboard
+    from penstock.cli._screen import say
 
-    print(f"{output.absolute().as_uri()}{' (until the run ends, or Ctrl-C)' if watch else ''}", flush=True)
+    say(f"{output.absolute().as_uri()}{' (until the run ends, or Ctrl-C)' if watch else ''}")
     try:
         write_dashboard(progress, output, watch=watch)
     except KeyboardInterrupt:

@@ -93,8 +93,8 @@ def _read_offsets(view: CheckpointView, text: str) -> None:
     """Spark's form: a version, a line of metadata, then a line for each source."""
     lines = text.splitlines()
     about = _json_object(lines[1]) if len(lines) > 1 else {}
-    view.planned_at_ms = about.get("batchTimestampMs")
-    view.watermark_ms = about.get("batchWatermarkMs") or None
+    view.planned_at_ms = _number(about.get("batchTimestampMs"))
+    view.watermark_ms = _number(about.get("batchWatermarkMs")) or None
     view.sources = [_source_view(line) for line in lines[2:] if line.strip()]
 
 
@@ -102,14 +102,16 @@ def _source_view(line: str) -> SourceView:
     offset = _json_object(line)
     if "penstock" not in offset:
         return SourceView("other", text=line)
-    splits = offset.get("splits") or {}
+    splits = offset.get("splits")
+    splits = splits if isinstance(splits, dict) else {}
+    enumerator = offset.get("enumerator")
     return SourceView(
         "penstock",
-        sequence=offset.get("seq"),
-        splits=splits.get("count", 0),
-        bytes=splits.get("bytes", 0),
+        sequence=_number(offset.get("seq")),
+        splits=_number(splits.get("count")) or 0,
+        bytes=_number(splits.get("bytes")) or 0,
         last=bool(offset.get("end")),
-        positions=_positions(offset.get("enumerator") or {}),
+        positions=_positions(enumerator if isinstance(enumerator, dict) else {}),
     )
 
 
@@ -117,10 +119,20 @@ def _positions(enumerator: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """Returns what the log template stores as JSON; other sources store something else."""
     try:
         stored = _json_object(base64.b64decode(enumerator.get("data", "")).decode())
-    except ValueError:
+    except (TypeError, ValueError):
         return {}
     positions = stored.get("positions")
-    return positions if isinstance(positions, dict) else {}
+    if not isinstance(positions, dict):
+        return {}
+    return {
+        stream: {partition: number for partition, number in found.items() if _number(number) is not None}
+        for stream, found in positions.items()
+        if isinstance(found, dict)
+    }
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from penstock._plugins import find_connector
+from penstock.cli._screen import Screen, as_text, say, say_json
 from penstock.options import Option, OptionSet
 
 __all__ = ["describe", "markdown_of", "show_connector"]
@@ -57,9 +55,9 @@ def show_connector(name: str, form: str) -> int:
     """The command; ``form`` is ``text``, ``json`` or ``markdown``."""
     described = describe(name)
     if form == "json":
-        print(json.dumps(described, indent=2, ensure_ascii=False))
+        say_json(described)
     elif form == "markdown":
-        print(markdown_of(described), end="")
+        say(markdown_of(described).rstrip("\n"), lines=True)
     else:
         _print(described)
     return 0
@@ -78,10 +76,12 @@ def _default(option: dict[str, Any]) -> str:
 
 
 def _print(described: dict[str, Any]) -> None:
-    console = Console(highlight=False)
-    console.print(f"[bold cyan]{described['format']}[/]  {described['package']} {described['version']}")
-    console.print(escape(described["summary"]))
-    console.print(f"[dim]guarantee[/]  {escape(described['guarantee'])}")
+    console = Screen()
+    console.print(
+        f"[bold cyan]{as_text(described['format'])}[/]  {as_text(described['package'])} {described['version']}"
+    )
+    console.print(as_text(described["summary"]))
+    console.print(f"[dim]guarantee[/]  {as_text(described['guarantee'])}")
     console.print(f"[dim]can[/]        {', '.join(described['capabilities'])}")
     for role in ("source", "sink"):
         options = described[f"{role}_options"]
@@ -95,12 +95,12 @@ def _option_table(role: str, options: list[dict[str, Any]]) -> Table:
     table.add_column("type, default", overflow="fold", max_width=24)
     table.add_column("what it does", ratio=1)
     for option in options:
-        default = f"\n[dim]=[/] {escape(_default(option))}" if option["default"] is not None else ""
+        default = f"\n[dim]=[/] {as_text(_default(option))}" if option["default"] is not None else ""
         marks = [f"[yellow]{word}[/] " for word in ("required", "secret") if option[word]]
         table.add_row(
-            escape(option["name"]),
-            f"[dim]{escape(_type(option))}[/]{default}",
-            "".join(marks) + escape(option["doc"]) + "".join(f"\n[dim]{escape(rule)}[/]" for rule in option["rules"]),
+            as_text(option["name"]),
+            f"[dim]{as_text(_type(option))}[/]{default}",
+            "".join(marks) + as_text(option["doc"]) + "".join(f"\n[dim]{as_text(rule)}[/]" for rule in option["rules"]),
         )
     return table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +9,11 @@ from datetime import datetime, timezone
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from penstock._plugins import find_connector
 from penstock.cli._draw import plural
+from penstock.cli._screen import Screen, as_text, say, say_json
 from penstock.dev import DevServer, Found, Progress, Record, Status, Way, down, status, up
 from penstock.errors import BadConfigurationError
 
@@ -31,7 +29,7 @@ def start_server(name: str, wanted: str | None, port: int | None, *, as_json: bo
     with _progress() as progress:
         found = up(server, way=_way(wanted), port=port, progress=progress)
     if as_json:
-        print(json.dumps(_found_fields(server, found), indent=2))
+        say_json(_found_fields(server, found))
     else:
         _print_found(server, found, time.monotonic() - began)
     return 0
@@ -43,14 +41,12 @@ def stop_server(name: str, *, keep_data: bool, as_json: bool) -> int:
     if ended is None:
         find_connector(name)  # a slip in the name is worth an error
     if as_json:
-        print(
-            json.dumps({"name": name, "ended": ended is not None and ended.running, "data_kept": keep_data}, indent=2)
-        )
+        say_json({"name": name, "ended": ended is not None and ended.running, "data_kept": keep_data})
     elif ended is None:
-        print(f"{name}: nothing was running" + ("" if keep_data else ", no data is left"))
+        say(f"{name}: nothing was running" + ("" if keep_data else ", no data is left"))
     else:
         how = "ended" if ended.running else "had ended before, by itself or by another process"
-        print(f"{name}: {_what(ended.record)} {how}; its data is {'kept' if keep_data else 'deleted'}")
+        say(f"{name}: {_what(ended.record)} {how}; its data is {'kept' if keep_data else 'deleted'}")
     return 0
 
 
@@ -58,9 +54,9 @@ def show_status(*, as_json: bool) -> int:
     """``penstock dev status``. Exit code 1 if a server that was started has ended without us."""
     found = status()
     if as_json:
-        print(json.dumps([_status_fields(one) for one in found], indent=2))
+        say_json([_status_fields(one) for one in found])
     elif not found:
-        print("No development server is running. Start one with: penstock dev up kafka")
+        say("No development server is running. Start one with: penstock dev up kafka")
     else:
         _print_status(found)
     return 0 if all(one.running for one in found) else 1
@@ -86,10 +82,10 @@ def _way(text: str | None) -> Way | None:
 @contextmanager
 def _progress() -> Iterator[Progress]:
     """On a terminal a spinner with the last step, else a line for each kind of step; on the standard error."""
-    console = Console(stderr=True, highlight=False)
+    console = Screen(stderr=True)
     if console.is_terminal:
         with console.status("starting") as spinner:
-            yield lambda text: spinner.update(escape(text))
+            yield lambda text: spinner.update(as_text(text))
         return
     told: set[str] = set()
 
@@ -123,7 +119,7 @@ def _found_fields(server: DevServer, found: Found) -> dict[str, Any]:
 
 
 def _print_found(server: DevServer, found: Found, seconds: float) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Screen(soft_wrap=True)
     if found.ended is not None:
         console.print(f"[yellow]![/] {_what(found.ended)}, started {found.ended.since}, had ended without us")
     if found.record is None:
@@ -132,7 +128,7 @@ def _print_found(server: DevServer, found: Found, seconds: float) -> None:
         how = f"{_what(found.record)}, started in {seconds:.1f} s"
     else:
         how = f"{_what(found.record)}, running since {found.record.since}"
-    console.print(f"[green]✓[/] {server.title} answers at [bold]{escape(found.address)}[/]  [dim]({how})[/]")
+    console.print(f"[green]✓[/] {server.title} answers at [bold]{as_text(found.address)}[/]  [dim]({as_text(how)})[/]")
     console.print()
     console.print(f"  export {server.environment_variable}={found.address}", markup=False)
     if server.usage(found.address):
@@ -158,15 +154,15 @@ def _status_fields(one: Status) -> dict[str, Any]:
 
 
 def _print_status(found: list[Status]) -> None:
-    console = Console(highlight=False)
+    console = Screen()
     table = Table(box=SIMPLE_HEAD)
     for name in ("server", "address", "as", "since", "memory"):
         table.add_column(name, no_wrap=True)
     for one in found:
         mark = "[green]✓[/]" if one.running else "[red]✗[/]"
         memory = "–" if one.memory_bytes is None else f"{one.memory_bytes / 2**20:.0f} MiB"
-        server = f"{mark} [bold cyan]{one.record.name}[/]"
-        table.add_row(server, one.record.address, _what(one.record), _ago(one.record.since), memory)
+        server = f"{mark} [bold cyan]{as_text(one.record.name)}[/]"
+        table.add_row(server, as_text(one.record.address), as_text(_what(one.record)), _ago(one.record.since), memory)
     console.print(table)
     ended = [one for one in found if not one.running]
     for one in ended:

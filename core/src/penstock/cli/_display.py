@@ -17,6 +17,8 @@ from rich.text import Text
 from penstock.cli._draw import human_duration, human_lag, plural
 from penstock.cli._panel import RunView, panel
 from penstock.cli._progress import BatchProgress
+from penstock.cli._screen import Screen, say
+from penstock.printable import printable
 
 __all__ = ["JsonReporter", "LiveReporter", "PlainReporter", "Reporter"]
 
@@ -82,7 +84,7 @@ class PlainReporter(Reporter):
         )
 
     def line(self, text: str) -> None:
-        print(f"{datetime.now():%H:%M:%S} {text}", file=self._out, flush=True)
+        say(f"{datetime.now():%H:%M:%S} {text}", out=self._out)
 
     def end(self, outcome: str, error: str = "") -> None:
         """The error itself goes to the standard error output."""
@@ -94,10 +96,10 @@ class JsonReporter(Reporter):
 
     def batch(self, progress: BatchProgress) -> None:
         self.view.add(progress)
-        print(progress.to_json(), flush=True)
+        say(progress.to_json())
 
     def line(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        say(text, error=True)
 
     def end(self, outcome: str, error: str = "") -> None:
         view = self.view
@@ -108,7 +110,7 @@ class JsonReporter(Reporter):
             "batches": view.batches,
             "commits": view.commits,
         }
-        print(json.dumps(value | ({"error": error} if error else {})), flush=True)
+        say(json.dumps(value | ({"error": error} if error else {})))
 
 
 class LiveReporter(Reporter):
@@ -116,7 +118,7 @@ class LiveReporter(Reporter):
 
     def __init__(self, view: RunView, console: Console | None = None) -> None:
         super().__init__(view)
-        self._console = console or Console()
+        self._console = console or Screen()
         self._live = Live(
             console=self._console,
             get_renderable=lambda: panel(self.view),
@@ -137,10 +139,10 @@ class LiveReporter(Reporter):
         self.view.add(progress)
 
     def line(self, text: str) -> None:
-        self._console.print(Text(text, style="dim"))
+        self._console.print(Text(printable(text), style="dim"))
 
     def end(self, outcome: str, error: str = "") -> None:
         self.view.state = outcome
         self._live.refresh()
         self._live.stop()
-        self._console.print(Text(self.summary(outcome), style="red" if outcome == "failed" else "green"))
+        self._console.print(Text(printable(self.summary(outcome)), style="red" if outcome == "failed" else "green"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -18,13 +17,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from packaging.requirements import Requirement
 from packaging.version import Version
-from rich.console import Console
-from rich.markup import escape
 
 from penstock._version import __version__
 from penstock.cli._bytecode import add_bytecode, archives_without_bytecode
 from penstock.cli._list import list_connectors
 from penstock.cli._plugins import HOW_TO_GET_ONE
+from penstock.cli._screen import Screen, as_text, say, say_json
 
 __all__ = ["Finding", "examine", "show_health"]
 
@@ -66,19 +64,20 @@ def show_health(*, as_json: bool, fix: bool = False) -> int:
         _add_bytecode(os.environ)
     findings = examine()
     if as_json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+        say_json([asdict(finding) for finding in findings])
     else:
         _print(findings)
     return 1 if any(finding.verdict == BAD for finding in findings) else 0
 
 
 def _print(findings: list[Finding]) -> None:
-    console = Console(highlight=False)
+    console = Screen()
     marks = {OK: "[green]✓[/]", ODD: "[yellow]![/]", BAD: "[red]✗[/]"}
     for finding in findings:
-        console.print(f"{marks[finding.verdict]} [bold]{finding.what}[/]  {escape(finding.text)}", soft_wrap=True)
+        what, text = as_text(finding.what), as_text(finding.text)
+        console.print(f"{marks[finding.verdict]} [bold]{what}[/]  {text}", soft_wrap=True)
         if finding.mend:
-            console.print(f"    [dim]→[/] {escape(finding.mend)}", soft_wrap=True)
+            console.print(f"    [dim]→[/] {as_text(finding.mend)}", soft_wrap=True)
     bad = sum(finding.verdict == BAD for finding in findings)
     odd = sum(finding.verdict == ODD for finding in findings)
     console.print()
@@ -172,7 +171,7 @@ def _add_bytecode(env: Mapping[str, str]) -> None:
         try:
             add_bytecode(archive)
         except OSError as error:
-            print(f"penstock: {archive} can't be replaced: {error.strerror or error}", file=sys.stderr)
+            say(f"penstock: {archive} can't be replaced: {error.strerror or error}", error=True)
 
 
 def _worker_python(env: Mapping[str, str]) -> Iterator[Finding]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from rich.console import Console
-from rich.markup import escape
 
 from penstock._plugins import find_connector
+from penstock.cli._screen import Screen, as_text, say_json
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint
 from penstock.source import ColumnFilter, SupportsExplain, SupportsFilterPushDown
@@ -76,15 +74,15 @@ def show_read(name: str, options: Mapping[str, str], conditions: Sequence[str], 
     """The command."""
     found = explain_read(name, options, conditions)
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        say_json(found)
         return 0
-    console = Console(highlight=False)
-    console.print(f"[bold cyan]{found['format']}[/]")
-    columns = ", ".join(f"{one['name']} [dim]{escape(one['type'])}[/]" for one in found["columns"])
+    console = Screen()
+    console.print(f"[bold cyan]{as_text(found['format'])}[/]")
+    columns = ", ".join(f"{as_text(one['name'])} [dim]{as_text(one['type'])}[/]" for one in found["columns"])
     console.print(f"[dim]columns[/]  {columns}")
     for line in found["read"]:
-        console.print(f"[dim]reads[/]    {escape(line)}")
+        console.print(f"[dim]reads[/]    {as_text(line)}")
     for one in found["filters"]:
         who = "[green]the server applies it[/]" if one["applied"] else "[yellow]Spark applies it, to all rows read[/]"
-        console.print(f"[dim]filter[/]   {escape(one['condition'])}: {who}")
+        console.print(f"[dim]filter[/]   {as_text(one['condition'])}: {who}")
     return 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 
 from penstock import checkpoint as checkpoints
 from penstock._commit import BatchPendingError, GaveWayError
 from penstock.cli._draw import plural
+from penstock.cli._screen import say, say_json
 from penstock.errors import BadConfigurationError
 
 __all__ = ["adopt_checkpoint", "finish_checkpoint", "resolve_batch", "restore_offsets"]
@@ -26,19 +25,19 @@ def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, take_over:
     except GaveWayError as error:
         left = checkpoints.open_pieces(checkpoint, options)
         if as_json:
-            print(json.dumps({"checkpoint": checkpoint, "gave_way": str(error), "open_pieces": left}, indent=2))
+            say_json({"checkpoint": checkpoint, "gave_way": str(error), "open_pieces": left})
         pieces = "" if left is None else f"; {plural(left, 'piece')} still open"
-        print(f"penstock: {error}{pieces}", file=sys.stderr)
+        say(f"penstock: {error}{pieces}", error=True)
         return PENDING if isinstance(error, BatchPendingError) else GAVE_WAY
     published = [text for one in made for text in one.published]
     if as_json:
-        print(json.dumps({"checkpoint": checkpoint, "decisions": len(made), "published": published}, indent=2))
+        say_json({"checkpoint": checkpoint, "decisions": len(made), "published": published})
     elif not published:
-        print(f"{checkpoint}: nothing was open")
+        say(f"{checkpoint}: nothing was open")
     else:
-        print(f"{checkpoint}: published {plural(len(published), 'piece')} in {plural(len(made), 'decision')}")
+        say(f"{checkpoint}: published {plural(len(published), 'piece')} in {plural(len(made), 'decision')}")
         for text in published:
-            print(f"  {text}")
+            say(f"  {text}")
     return DONE
 
 
@@ -53,14 +52,14 @@ def resolve_batch(checkpoint: str, options: Mapping[str, str], *, drop_lost: boo
     what = (
         "is given up, and written again by the next start" if write_all_again else "is published, except what is lost"
     )
-    print(f"{checkpoint}: the pending batch {what} (last decided: batch {link.batch})")
+    say(f"{checkpoint}: the pending batch {what} (last decided: batch {link.batch})")
     return DONE
 
 
 def restore_offsets(checkpoint: str, options: Mapping[str, str]) -> int:
     """The command."""
     batch = checkpoints.restore_offsets(checkpoint, options)
-    print(f"{checkpoint}: offsets/{batch.number} is again what was decided; start the query")
+    say(f"{checkpoint}: offsets/{batch.number} is again what was decided; start the query")
     return DONE
 
 
@@ -72,5 +71,5 @@ def adopt_checkpoint(checkpoint: str, options: Mapping[str, str], *, moved: bool
             "queries)"
         )
     checkpoints.adopt(checkpoint, options, is_copy=copy)
-    print(f"{checkpoint}: at home here from now on")
+    say(f"{checkpoint}: at home here from now on")
     return DONE

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
 
 from rich.console import Console
-from rich.markup import escape
 
 from penstock.cli._checkpoint import CheckpointView, DecisionView, SourceView, read_checkpoint
 from penstock.cli._draw import human_bytes, plural, sparkline
+from penstock.cli._screen import Screen, as_text, say_json
 
 __all__ = ["show_checkpoint"]
 
@@ -25,9 +24,9 @@ def show_checkpoint(checkpoint: str, options: Mapping[str, str], *, as_json: boo
     """The command. Raises what :func:`read_checkpoint` raises."""
     view = read_checkpoint(checkpoint, options)
     if as_json:
-        print(json.dumps(asdict(view), indent=2, ensure_ascii=False))
+        say_json(asdict(view))
     else:
-        _Page(Console(highlight=False)).show(view)
+        _Page(Screen()).show(view)
     return 0
 
 
@@ -36,24 +35,24 @@ class _Page:
         self._console = console
 
     def show(self, view: CheckpointView) -> None:
-        self._row("checkpoint", f"[bold]{escape(view.checkpoint)}[/]")
-        self._row("query", view.query_id)
+        self._row("checkpoint", f"[bold]{as_text(view.checkpoint)}[/]")
+        self._row("query", as_text(view.query_id))
         self._batches(view)
         for number, source in enumerate(view.sources):
             self._row(f"source {number}" if len(view.sources) > 1 else "source", _source_words(source))
-        self._row("sink", view.sink or f"[dim]{escape(view.sink_problem)}[/]")
+        self._row("sink", as_text(view.sink) if view.sink else f"[dim]{as_text(view.sink_problem)}[/]")
         if view.decisions:
             self._decisions(view.decisions)
         self._list("open", view.open_pieces, "nothing")
         self._list("next start", view.next_start, "")
         for warning in view.warnings:
-            self._console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
+            self._console.print(f"[yellow]![/] {as_text(warning)}", soft_wrap=True)
 
     def _row(self, name: str, text: str) -> None:
         self._console.print(f"[dim]{name:<11}[/] {text}", soft_wrap=True)
 
     def _list(self, name: str, texts: list[str], nothing: str) -> None:
-        shown = [escape(text) for text in texts[:_PIECES_SHOWN]]
+        shown = [as_text(text) for text in texts[:_PIECES_SHOWN]]
         if len(texts) > _PIECES_SHOWN:
             shown.append(f"[dim]and {len(texts) - _PIECES_SHOWN:,} more[/]")
         for index, text in enumerate(shown or [nothing]):
@@ -80,7 +79,7 @@ class _Page:
             self._row("", _decision_words(decision))
             if not decision.done:
                 for text in decision.publishes[:_PIECES_SHOWN]:
-                    self._row("", f"    publishes {escape(text)}")
+                    self._row("", f"    publishes {as_text(text)}")
 
 
 def _mark(decision: DecisionView) -> str:
@@ -91,7 +90,11 @@ def _mark(decision: DecisionView) -> str:
 
 def _decision_words(decision: DecisionView) -> str:
     state = "[green]finished[/]" if decision.done else "[yellow]pending[/]"
-    what = f"batch {decision.batch}" if decision.kind == "batch" else f"{decision.kind} after batch {decision.batch}"
+    what = (
+        f"batch {decision.batch}"
+        if decision.kind == "batch"
+        else f"{as_text(decision.kind)} after batch {decision.batch}"
+    )
     parts = [f"{decision.number}: {what}, {state}, {_time(decision.time_ms)}"]
     if decision.rows is not None:
         parts.append(plural(decision.rows, "row"))
@@ -106,7 +109,7 @@ def _decision_words(decision: DecisionView) -> str:
 def _source_words(source: SourceView) -> str:
     if source.kind != "penstock":
         text = source.text if len(source.text) <= 120 else source.text[:119] + "…"
-        return f"offset {escape(text)}" if text != "-" else "no offset in this batch"
+        return f"offset {as_text(text)}" if text != "-" else "no offset in this batch"
     if source.positions:
         ranges = plural(source.splits or 0, "range")
         return f"{ranges} in the last batch, read up to {_position_words(source.positions)}"
@@ -122,7 +125,7 @@ def _position_words(streams: Mapping[str, Mapping[str, int]]) -> str:
     for stream, positions in streams.items():
         numbers = [f"{partition}→{position:,}" for partition, position in positions.items()]
         more = [f"and {len(numbers) - _PIECES_SHOWN} more"] if len(numbers) > _PIECES_SHOWN else []
-        words.append(" ".join([f"[cyan]{escape(stream)}[/]", *numbers[:_PIECES_SHOWN], *more]))
+        words.append(" ".join([f"[cyan]{as_text(stream)}[/]", *numbers[:_PIECES_SHOWN], *more]))
     return ", ".join(words)
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from penstock._plugins import InstalledConnector, installed_connectors
 from penstock._version import __version__
 from penstock.cli._plugins import HOW_TO_GET_ONE
+from penstock.cli._screen import Screen, as_text, say, say_json
 from penstock.connector import Capability
 from penstock.errors import BadConfigurationError
 
@@ -71,16 +69,16 @@ def show_list(*, as_json: bool) -> int:
     """The command. Exit code 1 if a connector is installed that can't be used."""
     listed = list_connectors()
     if as_json:
-        print(json.dumps({"penstock": __version__, "connectors": [asdict(one) for one in listed]}, indent=2))
+        say_json({"penstock": __version__, "connectors": [asdict(one) for one in listed]})
     elif not listed:
-        print(HOW_TO_GET_ONE)
+        say(HOW_TO_GET_ONE)
     else:
         _print_table(listed)
     return 1 if any(one.problem for one in listed) else 0
 
 
 def _print_table(listed: list[ListedConnector]) -> None:
-    console = Console(highlight=False)
+    console = Screen()
     table = Table(title=f"Connectors for penstock {__version__}", title_justify="left", box=SIMPLE_HEAD)
     for name in ("connector", "fits", "reads", "writes"):
         table.add_column(name, no_wrap=True)
@@ -88,13 +86,13 @@ def _print_table(listed: list[ListedConnector]) -> None:
     for one in listed:
         needs = f"needs core {one.needs_core}" if one.needs_core else "any core"
         table.add_row(
-            f"[bold cyan]{escape(one.format)}[/]\n[dim]{escape(one.package)} {one.version}\n{needs}[/]",
+            f"[bold cyan]{as_text(one.format)}[/]\n[dim]{as_text(f'{one.package} {one.version}')}\n{as_text(needs)}[/]",
             "[red]✗[/]" if one.problem else "[green]✓[/]",
-            one.reads.replace(", ", "\n") or "–",
-            one.writes.replace(", ", "\n") or "–",
-            escape(one.guarantee).replace("; ", "\n"),
+            as_text(one.reads).replace(", ", "\n") or "–",
+            as_text(one.writes).replace(", ", "\n") or "–",
+            as_text(one.guarantee).replace("; ", "\n"),
         )
     console.print(table)
     for one in listed:
         if one.problem:
-            console.print(f"[red]✗[/] {escape(one.format)}: {escape(one.problem)}", soft_wrap=True)
+            console.print(f"[red]✗[/] {as_text(one.format)}: {as_text(one.problem)}", soft_wrap=True)

@@ -14,12 +14,10 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Literal
 
-from rich.console import Console
-from rich.markup import escape
-
 from penstock._plugins import installed_connectors
 from penstock._version import __version__
 from penstock.cli import _new_texts as texts
+from penstock.cli._screen import Screen, as_text
 from penstock.errors import BadConfigurationError
 
 if TYPE_CHECKING:
@@ -54,8 +52,8 @@ def new_connector(kind: Kind, name: str, directory: Path) -> int:
         target = project / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
-    console = Console(highlight=False)
-    console.print(f'[green]✓[/] {escape(str(project))}: [bold].format("penstock.{name}")[/]')
+    console = Screen()
+    console.print(f'[green]✓[/] {as_text(str(project))}: [bold].format("penstock.{name}")[/]')
     for path in sorted(made):
         console.print(f"  [dim]{path}[/]")
     console.print(f"\nNext:\n  cd {project}\n  pip install -e '.[test]' && pytest", soft_wrap=True, markup=False)

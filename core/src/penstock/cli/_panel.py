@@ -14,6 +14,7 @@ from rich.text import Text
 
 from penstock.cli._draw import bar, human_bytes, human_count, human_duration, human_lag, sparkline
 from penstock.cli._progress import BatchProgress
+from penstock.printable import printable
 
 __all__ = ["RunView", "panel"]
 
@@ -65,8 +66,8 @@ def panel(view: RunView) -> Panel:
     clock = human_duration(time.monotonic() - view.started)
     return Panel(
         Group(_flow(view), Text(), _measures(view), Text(), _totals(view), *_waits(view)),
-        title=Text.assemble((f" {view.name} ", "bold")),
-        subtitle=Text.assemble(" ", ("● ", style), (view.state, style), f" · {clock} "),
+        title=Text.assemble((f" {printable(view.name)} ", "bold")),
+        subtitle=Text.assemble(" ", ("● ", style), (printable(view.state), style), f" · {clock} "),
         title_align="left",
         subtitle_align="right",
         border_style=style,
@@ -79,7 +80,7 @@ def _flow(view: RunView) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     for index, part in enumerate(view.flow):
         text.append(" ══▶ " if index else "", style="cyan")
-        text.append(part, style="bold")
+        text.append(printable(part), style="bold")
     return text
 
 
@@ -117,7 +118,7 @@ def _lag_cells(view: RunView) -> tuple[Text, Text, str]:
     style = "yellow" if fraction > 0.5 else "green"
     peak = human_bytes(view.peak_lag) if "bytes" in lag else human_count(view.peak_lag)
     note = f"peak {peak}" if view.peak_lag else ""
-    return Text(human_lag(lag), "bold"), Text(bar(fraction, _SPARK_WIDTH), style), note
+    return Text(printable(human_lag(lag)), "bold"), Text(bar(fraction, _SPARK_WIDTH), style), note
 
 
 def _waits(view: RunView) -> list[Text]:
@@ -126,7 +127,7 @@ def _waits(view: RunView) -> list[Text]:
         return []
     number = f" ({len(view.waits)})" if len(view.waits) > 1 else ""
     text = Text(f"waiting{number} ", style="bold yellow", no_wrap=True, overflow="ellipsis")
-    return [text.append(" ".join(view.waits[0].split()), style="yellow")]
+    return [text.append(printable(" ".join(view.waits[0].split())), style="yellow")]
 
 
 def _totals(view: RunView) -> Text:

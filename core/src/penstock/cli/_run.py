@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 import traceback
 import warnings
@@ -21,6 +20,7 @@ from penstock.cli._frames import build_frame
 from penstock.cli._panel import RunView
 from penstock.cli._pipeline import Pipeline
 from penstock.cli._progress import batch_progress, query_state
+from penstock.cli._screen import say
 from penstock.cli._secrets import redactor_of
 from penstock.cli._waits import collecting_waits, waits_in
 from penstock.errors import BadConfigurationError, PenstockError
@@ -51,14 +51,14 @@ def run(path: Path, choices: RunChoices) -> int:
     try:
         pipeline, mistakes = check_pipeline(path)
     except (OSError, UnicodeDecodeError) as error:
-        print(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        say(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}", error=True)
         return MISTAKEN
     for mistake in mistakes:
-        print(f"{path}:{mistake}", file=sys.stderr)
+        say(f"{path}:{mistake}", error=True)
     if pipeline is None or not all(mistake.is_warning for mistake in mistakes):
         return MISTAKEN
     if choices.check_only:
-        print(f"{path}: no mistakes found ({' → '.join(_flow(pipeline))})")
+        say(f"{path}: no mistakes found ({' → '.join(_flow(pipeline))})")
         return OK
     view = RunView(pipeline.name, _flow(pipeline))
     with collecting_waits() as waits, _reporter(choices.display, view) as reporter:
@@ -125,8 +125,8 @@ class _Run:
             text = self._redact(root_cause(error))
             self._reporter.end("failed", text)
             if self._choices.verbose:
-                print(self._redact("".join(traceback.format_exception(error))), file=sys.stderr)
-            print(f"penstock: {text}", file=sys.stderr)
+                say(self._redact("".join(traceback.format_exception(error))), error=True, lines=True)
+            say(f"penstock: {text}", error=True, lines=True)
             return MISTAKEN if isinstance(error, BadConfigurationError) else FAILED
         finally:
             if spark is not None:

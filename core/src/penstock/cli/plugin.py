@@ -7,8 +7,19 @@ from collections.abc import Iterable
 import typer
 
 from penstock.cli._draw import human_bytes, human_count, human_duration, plural
+from penstock.cli._screen import Screen, as_text, say, say_json
 
-__all__ = ["human_bytes", "human_count", "human_duration", "option_pairs", "plural"]
+__all__ = [
+    "Screen",
+    "as_text",
+    "human_bytes",
+    "human_count",
+    "human_duration",
+    "option_pairs",
+    "plural",
+    "say",
+    "say_json",
+]
 
 
 def option_pairs(texts: Iterable[str] | None) -> dict[str, str]:

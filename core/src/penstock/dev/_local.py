@@ -130,7 +130,7 @@ class LocalServer:
 
     def _last_words(self) -> str:
         lines = self.log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
-        return "\n".join([f"the end of its log, {self.log}:", *lines])
+        return f"the end of its log, {self.log}: {' | '.join(lines)}"
 
     def __enter__(self) -> LocalServer:
         return self if self.running else self.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,10 +9,11 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options._option import Mode, Option, nearest_hint
+from penstock.printable import get_logger
 
 __all__ = ["OptionProblem", "OptionSet", "OptionValues", "warn_once"]
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 #: Warnings that this process has given. Spark plans one query in several calls, and each parses the options.
 _warned: set[str] = set()
 #: Scheme and what stands before the host. A user without a password may be a token. Begins at words only: otherwise

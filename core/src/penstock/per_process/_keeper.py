@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
+from penstock.printable import get_logger
+
 __all__ = ["IDLE_S", "MOST", "Keeper", "Stamp"]
 
-_log = logging.getLogger("penstock")
+_log = get_logger("penstock")
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")

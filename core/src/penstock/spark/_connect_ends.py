@@ -7,17 +7,17 @@ client's last lines, with the command that does it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
+from penstock.printable import get_logger
 from penstock.spark._data_source import ENGINE_OPTIONS
 from penstock.spark._ends import ENDS_OPTION, stopping_queries_first, wrap_method
 from penstock.spark._finish_source import FinishSource, finish_on_server
 
 __all__ = ["publish_at_connect_ends"]
 
-_log = logging.getLogger("penstock")
+_log = get_logger("penstock")
 
 #: Id of a query that this process has started: its checkpoint, and the options of its sink.
 _started: dict[str, tuple[str, dict[str, str]]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,13 +20,14 @@ from pyspark.sql.streaming.listener import (
 from penstock._commit import GaveWayError
 from penstock.checkpoint import open_stored_query
 from penstock.errors import BadConfigurationError, PenstockError
+from penstock.printable import get_logger
 from penstock.spark._ends import stop_queries
 from penstock.spark._offsets import is_final_batch
 from penstock.storage import open_storage
 
 __all__ = ["PublishingListener"]
 
-_log = logging.getLogger("penstock")
+_log = get_logger("penstock")
 _ENDING_TRIGGERS = ("AvailableNowTrigger", "OneTimeTrigger")
 
 

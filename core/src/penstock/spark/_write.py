@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from penstock.checkpoint import chain_of_write, forget_write, is_remembered, rem
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
+from penstock.printable import get_logger
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import CheckpointLocation, Sink, SinkContext, WriterContext
 from penstock.spark._gc_tuning import freeze_modules
@@ -44,7 +44,7 @@ from penstock.storage import MemoryStorage, open_storage
 
 __all__ = ["AtLeastOnceWriter", "BatchWriter", "StreamWriter"]
 
-_log = logging.getLogger("penstock")
+_log = get_logger("penstock")
 
 
 @dataclass

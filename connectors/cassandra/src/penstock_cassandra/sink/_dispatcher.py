@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -13,13 +12,14 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.metrics import Metrics
+from penstock.printable import get_logger
 from penstock.retry import RetryPolicy
 from penstock_cassandra.client import Client, RawRows, RowsBatch, Throttle, translate, was_not_applied
 from penstock_cassandra.sink._rows import Request
 
 __all__ = ["RequestDispatcher"]
 
-_log = logging.getLogger("penstock.cassandra")
+_log = get_logger("penstock.cassandra")
 _POLL_S = 0.05
 _SAY_EVERY_S = 10.0
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from penstock.errors import RetriableError
+from penstock.printable import get_logger
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SourceOptions
@@ -16,7 +16,7 @@ from penstock_cassandra.source._split import TableState, TokenRange, TokenSplit
 
 __all__ = ["CassandraSplitEnumerator"]
 
-_log = logging.getLogger("penstock.cassandra")
+_log = get_logger("penstock.cassandra")
 _PATIENCE_MS = 120_000
 
 

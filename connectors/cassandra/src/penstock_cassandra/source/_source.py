@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from penstock.printable import get_logger
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.source import (
     ColumnFilter,
@@ -32,7 +32,7 @@ from penstock_cassandra.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER,
 
 __all__ = ["CassandraSource"]
 
-_log = logging.getLogger("penstock.cassandra")
+_log = get_logger("penstock.cassandra")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import queue
 import threading
@@ -10,13 +9,14 @@ from collections.abc import Sequence
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
+from penstock.printable import get_logger
 from penstock.storage import LocalStorage, Storage
 from penstock_filesystem.source._discovery import is_hidden, without_wildcards
 from penstock_filesystem.source._split import FileSplit
 
 __all__ = ["FileCleaner"]
 
-_log = logging.getLogger("penstock.filesystem")
+_log = get_logger("penstock.filesystem")
 
 
 class FileCleaner:

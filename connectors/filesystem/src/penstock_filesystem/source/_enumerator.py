@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from heapq import merge
 
 from penstock.errors import PenstockError, RetriableError
+from penstock.printable import get_logger
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
@@ -17,7 +17,7 @@ from penstock_filesystem.source.tracking import FileTracker, files_below_edge
 
 __all__ = ["FileSystemSplitEnumerator"]
 
-_log = logging.getLogger("penstock.filesystem")
+_log = get_logger("penstock.filesystem")
 _FIRST_DISCOVERY_MS = 600_000
 #: How long listings may fail in a row before the stream does.
 _LISTING_PATIENCE_S = 300.0

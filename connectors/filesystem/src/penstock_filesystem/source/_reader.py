@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import zlib
 from collections import deque
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.metrics import Metrics
+from penstock.printable import get_logger
 from penstock.source import RecordsBySplits, SplitReader
 from penstock.storage import Storage
 from penstock_filesystem.formats import FormatReader, InputFile
@@ -23,7 +23,7 @@ from penstock_filesystem.source._split import FileSplit
 
 __all__ = ["FileSystemSplitReader"]
 
-_log = logging.getLogger("penstock.filesystem")
+_log = get_logger("penstock.filesystem")
 #: What the libraries raise for contents they cannot make sense of.
 _CORRUPT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, EOFError, ValueError, LZMAError, zlib.error, KeyError)
 #: Arrow reports broken compressed streams as I/O errors; these words are in the messages.

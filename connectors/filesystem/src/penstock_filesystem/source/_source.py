@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from itertools import islice
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.printable import get_logger
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source
 from penstock.storage import open_storage
@@ -30,7 +30,7 @@ from penstock_filesystem.source.tracking import FileTracker
 
 __all__ = ["FileSystemSource"]
 
-_log = logging.getLogger("penstock.filesystem")
+_log = get_logger("penstock.filesystem")
 
 _INFER_FILES = 100
 #: What a reader raises for a file from which no schema can be taken.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
+from penstock.printable import get_logger
 from penstock_kafka.config._librdkafka import canonical
 from penstock_kafka.config._translate import Role
 
 __all__ = ["PROTOCOL_WITHOUT_EFFECT", "report_without_effect"]
 
-_log = logging.getLogger("penstock.kafka")
+_log = get_logger("penstock.kafka")
 #: How librdkafka fills its queue, finds out what brokers can do, and what it writes to its log: there is no such queue
 #: here. A batch is sent when it is full or when nothing else is in flight.
 _OF_EVERY_CLIENT = """

@@ -7,12 +7,12 @@ was committed to a consumer group as a part of it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
+from penstock.printable import get_logger
 from penstock.sink import Committer, Found, Kept
 from penstock.system import system
 from penstock_kafka.client import Ended, OpenTransaction, Partition, TransactionRef
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaCommitter"]
 
-_log = logging.getLogger("penstock.kafka")
+_log = get_logger("penstock.kafka")
 
 #: Brokers forget ids and offsets after a while (by default both after 7 days); before that a missing proof is a proof.
 FORGETTING_SETTINGS = {"transactional.id.expiration.ms": 1, "offsets.retention.minutes": 60_000}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
+from penstock.printable import get_logger
 from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, WriterContext
 from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
@@ -23,7 +23,7 @@ from penstock_kafka.transactions import ProducerPool, ReadyProducer, release_poo
 
 __all__ = ["KafkaAtLeastOnceWriter", "RecordBatches", "KafkaTransactionalWriter"]
 
-_log = logging.getLogger("penstock.kafka")
+_log = get_logger("penstock.kafka")
 _REQUEST_TIMEOUT_MS = 60_000
 #: A task that has failed holds its slot for so long; what it leaves open is aborted before the next batch.
 _ABORT_TIMEOUT_MS = 10_000

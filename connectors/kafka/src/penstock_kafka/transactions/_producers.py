@@ -7,7 +7,6 @@ background, while the batch is being written; and closing one is done there as w
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,13 +15,14 @@ from dataclasses import dataclass
 
 from penstock.errors import PenstockError, RetriableError
 from penstock.per_process import PerProcess
+from penstock.printable import get_logger
 from penstock_kafka.client import BatchProducer, ClientKind, ProducerIdentity, TransactionRef
 from penstock_kafka.transactions._names import QueryPrefix
 from penstock_kafka.transactions._slots import Slot, SlotLender
 
 __all__ = ["ProducerPool", "ReadyProducer", "acquire_pool", "release_pool"]
 
-_log = logging.getLogger("penstock.kafka")
+_log = get_logger("penstock.kafka")
 INIT_TIMEOUT_MS = 60_000
 #: A broker forgets an id that was not used for days (transactional.id.expiration.ms): don't come near that.
 _STALE_AFTER_S = 3600.0

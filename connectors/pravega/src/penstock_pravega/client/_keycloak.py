@@ -7,7 +7,6 @@ its permissions on ``pravega-controller`` (User-Managed Access 2.0, section 3.3.
 from __future__ import annotations
 
 import json
-import logging
 import ssl
 import threading
 import time
@@ -20,12 +19,13 @@ from urllib.request import Request
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.per_process import PerProcess
+from penstock.printable import get_logger
 from penstock.tls import client_context
 from penstock.token_service import ask_for_token
 
 __all__ = ["KeycloakCredentials"]
 
-_log = logging.getLogger("penstock.pravega")
+_log = get_logger("penstock.pravega")
 _TRIES, _PAUSE_S = 4, 0.5
 #: A token is renewed so long before its end, or at three quarters of its time.
 _SLACK_S = 30.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from itertools import count
@@ -10,6 +9,7 @@ from typing import TypeVar
 
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.per_process import PerProcess
+from penstock.printable import get_logger
 from penstock_pravega.client._connection import Connection
 from penstock_pravega.client._controller import Controller
 from penstock_pravega.client._endpoint import ControllerSettings
@@ -31,7 +31,7 @@ from penstock_pravega.client._wire import (
 
 __all__ = ["SegmentStores", "controller_of"]
 
-_log = logging.getLogger("penstock.pravega")
+_log = get_logger("penstock.pravega")
 _PAUSE_S = 0.2
 _requests = count(1)
 #: Refusals that concern the segment and not how it was asked for: another try can't help.

@@ -7,12 +7,12 @@ is never used again, and what has ended stays as it has ended: so a late call fi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
+from penstock.printable import get_logger
 from penstock.sink import Committer, Found, Kept
 from penstock.system import system
 from penstock_pravega.client import (
@@ -29,7 +29,7 @@ from penstock_pravega.sink._watermarks import WatermarkPublisher
 
 __all__ = ["PravegaCommitter"]
 
-_log = logging.getLogger("penstock.pravega")
+_log = get_logger("penstock.pravega")
 
 _SETTLE_S, _FIRST_LOOK_S, _LONGEST_PAUSE_S = 60.0, 0.002, 0.02
 #: The controller forgets transactions a day after their end; before that, what it does not know was never committed.

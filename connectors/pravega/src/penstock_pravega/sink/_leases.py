@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from penstock.errors import PenstockError
 from penstock.per_process import PerProcess
+from penstock.printable import get_logger
 from penstock_pravega.client import ControllerSettings, PingAnswer, controller_of
 from penstock_pravega.sink._committable import TransactionRef
 from penstock_pravega.sink._transaction_log import OpenTransaction
 
 __all__ = ["LeaseKeeper", "lease_keeper"]
 
-_log = logging.getLogger("penstock.pravega")
+_log = get_logger("penstock.pravega")
 
 #: A process stops renewing a transaction that has not been mentioned for this long.
 _LONGEST_S = 24 * 3600.0

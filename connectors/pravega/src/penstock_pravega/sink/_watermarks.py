@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from penstock.errors import PenstockError
+from penstock.printable import get_logger
 from penstock_pravega.client import SegmentStores
 from penstock_pravega.sink._committable import PravegaCommittable
 
 __all__ = ["WatermarkPublisher"]
 
-_log = logging.getLogger("penstock.pravega")
+_log = get_logger("penstock.pravega")
 
 
 class WatermarkPublisher:

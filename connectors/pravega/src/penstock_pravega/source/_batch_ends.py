@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.printable import get_logger
 from penstock.source import ReadLimits
 from penstock_pravega.client import StreamClient
 from penstock_pravega.options import SourceOptions
@@ -19,7 +19,7 @@ from penstock_pravega.source._watermarks import EventTimer
 
 __all__ = ["BatchEnds"]
 
-_log = logging.getLogger("penstock.pravega")
+_log = get_logger("penstock.pravega")
 
 #: Read ahead for a micro-batch without a limit, where segments are aligned in event time.
 _UNLIMITED_BYTES = 64 << 20

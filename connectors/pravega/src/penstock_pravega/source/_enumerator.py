@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from penstock.printable import get_logger
 from penstock.source import BatchEnumerator, EnumeratorContext, ReadLimits
 from penstock.source.log import FirstAnswer, LossPolicy
 from penstock_pravega.client import StreamClient
@@ -20,7 +20,7 @@ from penstock_pravega.source._watermarks import EventTimer
 
 __all__ = ["PravegaSplitEnumerator"]
 
-_log = logging.getLogger("penstock.pravega")
+_log = get_logger("penstock.pravega")
 
 AnswerT = TypeVar("AnswerT")
 

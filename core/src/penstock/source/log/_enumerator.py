@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.errors import BadConfigurationError
+from penstock.printable import get_logger
 from penstock.source._contracts import BatchEnumerator, EnumeratorContext, ReadLimits
 from penstock.source.log._alignment import Alignment
 from penstock.source.log._contracts import LogClient, LogOptions, LogSplit, LogState
@@ -22,7 +22,7 @@ from penstock.source.log._tracking import TrackedPartitions, shown
 
 __all__ = ["LogEnumerator"]
 
-_log = logging.getLogger("penstock.source")
+_log = get_logger("penstock.source")
 
 AnswerT = TypeVar("AnswerT")
 

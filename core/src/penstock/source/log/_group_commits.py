@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 
 from penstock.errors import PenstockError
+from penstock.printable import get_logger
 from penstock.source._contracts import EnumeratorContext
 from penstock.source.log._contracts import LogClient
 from penstock.source.log._positions import LogPartition
 
 __all__ = ["GroupCommits"]
 
-_log = logging.getLogger("penstock.source")
+_log = get_logger("penstock.source")
 _FINISH_SECONDS = 10.0
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-
 from penstock.errors import DataLostError
 from penstock.metrics import Metrics
+from penstock.printable import get_logger
 
 __all__ = ["LossPolicy"]
 
-_log = logging.getLogger("penstock.source")
+_log = get_logger("penstock.source")
 
 
 class LossPolicy:

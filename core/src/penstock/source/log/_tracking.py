@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 
+from penstock.printable import get_logger
 from penstock.source.log._contracts import LogState
 from penstock.source.log._discovery import Discovery
 from penstock.source.log._losses import LossPolicy
@@ -12,7 +12,7 @@ from penstock.source.log._positions import LogPartition
 
 __all__ = ["TrackedPartitions", "shown"]
 
-_log = logging.getLogger("penstock.source")
+_log = get_logger("penstock.source")
 #: Of partitions that are gone; more are forgotten, the ones that went first.
 _MOST_GONE = 10_000
 

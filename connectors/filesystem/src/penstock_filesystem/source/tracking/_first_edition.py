@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
+from penstock.printable import get_logger
 from penstock_filesystem.source._discovery import FoundFile
 from penstock_filesystem.source._split import Edge
 from penstock_filesystem.source.tracking._sketch import SetSketch
@@ -12,7 +12,7 @@ from penstock_filesystem.source.tracking._tracked_files import fingerprint
 
 __all__ = ["files_below_edge"]
 
-_log = logging.getLogger("penstock.filesystem")
+_log = get_logger("penstock.filesystem")
 
 
 def files_below_edge(edge: Edge, files: Sequence[FoundFile]) -> list[FoundFile]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.errors import BadConfigurationError
+from penstock.printable import get_logger
 from penstock.source import EnumeratorContext
 from penstock.storage import open_storage, path_below
 from penstock_filesystem.source._split import FileSystemEnumeratorState, StoredRun
@@ -16,7 +16,7 @@ from penstock_filesystem.source.tracking._tracked_files import FingerprintRun, T
 
 __all__ = ["FileTracker"]
 
-_log = logging.getLogger("penstock.filesystem")
+_log = get_logger("penstock.filesystem")
 _MANY_FILES = 100_000
 
 

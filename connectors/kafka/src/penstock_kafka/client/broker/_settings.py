@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.errors import BadConfigurationError
 from penstock.per_process import PerProcess
+from penstock.printable import get_logger
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._pool import Settings
@@ -22,7 +23,7 @@ __all__ = [
     "known_settings",
 ]
 
-_log = logging.getLogger("penstock.kafka")
+_log = get_logger("penstock.kafka")
 
 #: Settings of the connections; see :func:`kafka_python_arguments`.
 CONNECTION_SETTINGS = """

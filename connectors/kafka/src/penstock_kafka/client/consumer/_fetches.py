@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 
+from penstock.printable import get_logger
 from penstock_kafka.client._errors import Problem
 from penstock_kafka.client.consumer._position import FetchedBatches, FetchPosition
 
 __all__ = ["Fetches"]
 
-_log = logging.getLogger("penstock.kafka")
+_log = get_logger("penstock.kafka")
 _RETRY_S = 0.1
 #: How long until an error that does not pass is reported again.
 _REPORT_AGAIN_S = 1.0

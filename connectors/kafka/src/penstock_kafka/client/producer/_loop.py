@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeVar, cast
 
+from penstock.printable import get_logger
 from penstock_kafka.client._errors import Problem
 from penstock_kafka.client.producer._deliveries import Deliveries
 
 __all__ = ["on_loop"]
 
-_log = logging.getLogger("penstock.kafka")
+_log = get_logger("penstock.kafka")
 
 
 class _Delivering(Protocol):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
 from kafka.errors import KafkaError
 
+from penstock.printable import get_logger
 from penstock_kafka.client._errors import Code, Problem
 from penstock_kafka.client.broker import (
     IDENTITY_LOST,
@@ -30,7 +30,7 @@ from penstock_kafka.client.producer._transaction import NO_IDENTITY, Transaction
 
 __all__ = ["Sender"]
 
-_log = logging.getLogger("penstock.kafka")
+_log = get_logger("penstock.kafka")
 
 #: Bytes of a request, unless a single batch is larger.
 _REQUEST_BYTES = 4 << 20
