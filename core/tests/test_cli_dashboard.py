@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
 import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +16,8 @@ from typer.testing import CliRunner
 from penstock import BadConfigurationError
 from penstock.cli import app
 from penstock.cli._dashboard import page, read_run, write_dashboard
+from penstock.printable import printable
+from suite.hostile import TEXTS
 
 runner = CliRunner()
 
@@ -74,6 +78,64 @@ def test_the_browser_runs_nothing_and_fetches_nothing():
     policy = re.search(r'<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="(.*?)">', text)
     assert policy is not None and policy[1].startswith("default-src 'none'; style-src 'unsafe-inline';")
     assert "script" not in text and not re.search(r"(src|href)=", text)
+
+
+class Tags(HTMLParser):
+    """The elements of a page with their attributes, and the texts in them."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.texts = [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, *(name for name, _ in attributes)))
+        self.texts += [value for _, value in attributes]
+
+    def handle_endtag(self, tag):
+        self.tags.append(f"/{tag}")
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def page_full_of(text):
+    """A page on which every text, of the lines and around them, is ``text``."""
+    one = {"time": "2026-01-31T12:00:00Z", "batch": 1, "rows": 1, "rows_per_second": 1, "batch_ms": 1, "commits": 1}
+    times = {text: "2026-01-31T12:00:00Z", f"{text}2": "2026-01-31T12:00:00Z"}
+    one |= {"lag": {text: 1, f"{text}-0": 2, f"{text}-1": 2}, "metrics": {text: 1, "bad_rows": 1}}
+    one |= {"event_time": {"frontiers": times, "held": [text], "idle": [text]}}
+    return page(read_run([json.dumps(one), json.dumps({"state": text, "error": text})]), text)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_text_of_the_lines_is_more_than_text(text):
+    usual, made = Tags(page_full_of("x")), Tags(page_full_of(text))
+    assert made.tags == usual.tags
+    assert sum(printable(text) in one for one in made.texts) >= 10
+    assert printable(page_full_of(text), lines=True) == page_full_of(text)
+
+
+WHERE = ["time", "rows", "rows_per_second", "batch_ms", "lag", "metrics", "held", "frontiers"]
+
+
+@pytest.mark.parametrize("wrong", ["x", None, True, [1], {"a": 1}, "NaN", "Infinity", "-1e999", "<script>"])
+@pytest.mark.parametrize("where", WHERE)
+def test_a_line_with_something_else_in_it_is_refused_or_drawn(where, wrong):
+    """The file may come from anywhere: no value of a line makes the command fail in another way."""
+    value = json.loads(line(1))
+    if where in ("held", "frontiers"):
+        value["event_time"] = {where: wrong}
+    elif where in ("lag", "metrics"):
+        value[where] = {"x": wrong}
+    else:
+        value[where] = wrong
+    text = json.dumps(value)
+    if wrong in ("NaN", "Infinity", "-1e999"):
+        text = text.replace(f'"{wrong}"', wrong)
+    with contextlib.suppress(BadConfigurationError):
+        Tags(page(read_run([line(1), text, line(2)], "progress.jsonl"), "x"))
 
 
 def test_spark_progress_is_taken_too():

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from html import escape
 
-__all__ = ["COLOURS", "Chart", "as_svg", "short_number", "short_time"]
+from penstock.printable import printable
+
+__all__ = ["COLOURS", "Chart", "as_html", "as_svg", "short_number", "short_time"]
 
 #: Colours that readers with colour blindness can distinguish (after Okabe and Ito).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f")
@@ -30,6 +32,11 @@ class Chart:
     def is_empty(self) -> bool:
         """Whether there is nothing to draw."""
         return not any(self.lines.values())
+
+
+def as_html(text: str) -> str:
+    """Returns outside text for a page: between tags, or in quotes as an attribute. The only way onto it."""
+    return escape(printable(text))
 
 
 def short_number(value: float) -> str:
@@ -60,11 +67,11 @@ def as_svg(chart: Chart) -> str:
     def y(value: float) -> float:
         return TOP + (high - value) / span_y * (HEIGHT - TOP - BOTTOM)
 
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(chart.title)}">']
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{as_html(chart.title)}">']
     for step in range(5):
         value = low + span_y * step / 4
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - 8}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
-        parts.append(f'<text class="y" x="{LEFT - 6}" y="{y(value) + 4:.1f}">{escape(chart.shown(value))}</text>')
+        parts.append(f'<text class="y" x="{LEFT - 6}" y="{y(value) + 4:.1f}">{as_html(chart.shown(value))}</text>')
     for step, anchor in enumerate(("start", "middle", "end")):
         at = first + span_x * step / 2
         label = short_time(at)
@@ -74,7 +81,7 @@ def as_svg(chart: Chart) -> str:
         path = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in points)
         parts.append(f'<polyline points="{path}" stroke="{colour}"/>')
         for at, value in points:
-            told = escape(f"{name}: {chart.shown(value)} at {short_time(at)}")
+            told = as_html(f"{name}: {chart.shown(value)} at {short_time(at)}")
             parts.append(
                 f'<circle cx="{x(at):.1f}" cy="{y(value):.1f}" r="2" fill="{colour}"><title>{told}</title></circle>'
             )

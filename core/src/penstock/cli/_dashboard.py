@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from penstock.cli._charts import COLOURS, Chart, as_svg, short_number, short_time
+from penstock.cli._charts import COLOURS, Chart, as_html, as_svg, short_number, short_time
 from penstock.cli._draw import human_duration
 from penstock.cli._progress import BatchProgress, batch_progress
 from penstock.errors import BadConfigurationError
@@ -20,7 +20,7 @@ from penstock.errors import BadConfigurationError
 __all__ = ["Run", "page", "read_run", "write_dashboard"]
 
 #: What waits is of a split if its name ends in a number (``orders-0``).
-_OF_A_SPLIT = re.compile(r".+-\d+$")
+_OF_A_SPLIT = re.compile(r".+-\d+", re.DOTALL)
 #: Counters that you should look at if they are not zero.
 _TELLING = (
     *("bad_rows", "retries", "data_losses", "records_lost", "rewritten_files", "changed_files", "missing_files"),
@@ -54,7 +54,7 @@ def read_run(lines: Iterable[str], name: str = "the file") -> Run:
         if line.strip():
             try:
                 _add(run, json.loads(line))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 bad = number
     if bad is not None and not run.batches:
         raise BadConfigurationError(f"{name}, line {bad}: neither a line of 'penstock run --json' nor Spark's progress")
@@ -63,12 +63,32 @@ def read_run(lines: Iterable[str], name: str = "the file") -> Run:
 
 def _add(run: Run, value: Mapping[str, Any]) -> None:
     if "state" in value:
-        run.state, run.error = value["state"], value.get("error", "")
+        run.state, run.error = _text(value["state"]), _text(value.get("error", ""))
     elif "batchId" in value:
         if value["numInputRows"] or not run.batches:  # Spark repeats the last batch while nothing comes
-            run.batches.append(batch_progress(value, len(run.batches) + 1, {}))
+            run.batches.append(_checked(batch_progress(value, len(run.batches) + 1, {})))
     else:
-        run.batches.append(BatchProgress(**value))
+        run.batches.append(_checked(BatchProgress(**value)))
+
+
+def _checked(batch: BatchProgress) -> BatchProgress:
+    """Raises ValueError, TypeError or AttributeError for values that can't be drawn: the file may be anyone's."""
+    numbers = (batch.batch, batch.rows, batch.rows_per_second, batch.batch_ms, batch.commits)
+    for number in (*numbers, *batch.lag.values(), *batch.metrics.values()):
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            raise ValueError(f"{number!r} is no number")
+    for time_text in (batch.time, *(batch.event_time.get("frontiers") or {}).values()):
+        _seconds(_text(time_text))
+    for word in ("held", "idle"):
+        for name in batch.event_time.get(word) or ():
+            _text(name)
+    return batch
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def write_dashboard(source: Path, target: Path, *, watch: bool, interval_s: float = 2.0) -> None:
@@ -96,8 +116,8 @@ def page(run: Run, title: str, *, reload_s: float | None = None) -> str:
     body = "".join(_figure(chart) for chart in charts) or "<p>No batch has ended yet.</p>"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_POLICY}{reload}'
-        f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>{_tiles(run)}<main>{body}</main></body></html>\n"
+        f'<meta name="viewport" content="width=device-width"><title>{as_html(title)}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{as_html(title)}</h1>{_tiles(run)}<main>{body}</main></body></html>\n"
     )
 
 
@@ -108,7 +128,7 @@ def _charts(run: Run) -> list[Chart]:
     frontiers: dict[str, list[tuple[float, float]]] = {}
     for at, batch in batches:
         for name, amount in batch.lag.items():
-            (of_splits if _OF_A_SPLIT.match(name) else waiting).setdefault(name, []).append((at, amount))
+            (of_splits if _OF_A_SPLIT.fullmatch(name) else waiting).setdefault(name, []).append((at, amount))
         for name, reached in (batch.event_time.get("frontiers") or {}).items():
             frontiers.setdefault(name, []).append((at, _seconds(reached)))
     counted = {
@@ -147,19 +167,19 @@ def _tiles(run: Run) -> str:
         }
     if run.error:
         tiles["error"] = run.error
-    shown = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in tiles.items())
-    return f'<dl class="{escape(run.state or "running")}">{shown}</dl>'
+    shown = "".join(f"<div><dt>{as_html(name)}</dt><dd>{as_html(text)}</dd></div>" for name, text in tiles.items())
+    return f'<dl class="{as_html(run.state or "running")}">{shown}</dl>'
 
 
 def _figure(chart: Chart) -> str:
     keys = [name for name, points in chart.lines.items() if points]
     legend = "".join(
-        f'<span><i style="background:{COLOURS[number % len(COLOURS)]}"></i>{escape(name)}</span>'
+        f'<span><i style="background:{COLOURS[number % len(COLOURS)]}"></i>{as_html(name)}</span>'
         for number, name in enumerate(keys)
     )
-    unit = f" <small>{escape(chart.unit)}</small>" if chart.unit else ""
+    unit = f" <small>{as_html(chart.unit)}</small>" if chart.unit else ""
     shown = f"<p>{legend}</p>" if len(keys) > 1 else ""
-    return f"<figure><figcaption>{escape(chart.title)}{unit}</figcaption>{as_svg(chart)}{shown}</figure>"
+    return f"<figure><figcaption>{as_html(chart.title)}{unit}</figcaption>{as_svg(chart)}{shown}</figure>"
 
 
 def _seconds(text: str) -> float:
