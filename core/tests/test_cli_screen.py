@@ -109,7 +109,7 @@ def shown_run(text):
 def shown_panel(text):
     view = RunView(text, (text, text))
     view.add(filled(BatchProgress, text))
-    view.state = text
+    view.state, view.waits = text, [text]
     Screen().print(panel(view))
 
 
