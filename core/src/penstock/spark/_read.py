@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues, held_by_checkpoint
+from penstock.printable import get_logger
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.source import ReadLimits, Source, SplitEnumerator, SupportsFilterPushDown, SupportsOffsetAdoption
 from penstock.spark._coordinator import Coordinator
@@ -31,7 +31,7 @@ from penstock.spark._partitions import pack, read_partition
 
 __all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 
-_log = logging.getLogger("penstock")
+_log = get_logger("penstock")
 ResultT = TypeVar("ResultT")
 
 
