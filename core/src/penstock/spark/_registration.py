@@ -17,6 +17,7 @@ from penstock.spark._data_source import data_source_of
 from penstock.spark._ends import publish_at_ends
 from penstock.spark._listener import PublishingListener
 from penstock.spark._metrics import CountsParam
+from penstock.spark._redaction import hide_secrets
 from penstock.spark._workers import classic_context, run_this_python
 
 __all__ = ["Registration", "register"]
@@ -42,6 +43,7 @@ class Registration:
 def register(spark: SparkSession) -> Registration:
     """Registers every installed connector with ``spark`` and returns what it did. Safe to call again.
 
+    Secret options are hidden in plans that the session shows from now on.
     A connector that does not fit this core, or fails on import, is reported as a warning and left out. On a local
     master whose workers would run another Python (``PYSPARK_PYTHON`` unset), they are made to run this one.
     """
@@ -49,9 +51,10 @@ def register(spark: SparkSession) -> Registration:
     context = classic_context(spark)
     run_this_python(context)
     session = uuid.uuid4().hex
+    loaded = []
     for connector in installed_connectors():
         try:
-            connector.load()
+            loaded.append(connector.load())
         except BadConfigurationError as error:
             done.problems[connector.name] = str(error)
             warnings.warn(str(error), stacklevel=2)
@@ -69,6 +72,7 @@ def register(spark: SparkSession) -> Registration:
         done.formats.append(connector.format)
         if accumulator is not None:
             done.accumulators[connector.format] = accumulator
+    hide_secrets(spark, loaded)
     if not done.formats and not done.problems:
         warnings.warn("no penstock connector is installed: pip install penstock-filesystem", stacklevel=2)
     if context is not None:
