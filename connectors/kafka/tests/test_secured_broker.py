@@ -109,7 +109,7 @@ def secured(tmp_path_factory):
     with server:
         made = Secured(folder, server, secure, brief)
         prefix = {"pattern": Pattern.PREFIXED}
-        # As docs/kafka.md lists them under "Rights".
+        # As docs/production/rights.md lists them.
         made.allow("alice", Kind.TOPIC, "in-", Op.DESCRIBE, Op.READ, **prefix)
         made.allow("alice", Kind.GROUP, "spark-kafka-source", Op.DESCRIBE, **prefix)
         made.allow("alice", Kind.TOPIC, "out-", Op.DESCRIBE, Op.WRITE, Op.READ, **prefix)
