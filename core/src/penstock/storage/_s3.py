@@ -27,6 +27,10 @@ _REFUSED = {"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch"
 _ATTEMPTS = 6
 #: Keys that one request may delete.
 _DELETED_AT_ONCE = 1000
+#: Answers that have no body by their status.
+_BODILESS = (204, 304)
+#: Seconds, for both libraries: without an answer for so long, a connection is given up.
+_CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
 ResultT = TypeVar("ResultT")
 
 
@@ -35,7 +39,8 @@ def translated(where: str) -> Iterator[None]:
     """Translates botocore's errors, with ``where`` (an address) in the message.
 
     Raises FileNotFoundError for what is not there, PermissionError for what is refused, BadConfigurationError for
-    missing credentials and a certificate that is not trusted, else RetriableError.
+    missing credentials and a certificate that is not trusted, else RetriableError: also for an answer that lacks what
+    is looked up in it (KeyError), since its end was cut off.
     """
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, SSLError
 
@@ -63,6 +68,20 @@ def translated(where: str) -> Iterator[None]:
         ) from error
     except BotoCoreError as error:
         raise RetriableError(f"{where}: {error}") from error
+    except KeyError as error:
+        raise RetriableError(f"{where}: the answer was cut off, it has no {error}") from error
+
+
+def _refuse_cut_answers(response_dict: dict[str, Any], **_: Any) -> None:
+    """Makes an answer that was cut off in its head a failure, which is tried again.
+
+    Python takes the end of a connection for the end of the head, and what follows for an empty body: a list without
+    entries, an object without bytes.
+    """
+    headers = response_dict["headers"]
+    says_its_end = any(name in headers for name in ("content-length", "transfer-encoding", "connection"))
+    if response_dict["status_code"] not in _BODILESS and not says_its_end:
+        response_dict.update(status_code=500, body=b"")
 
 
 class S3Storage(Storage):
@@ -105,6 +124,8 @@ class S3Storage(Storage):
             endpoint_override=endpoint.netloc if endpoint else None,
             scheme=endpoint.scheme if endpoint else "https",
             retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            request_timeout=_READ_TIMEOUT_S,
             **credentials,
         )
 
@@ -119,7 +140,7 @@ class S3Storage(Storage):
             from botocore.config import Config
         except ImportError:
             raise BadConfigurationError("writing to S3 needs boto3: pip install 'penstock[s3]'") from None
-        return boto3.client(
+        client = boto3.client(
             "s3",
             region_name=self._region,
             endpoint_url=self._endpoint,
@@ -128,11 +149,13 @@ class S3Storage(Storage):
             aws_session_token=self._settings.get("token"),
             config=Config(
                 retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
-                connect_timeout=10,
-                read_timeout=60,
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                read_timeout=_READ_TIMEOUT_S,
                 s3={"addressing_style": "path"} if self._endpoint else {},
             ),
         )
+        client.meta.events.register_first("before-parse.s3.*", _refuse_cut_answers)
+        return client
 
     def retrying(self, retry: RetryPolicy) -> Self:
         if retry != self.retry:

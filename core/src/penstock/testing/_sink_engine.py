@@ -40,7 +40,7 @@ from penstock.sink import (
     TwoPhaseCommitSink,
     WriterContext,
 )
-from penstock.storage import LocalStorage
+from penstock.storage import LocalStorage, Storage
 from penstock.testing._faults import Crash, FaultyStorage, Fuse, faulty_sink
 
 __all__ = ["Shares", "SinkQuery", "Task", "attempt"]
@@ -102,6 +102,7 @@ class SinkQuery:
     """One streaming query into ``sink``. What a crash leaves is the folder ``checkpoint`` and the target system.
 
     ``done`` is the engine's own note of the batches that it will not run again, ``retry`` the option ``retryTimeout``.
+    ``store`` has the folder: the local disk, unless the checkpoint is elsewhere.
     """
 
     sink: Sink
@@ -110,6 +111,7 @@ class SinkQuery:
     query_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     done: set[int] = field(default_factory=set)
     retry: RetryPolicy = NO_RETRIES
+    store: Storage = field(default_factory=LocalStorage)
 
     def __post_init__(self) -> None:
         self.restart()
@@ -119,7 +121,7 @@ class SinkQuery:
         self.metrics = Metrics()
         self.rows_written = 0
         self.fuse = fuse or Fuse()
-        self.storage = FaultyStorage(LocalStorage(), self.fuse)
+        self.storage = FaultyStorage(self.store, self.fuse)
         location = CheckpointLocation(self.storage.retrying(self.retry), str(self.checkpoint))
         self._context = SinkContext(self.query_id, self.schema, self.metrics, location, retry=self.retry)
         sink = pickle.loads(pickle.dumps(self.sink))
@@ -148,10 +150,9 @@ class SinkQuery:
         """
         if not self.commits:
             return None
-        offsets = self.checkpoint / "offsets" / str(batch_id)
-        offsets.parent.mkdir(parents=True, exist_ok=True)
-        offsets.write_text(f"v1\n{{}}\n{batch_id}")
-        return self.protocol().plan(SparkLog(LocalStorage(), str(self.checkpoint)))
+        self.store.put(f"{self.checkpoint}/offsets/{batch_id}", f"v1\n{{}}\n{batch_id}".encode(), durable=False)
+        log = SparkLog(self.store.retrying(self.retry), str(self.checkpoint))
+        return self.protocol().plan(log)
 
     def attempt(
         self, plan: BatchPlan | None, batch_id: int, writer: int, batches: Iterable[pa.RecordBatch]

@@ -47,9 +47,27 @@ def _do_nothing() -> None:
     pass
 
 
+def _has_ended(connection: socket.socket) -> bool:
+    try:
+        # Of the plain class: TLS can't look without taking.
+        return not socket.socket.recv(connection, 1, socket.MSG_PEEK)
+    except OSError:  # nothing is there now, or the next read says what is wrong
+        return False
+
+
 class _Connection(LibevConnection):  # type: ignore[misc]
     #: The driver's 4 KiB would be 500 calls for each page of 2 MiB.
     in_buffer_size = 1 << 18
+
+    def handle_read(self, watcher: Any, revents: int, errno: int | None = None) -> None:
+        """Takes what has come. Ends the connection if the server has, also in the middle of an answer.
+
+        The driver waits for the rest then: until the request's time is over, and without a pause.
+        """
+        begun = self._iobuf.tell()
+        super().handle_read(watcher, revents, errno)
+        if begun and self._iobuf.tell() == begun and not self.is_closed and _has_ended(self._socket):
+            self.defunct(ConnectionError(f"{self.endpoint} closed the connection in the middle of an answer"))
 
     @classmethod
     def create_timer(cls, timeout: float, callback: Any) -> _Timer:
@@ -119,6 +137,10 @@ def open_cluster(settings: ConnectionSettings) -> Any:
         "connection_class": _Connection,
         # The driver's pauses grow to ten minutes: longer than any retry here lasts.
         "reconnection_policy": ConstantReconnectionPolicy(_RECONNECT_S, max_attempts=None),
+        # A connection that was silent for so long is asked, and given up if it does not answer. The driver's own times
+        # are 30 s, however long a request may take; until then, requests are sent again into the same silence.
+        "idle_heartbeat_interval": settings.request_timeout_s,
+        "idle_heartbeat_timeout": settings.request_timeout_s,
         # Else the last packet of a request waits for the server's delayed acknowledgement of those before: 40 ms.
         "sockopts": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         # Version 5 only adds checksums, which the driver computes in Python.

@@ -337,6 +337,8 @@ class Controller:
             # A controller that restarts is tried again soon.
             ("grpc.max_reconnect_backoff_ms", 1_000),
             ("grpc.initial_reconnect_backoff_ms", 100),
+            # Else a new channel would use the connection of its predecessor.
+            ("grpc.use_local_subchannel_pool", 1),
         ]
         if not self._settings.is_secure:
             return grpc.insecure_channel(target, options)
@@ -383,10 +385,13 @@ class Controller:
         for left in reversed(range(self._settings.tries)):
             header = credentials.header if credentials is not None else ""
             metadata = [("authorization", header)] if header else []
+            stubs = self._stubs
             try:
-                return self._stubs[method](request, timeout=self._settings.timeout_s, metadata=metadata)
+                return stubs[method](request, timeout=self._settings.timeout_s, metadata=metadata)
             except grpc.RpcError as error:
                 translated = self._translated(error, doing)
+                if error.code().name == "DEADLINE_EXCEEDED":
+                    self._give_up(stubs)
                 if error.code().name == "UNAUTHENTICATED" and credentials is not None and not renewed:
                     renewed = credentials.renew(header)
                     if left and renewed:
@@ -395,6 +400,14 @@ class Controller:
                     raise translated from None
             time.sleep(_PAUSE_S)
         raise AssertionError
+
+    def _give_up(self, stubs: dict[str, Any]) -> None:
+        """Ends the connection, unless another thread has. Where the other side is gone without a word, gRPC keeps it.
+
+        (It would notice by pings; servers of gRPC end connections that ping more than once in five minutes.)
+        """
+        if self.__dict__.get("_stubs") is stubs:
+            self.close()
 
     def _translated(self, error: Any, doing: str) -> PenstockError:
         code = error.code().name

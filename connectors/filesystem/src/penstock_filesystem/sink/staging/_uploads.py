@@ -97,13 +97,13 @@ class Upload:
     def _send(self, length: int) -> None:
         number = len(self.parts) + 1
         body = bytes(self._pending[:length])
-        answer = self._storage.request(
+        tag = self._storage.request(
             self.path,
             lambda: self._client.upload_part(
                 Bucket=self.bucket, Key=self.key, UploadId=self.id, PartNumber=number, Body=body
-            ),
+            )["ETag"],
         )
-        self.parts.append(UploadedPart(number, answer["ETag"], length))
+        self.parts.append(UploadedPart(number, tag, length))
         del self._pending[:length]
 
     def complete(self) -> None:

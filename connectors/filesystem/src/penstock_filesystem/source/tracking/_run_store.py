@@ -30,8 +30,10 @@ class RunStore:
     def write(self, run: FingerprintRun, commits: int) -> FingerprintRun:
         """Stores a run and returns it with its name. Durable on return. Raises OSError, RetriableError."""
         name = f"{commits:012d}-{uuid.uuid4().hex}.run"
-        if not self._storage.create(f"{self._directory}/{name}", _HEAD + run.fingerprints):
-            raise RetriableError(f"{self._storage.url(self._directory)}/{name} exists, though its name is random")
+        path, data = f"{self._directory}/{name}", _HEAD + run.fingerprints
+        # Of a request that was sent again, the answer is that the file is there.
+        if not self._storage.create(path, data) and self._storage.read(path) != data:
+            raise RetriableError(f"{self._storage.url(path)} exists, though its name is random")
         return FingerprintRun(run.fingerprints, name)
 
     def read(self, name: str, count: int) -> FingerprintRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -181,8 +182,10 @@ class LibrdkafkaProducer(CheckedProducer):
         deadline = time.monotonic() + timeout_ms / 1000
         self._statistics_wanted = True
         try:
-            # Brings the connection up first: registering finds it missing otherwise and waits to try again.
-            self._open.list_topics(timeout=timeout_ms / 1000, topic="")
+            # Brings the connection up first: registering finds it missing otherwise and waits to try again. That is all
+            # that it is for, so what it fails with shows in what follows.
+            with contextlib.suppress(KafkaException):
+                self._open.list_topics(timeout=timeout_ms / 1000, topic="")
             self._open.init_transactions(max(0.001, deadline - time.monotonic()))
         except KafkaException as error:
             return problem_of(error.args[0])
