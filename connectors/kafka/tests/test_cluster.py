@@ -5,13 +5,24 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
+from itertools import count
 
 import pyarrow as pa
 import pytest
 
 from penstock.source import ReaderContext, ReadLimits, SourceReader
-from penstock_kafka.client import PartitionRange, TransientClientError, native_problem, open_consumer, open_producer
+from penstock_kafka.client import (
+    Ended,
+    PartitionRange,
+    TransactionRef,
+    TransientClientError,
+    native_problem,
+    open_consumer,
+    open_producer,
+)
+from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaCluster, KafkaToolbox
+from suite.away import standing_still
 
 #: A leader that is killed has a successor when its session has ended.
 SESSION = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "250"}
@@ -118,3 +129,40 @@ def test_source_producer_and_toolbox_follow(cluster, toolbox, kafka_source):
         *_, last = enumerator.take_batch(ReadLimits())
     assert [row["value"] for row in source.read([last])] == [b"meanwhile"] * 500 + [b"after"]
     assert [one.value for one in toolbox.read(topic)] == [b"x" * 1000] * 10_000 + [b"meanwhile"] * 500 + [b"after"]
+
+
+def led_partition(transactional_id, partitions):
+    """The partition of ``__transaction_state`` whose leader coordinates an id: by Java's hash of a text."""
+    number = 0
+    for character in transactional_id:
+        number = (31 * number + ord(character)) & 0xFFFFFFFF
+    return abs(number - (1 << 32) if number >> 31 else number) % partitions
+
+
+@direct
+@pytest.mark.budget(100)
+@pytest.mark.exhaustive("a minute of waiting for brokers that stand still")
+def test_a_transaction_goes_on_while_its_coordinator_stands_still(cluster, toolbox):
+    """Its connections stay open, and it answers nothing: its successor is asked as soon as there is one.
+
+    Without that, producer and committer wait for as long as the broker stands still, or until their time is over.
+    """
+    topic = toolbox.create_topic(partitions=6)
+    servers = {"bootstrap.servers": cluster.address, "request.timeout.ms": "4000"}
+    times = {"delivery.timeout.ms": "60000", "transaction.timeout.ms": "60000"}
+    records = pa.record_batch({"value": [b"x"] * 6, "topic": [topic] * 6, "partition": pa.array(range(6), pa.int32())})
+    coordinators = Coordinators({"bootstrap.servers": cluster.address})
+    coordinators.end([TransactionRef("never-heard-of", 1, 0)], commit=False)  # makes the topic of transactions
+    for number, server in [*cluster.servers.items()][:2]:
+        leaders = toolbox.leaders("__transaction_state")
+        name = next(one for one in map("t-{}".format, count()) if leaders[led_partition(one, len(leaders))] == number)
+        with contextlib.closing(open_producer({**servers, **times, "transactional.id": name}, "protocol")) as producer:
+            identity = producer.init_transactions(60_000)
+            producer.begin_transaction()
+            with standing_still(server.address)():
+                producer.produce(records)
+                producer.flush()
+                transaction = TransactionRef(name, identity.producer_id, identity.epoch)
+                assert coordinators.end([transaction], commit=True) == [Ended.DONE]
+    assert len(toolbox.read(topic)) == 12
+    coordinators.close()

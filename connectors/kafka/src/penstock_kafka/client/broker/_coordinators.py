@@ -29,6 +29,8 @@ from penstock_kafka.client.broker._retrying import RetryingBrokers
 
 __all__ = ["Coordinators", "coordinators"]
 
+#: A coordinator that stands still answers nothing, while another broker has long taken its place.
+_FIRST_TRY_S = 5.0
 #: A partition of it for each coordinator of consumer groups.
 _GROUPS_TOPIC = "__consumer_offsets"
 #: Transactions that are ended together, at most.
@@ -53,7 +55,7 @@ class Coordinators:
     """
 
     def __init__(self, config: ClientConfig) -> None:
-        self._brokers = RetryingBrokers(config)
+        self._brokers = RetryingBrokers(config, first_try_s=_FIRST_TRY_S)
         self.markers = Markers(self._brokers)
 
     # --- ending -------------------------------------------------------------------------------------------------------

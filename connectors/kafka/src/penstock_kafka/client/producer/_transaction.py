@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
@@ -37,22 +37,28 @@ __all__ = ["NO_IDENTITY", "TransactionRequests", "new_identity"]
 
 NO_IDENTITY = ProducerIdentity(-1, -1)
 _PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.2
+#: How long the first try of a request waits, and each next one twice as long as the previous: a broker that stands
+#: still answers nothing and keeps its connections, while another one has long become the coordinator. Every request
+#: here may be made twice.
+_FIRST_TRY_MS = 5_000.0
 _NOT_COORDINATOR = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
 
 Attempt = Callable[[float], Coroutine[Any, Any, Any]]
 
 
 async def _persist(connections: Connections, deadline: float, attempt: Attempt) -> Any:
-    """Returns the result of ``attempt(timeout_ms)``, tried again while what keeps it back may pass.
+    """Returns the result of ``attempt(timeout_ms)``, tried again while what keeps it back may pass, or is silent.
 
     Belongs to the loop. Raises :class:`ProblemError`: for good, or (``timed_out``) what kept it back until the
     ``deadline``.
     """
-    pause = _PAUSE_S
+    pause, try_ms = _PAUSE_S, _FIRST_TRY_MS
     while True:
         try:
-            return await attempt((deadline - time.monotonic()) * 1000)
+            return await attempt(min(try_ms, (deadline - time.monotonic()) * 1000))
         except (KafkaError, OSError) as error:
+            if isinstance(error, KafkaTimeoutError):
+                try_ms *= 2
             problem = problem_of(error)
             if not problem.retriable:
                 raise ProblemError(problem) from error
