@@ -33,7 +33,18 @@ ALLOWED = {
     "dev": {"errors"},
     "connector": {"dev", "errors", "options", "sink", "source"},
     "_plugins": {"_version", "connector", "errors", "options"},
-    "checkpoint": {"system", "errors", "options", "retry", "_commit", "_plugins", "connector", "sink", "storage"},
+    "checkpoint": {
+        "system",
+        "errors",
+        "options",
+        "retry",
+        "serialization",
+        "_commit",
+        "_plugins",
+        "connector",
+        "sink",
+        "storage",
+    },
 }
 
 

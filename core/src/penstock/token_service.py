@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from http.client import HTTPException
 from urllib.request import (
     HTTPDefaultErrorHandler,
     HTTPErrorProcessor,
@@ -37,8 +38,11 @@ def ask_for_token(request: Request, *, timeout_s: float, context: ssl.SSLContext
         UnknownHandler(),
     ):
         opener.add_handler(handler)
-    with opener.open(request, timeout=timeout_s) as response:
-        answer: bytes = response.read(_MOST_BYTES + 1)
+    try:
+        with opener.open(request, timeout=timeout_s) as response:
+            answer: bytes = response.read(_MOST_BYTES + 1)
+    except HTTPException as error:
+        raise ConnectionError(f"what answers does not speak HTTP: {error!r}") from error
     if len(answer) > _MOST_BYTES:
         raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
     return answer

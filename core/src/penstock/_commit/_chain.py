@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Any
 
 from penstock.errors import FatalError
-from penstock.serialization import Versioned
+from penstock.serialization import Versioned, inflated, malformed_is_bad_data
 from penstock.storage import Storage
 from penstock.system import system
 
@@ -146,8 +146,15 @@ class Link:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, done: bool, where: str) -> Link:
-        """Reads the stored form of any released version. ``done`` counts for links of the first edition only."""
-        value = json.loads(data)
+        """Reads the stored form of any released version. ``done`` counts for links of the first edition only.
+
+        Raises BadDataError for anything else.
+        """
+        with malformed_is_bad_data(f"{where}, a link of the decision log,"):
+            return cls._from_json(json.loads(data), done=done, where=where)
+
+    @classmethod
+    def _from_json(cls, value: dict[str, Any], *, done: bool, where: str) -> Link:
         stored = value.pop("format")
         if stored > FORMAT:
             raise FatalError(f"{where}: written by a newer penstock (format {stored}): upgrade this one")
@@ -156,7 +163,7 @@ class Link:
         if stored == 1:
             return _from_first_edition(value, outputs, states, done=done, where=where)
         value["kind"] = LinkKind(value["kind"])
-        value["offsets"] = zlib.decompress(base64.b64decode(value["offsets"])) if value["offsets"] else b""
+        value["offsets"] = inflated(base64.b64decode(value["offsets"])) if value["offsets"] else b""
         return cls(outputs=outputs, states=states, **value)
 
     def state_after(self, outputs: Iterable[TaskOutput]) -> tuple[StateItem, ...]:

@@ -10,9 +10,9 @@ import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from penstock.errors import BadConfigurationError, FatalError
+from penstock.serialization import malformed_is_bad_data
 from penstock.storage import LocalStorage, Storage
 from penstock.system import system
 
@@ -38,16 +38,13 @@ def open_identity(storage: Storage, checkpoint: str, query_id: str) -> Checkpoin
     here = _canonical(storage, checkpoint)
     path = f"{checkpoint}/penstock/place.json"
     try:
-        stored = json.loads(storage.read(path))
+        place = _read(storage, path)
     except FileNotFoundError:
         _try_out(storage, checkpoint)
         made = CheckpointIdentity(system().new_id(), here, query_id)
         if storage.create(path, _stored_form(made)):
             return made
-        stored = json.loads(storage.read(path))
-    if stored.pop("format") > FORMAT:
-        raise FatalError(f"{storage.url(path)}: written by a newer penstock: upgrade this one")
-    place = CheckpointIdentity(**stored)
+        place = _read(storage, path)
     if place.url != here:
         raise BadConfigurationError(
             f"{here} was copied or moved from {place.url}. If the old one is gone, run: penstock adopt {here} --moved; "
@@ -59,15 +56,24 @@ def open_identity(storage: Storage, checkpoint: str, query_id: str) -> Checkpoin
 def adopt(storage: Storage, checkpoint: str, *, is_copy: bool) -> CheckpointIdentity:
     """Makes a checkpoint that was moved, or is a copy, at home where it is. The caller knows that nothing is open."""
     path = f"{checkpoint}/penstock/place.json"
-    stored: dict[str, Any] = json.loads(storage.read(path))
+    before = _read(storage, path)
     new_id = system().new_id()
     place = CheckpointIdentity(
-        new_id if is_copy else stored["id"],
+        new_id if is_copy else before.id,
         _canonical(storage, checkpoint),
-        f"{stored['names'].partition('~')[0]}~{new_id[:8]}" if is_copy else stored["names"],
+        f"{before.names.partition('~')[0]}~{new_id[:8]}" if is_copy else before.names,
     )
     storage.put(path, _stored_form(place))
     return place
+
+
+def _read(storage: Storage, path: str) -> CheckpointIdentity:
+    data = storage.read(path)
+    with malformed_is_bad_data(storage.url(path)):
+        stored = json.loads(data)
+        if stored.pop("format") > FORMAT:
+            raise FatalError(f"{storage.url(path)}: written by a newer penstock: upgrade this one")
+        return CheckpointIdentity(**{name: str(text) for name, text in stored.items()})
 
 
 def _stored_form(place: CheckpointIdentity) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.options import OptionValues, held_by_checkpoint
 from penstock.retry import NO_RETRIES, RetryPolicy
+from penstock.serialization import malformed_is_bad_data
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.storage import Storage, open_storage
 
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+_LONGEST_NAME = 100
 
 
 def chain_of(storage: Storage, checkpoint: str) -> Chain:
@@ -99,8 +101,10 @@ def query_id_of(storage: Storage, checkpoint: str) -> str:
     """Returns the id that Spark gave the query, from ``<checkpoint>/metadata``. Raises BadConfigurationError without
     one.
     """
+    path = f"{checkpoint}/metadata"
     try:
-        return str(json.loads(storage.read(f"{checkpoint}/metadata"))["id"])
+        with malformed_is_bad_data(storage.url(path)):
+            return str(json.loads(storage.read(path))["id"])
     except (FileNotFoundError, NotADirectoryError):
         raise BadConfigurationError(
             f"{storage.url(checkpoint)} is not the checkpoint of a streaming query: it has no 'metadata' file"
@@ -114,8 +118,9 @@ def remember_sink(storage: Storage, checkpoint: str, connector: str, options: Op
     """
     path = _sink_path(checkpoint)
     stored = _stored_sink(storage, path)
-    before = json.loads(stored) if stored else {}
-    known = before.get("held", before["options"]) if before.get("connector") == connector else None
+    with malformed_is_bad_data(storage.url(path)):
+        before = json.loads(stored) if stored else {}
+        known = before.get("held", before["options"]) if before.get("connector") == connector else None
     held = held_by_checkpoint(options, known, owner=f"sink penstock.{connector}")
     value = _sink_value(connector, options, schema)
     # Only while an option is ignored: otherwise it is what the options say.
@@ -180,17 +185,38 @@ def load_sink(
     Raises FileNotFoundError, and BadConfigurationError if there is no such sink any more.
     """
     given, where = dict(options or {}), storage.url(path)
-    stored = json.loads(storage.read(path))
-    if stored["format"] > FORMAT:
-        raise FatalError(f"{where} was written by a newer penstock: upgrade this one")
-    connector: Connector = find_connector(stored["connector"]).load()
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored["schema"])))
+    name, options_of_run, schema = _parsed_sink(storage.read(path), where)
+    connector: Connector = find_connector(name).load()
     if connector.sink_options is None:
-        raise BadConfigurationError(f"{where}: connector '{stored['connector']}' has no sink any more")
-    lower = {name.lower() for name in given}
-    texts = {name: text for name, text in stored["options"].items() if name.lower() not in lower} | given
-    parsed = connector.sink_options.parse(texts, owner=f"sink penstock.{stored['connector']}")
+        raise BadConfigurationError(f"{where}: connector '{name}' has no sink any more")
+    lower = {one.lower() for one in given}
+    texts = {one: text for one, text in options_of_run.items() if one.lower() not in lower} | given
+    parsed = connector.sink_options.parse(texts, owner=f"sink penstock.{name}")
     sink = connector.create_sink(parsed, schema)
     if not isinstance(sink, TwoPhaseCommitSink):
         raise BadConfigurationError(f"{where}: its sink commits nothing with these options (delivery)")
-    return stored["connector"], sink, schema, RetryPolicy.from_values(parsed)
+    return name, sink, schema, RetryPolicy.from_values(parsed)
+
+
+def _parsed_sink(data: bytes, where: str) -> tuple[str, dict[str, str], pa.Schema]:
+    """Returns the connector's name, the options and the schema."""
+    with malformed_is_bad_data(where):
+        stored = json.loads(data)
+        if stored["format"] > FORMAT:
+            raise FatalError(f"{where} was written by a newer penstock: upgrade this one")
+        try:
+            schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored["schema"])))
+            _check_names(schema)
+        except (OSError, NotImplementedError) as error:  # what Arrow says of bytes that are no schema
+            raise ValueError(f"its schema: {error}") from error
+        options = {str(name): str(text) for name, text in stored["options"].items()}
+        if not 0 < len(stored["connector"]) <= _LONGEST_NAME:
+            raise ValueError("its connector has no name")
+        return str(stored["connector"]), options, schema
+
+
+def _check_names(fields: Iterable[pa.Field]) -> None:
+    """Arrow reads a name only when it is asked for; one may not be UTF-8."""
+    for field in fields:
+        _ = field.name
+        _check_names(field.type.field(index) for index in range(field.type.num_fields))

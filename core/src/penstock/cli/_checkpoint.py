@@ -11,6 +11,7 @@ from typing import Any
 from penstock._commit import Head, Link
 from penstock.checkpoint import SparkLog, StoredQuery, chain_of, open_stored_query, query_id_of
 from penstock.errors import PenstockError
+from penstock.serialization import MALFORMED
 from penstock.sink import describe_state, state_serializer_of
 from penstock.storage import open_storage
 
@@ -82,7 +83,7 @@ def read_checkpoint(checkpoint: str, options: Mapping[str, str]) -> CheckpointVi
     view.planned_batch, view.committed_batch = spark_log.last("offsets"), spark_log.last("commits")
     planned = spark_log.find(view.planned_batch)
     if planned is not None:
-        _read_offsets(view, planned.offsets.decode("utf-8"))
+        _read_offsets(view, planned.offsets.decode("utf-8", "replace"))
     chain = chain_of(storage, path)
     _read_decisions(view, chain.links(), chain.head(), _stored_sink(view, checkpoint, options))
     _foretell(view)
@@ -91,7 +92,7 @@ def read_checkpoint(checkpoint: str, options: Mapping[str, str]) -> CheckpointVi
 
 def _read_offsets(view: CheckpointView, text: str) -> None:
     """Spark's form: a version, a line of metadata, then a line for each source."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     about = _json_object(lines[1]) if len(lines) > 1 else {}
     view.planned_at_ms = _number(about.get("batchTimestampMs"))
     view.watermark_ms = _number(about.get("batchWatermarkMs")) or None
@@ -102,16 +103,14 @@ def _source_view(line: str) -> SourceView:
     offset = _json_object(line)
     if "penstock" not in offset:
         return SourceView("other", text=line)
-    splits = offset.get("splits")
-    splits = splits if isinstance(splits, dict) else {}
-    enumerator = offset.get("enumerator")
+    splits = _object(offset.get("splits"))
     return SourceView(
         "penstock",
         sequence=_number(offset.get("seq")),
         splits=_number(splits.get("count")) or 0,
         bytes=_number(splits.get("bytes")) or 0,
         last=bool(offset.get("end")),
-        positions=_positions(enumerator if isinstance(enumerator, dict) else {}),
+        positions=_positions(_object(offset.get("enumerator"))),
     )
 
 
@@ -119,14 +118,11 @@ def _positions(enumerator: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """Returns what the log template stores as JSON; other sources store something else."""
     try:
         stored = _json_object(base64.b64decode(enumerator.get("data", "")).decode())
-    except (TypeError, ValueError):
-        return {}
-    positions = stored.get("positions")
-    if not isinstance(positions, dict):
+    except MALFORMED:
         return {}
     return {
-        stream: {partition: number for partition, number in found.items() if _number(number) is not None}
-        for stream, found in positions.items()
+        stream: {partition: number for partition, number in _object(found).items() if _number(number) is not None}
+        for stream, found in _object(stored.get("positions")).items()
         if isinstance(found, dict)
     }
 
@@ -137,9 +133,12 @@ def _number(value: Any) -> int | None:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except ValueError:
+        return _object(json.loads(text))
+    except MALFORMED:
         return {}
+
+
+def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 

@@ -16,6 +16,7 @@ from penstock.cli._charts import COLOURS, Chart, as_html, as_svg, short_number, 
 from penstock.cli._draw import human_duration
 from penstock.cli._progress import BatchProgress, batch_progress
 from penstock.errors import BadConfigurationError
+from penstock.serialization import MALFORMED
 
 __all__ = ["Run", "page", "read_run", "write_dashboard"]
 
@@ -54,7 +55,7 @@ def read_run(lines: Iterable[str], name: str = "the file") -> Run:
         if line.strip():
             try:
                 _add(run, json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            except MALFORMED:
                 bad = number
     if bad is not None and not run.batches:
         raise BadConfigurationError(f"{name}, line {bad}: neither a line of 'penstock run --json' nor Spark's progress")

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from penstock.errors import FatalError
+from penstock.serialization._malformed import malformed_is_bad_data
 
 T = TypeVar("T")
+_SHOWN_BYTES = 60
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,10 @@ class SimpleVersionedSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, version: int, data: bytes) -> T:
-        """Returns a value from bytes of ``version``. Raises :class:`FatalError` for a version that is newer than this
-        code.
+        """Returns a value from bytes of ``version``.
+
+        Raises :class:`FatalError` for a version that is newer than this code, :class:`BadDataError` for bytes that no
+        version has written.
         """
 
     def pack(self, value: T) -> Versioned:
@@ -89,4 +93,5 @@ class JsonSerializer(SimpleVersionedSerializer[T]):
                 f"a stored form has version {version}, this installation reads up to {self._version}: "
                 "install the release that wrote it, or a newer one"
             )
-        return self._from_fields(version, json.loads(data))
+        with malformed_is_bad_data(f"a stored form of version {version}, {data[:_SHOWN_BYTES]!r}"):
+            return self._from_fields(version, json.loads(data))

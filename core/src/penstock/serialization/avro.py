@@ -12,13 +12,18 @@ import pyarrow as pa
 from fastavro.schema import expand_schema
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization._avro_limits import contains_itself, holds_values_without_bytes, is_without_bytes
+from penstock.serialization._malformed import MALFORMED, shortened
 from penstock.serialization.values import is_text
 
 __all__ = [
     "AvroSchema",
     "arrow_to_avro",
     "avro_to_arrow",
+    "contains_itself",
     "holds_map",
+    "holds_values_without_bytes",
+    "is_without_bytes",
     "load",
     "standalone",
     "stored_type",
@@ -60,7 +65,8 @@ def load(option: str, text: str) -> AvroSchema:
     try:
         return standalone(json.loads(text), {})
     except Exception as error:  # fastavro raises what it runs into
-        raise BadConfigurationError(f"{option} is not an Avro schema: {type(error).__name__}: {error}") from None
+        reason = shortened(f"{type(error).__name__}: {error}")
+        raise BadConfigurationError(f"{option} is not an Avro schema: {reason}") from None
 
 
 def standalone(schema: Any, named: dict[str, Any]) -> AvroSchema:
@@ -97,12 +103,20 @@ def avro_to_arrow(schema: AvroSchema) -> pa.DataType:
     Of unions, those with null are taken, and numbers of two sizes (the larger one). Raises BadConfigurationError for
     other unions, for a type that contains itself, and for decimals of more than 38 digits.
     """
-    return _arrow(expand_schema(schema), _in_micros)
+    return _read(schema, _in_micros)
 
 
 def stored_type(schema: AvroSchema) -> pa.DataType:
     """Does what :func:`avro_to_arrow` does, but keeps times in Avro's unit."""
-    return _arrow(expand_schema(schema), lambda type_: type_)
+    return _read(schema, lambda type_: type_)
+
+
+def _read(schema: AvroSchema, unit: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    try:
+        return _arrow(expand_schema(schema), unit)
+    except (*MALFORMED, pa.ArrowException) as error:
+        reason = shortened(f"{type(error).__name__}: {error}")
+        raise BadConfigurationError(f"an Avro schema has no column type: {reason}") from error
 
 
 def _in_micros(type_: pa.DataType) -> pa.DataType:

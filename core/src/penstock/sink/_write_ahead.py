@@ -29,8 +29,8 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError, DataLostError, RetriableError
-from penstock.serialization import JsonSerializer
+from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriableError
+from penstock.serialization import MALFORMED, JsonSerializer
 from penstock.sink._contracts import (
     CheckpointLocation,
     Committer,
@@ -228,12 +228,22 @@ class Staged:
         return {name.removesuffix(".arrow") for name in self._storage.list_names(self._directory)}
 
     def read(self, segment: Segment) -> Iterator[pa.RecordBatch]:
-        """Returns the rows of a segment. Raises DataLostError, at once."""
+        """Returns the rows of a segment. Raises DataLostError, at once, and BadDataError for rows that are damaged."""
         try:
             stored = self._storage.read(self._path(segment.id))
         except FileNotFoundError:
             raise DataLostError(f"{self._path(segment.id)}, staged and decided, is gone: restore it") from None
-        return iter(pa.ipc.open_stream(stored))
+        return self._batches(segment.id, stored)
+
+    def _batches(self, segment_id: str, stored: bytes) -> Iterator[pa.RecordBatch]:
+        """Validates each batch: Arrow does not by itself, and would read beyond its buffers later on."""
+        try:
+            for batch in pa.ipc.open_stream(stored):
+                batch.validate(full=True)
+                yield batch
+        except (OSError, pa.ArrowException, *MALFORMED) as error:
+            path = self._storage.url(self._path(segment_id))
+            raise BadDataError(f"{path}, staged and decided, is damaged ({error}): put it back from a copy") from error
 
     def remove(self, segment_ids: Iterable[str]) -> None:
         """Missing ones are fine."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import FatalError
-from penstock.serialization import SimpleVersionedSerializer, Versioned
+from penstock.serialization import SimpleVersionedSerializer, Versioned, inflated, malformed_is_bad_data
 
 __all__ = ["StreamOffset", "is_final_batch", "is_last_batch"]
 
@@ -59,7 +59,12 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> StreamOffset:
-        """Returns the inverse of :meth:`to_json`."""
+        """Returns the inverse of :meth:`to_json`. Raises BadDataError for what never was one."""
+        with malformed_is_bad_data("an offset of the checkpoint"):
+            return cls._from_json(value)
+
+    @classmethod
+    def _from_json(cls, value: dict[str, Any]) -> StreamOffset:
         if value["penstock"] > FORMAT:
             raise FatalError(f"the checkpoint was written by a newer penstock (offset format {value['penstock']})")
         splits = value.get("splits")
@@ -75,14 +80,16 @@ class StreamOffset:
         )
 
     def unpack_splits(self, serializer: SimpleVersionedSerializer[Any]) -> list[Any]:
-        """Returns the splits of the batch that ends here."""
+        """Returns the splits of the batch that ends here. Raises BadDataError if they are damaged."""
         if self.splits is None:
             return []
-        packed, splits, at = zlib.decompress(self.splits.data), [], 0
-        while at < len(packed):
-            (length,) = struct.unpack_from(">I", packed, at)
-            splits.append(serializer.deserialize(self.splits.version, packed[at + 4 : at + 4 + length]))
-            at += 4 + length
+        splits, at = [], 0
+        with malformed_is_bad_data(f"the splits in offset {self.seq} of the checkpoint"):
+            packed = inflated(self.splits.data)
+            while at < len(packed):
+                (length,) = struct.unpack_from(">I", packed, at)
+                splits.append(serializer.deserialize(self.splits.version, packed[at + 4 : at + 4 + length]))
+                at += 4 + length
         return splits
 
 
@@ -107,13 +114,14 @@ def is_final_batch(offsets_file: bytes) -> bool:
 
 def _all_say(offsets_file: bytes, what: str) -> bool:
     # A version line, a line of metadata, then a line for each source ("-" for one without an offset).
-    lines = [line for line in offsets_file.decode("utf-8").splitlines()[2:] if line and line != "-"]
+    # Cut at line feeds alone, as Spark does: a text within may hold other characters that Python takes for line ends.
+    lines = [line for line in offsets_file.decode("utf-8", "replace").split("\n")[2:] if line and line != "-"]
     return bool(lines) and all(_says(line, what) for line in lines)
 
 
 def _says(line: str, what: str) -> bool:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and "penstock" in value and bool(value.get(what))

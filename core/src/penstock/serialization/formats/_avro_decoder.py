@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import fastavro
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, PenstockError
-from penstock.serialization.avro import AvroSchema, avro_to_arrow, holds_map, stored_type, with_pairs, without_logical
+from penstock.serialization.avro import (
+    AvroSchema,
+    avro_to_arrow,
+    contains_itself,
+    holds_map,
+    holds_values_without_bytes,
+    stored_type,
+    with_pairs,
+    without_logical,
+)
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
 from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, described, shown, with_nulls
 
 __all__ = ["AvroDecoder", "SchemaLookup"]
 
+_WITHOUT_BYTES = "arrays of values that take no bytes (null): a few bytes would stand for any number of them"
 _UUID = frozenset({"uuid"})
 _TIMES = frozenset({"date", "time-millis", "time-micros", "timestamp-millis", "timestamp-micros"})
 _TIMES |= {"local-timestamp-millis", "local-timestamp-micros"}
 _HEADER = 5
+#: Of a record that may be nested in itself: each level takes a byte at least, and some hundred bytes of the stack.
+_DEEPEST = 2_000
 
 
 class SchemaLookup(Protocol):
@@ -49,8 +61,11 @@ class AvroDecoder(RecordDecoder):
         self._type = _checked(avro_to_arrow(reader), type_)
         self._has_map = holds_map(self._type)
         self._registry = registry
-        self._pair = _resolution(reader if writer is None else writer, reader)
-        self._pairs: dict[int, tuple[Any, Any]] = {}
+        writer = reader if writer is None else writer
+        if holds_values_without_bytes(writer):
+            raise BadConfigurationError(f"the Avro schema has {_WITHOUT_BYTES}")
+        self._pair = _resolution(writer, reader)
+        self._pairs: dict[int, _Pair] = {}
 
     @property
     def type(self) -> pa.DataType:
@@ -85,7 +100,10 @@ class AvroDecoder(RecordDecoder):
         pair = self._pairs.get(schema_id)
         if pair is None:
             assert self._registry is not None
-            pair = self._pairs[schema_id] = _resolution(self._registry.schema(schema_id), self._reader)
+            writer = self._registry.schema(schema_id)
+            if holds_values_without_bytes(writer):
+                raise Misfit(f"schema {schema_id} has {_WITHOUT_BYTES}")
+            pair = self._pairs[schema_id] = _resolution(writer, self._reader)
         stream = BytesIO(value)
         stream.seek(_HEADER)
         return _read(stream, len(value), pair)
@@ -114,24 +132,35 @@ def _why(error: Exception) -> str:
     return shown(described(error))
 
 
-def _read(stream: BytesIO, size: int, pair: tuple[Any, Any]) -> Any:
-    record = fastavro.schemaless_reader(stream, pair[0], pair[1])
+class _Pair(NamedTuple):
+    """What fastavro takes to read records of one schema as another."""
+
+    writer: Any
+    reader: Any
+    is_recursive: bool
+
+
+def _read(stream: BytesIO, size: int, pair: _Pair) -> Any:
+    if pair.is_recursive and size > _DEEPEST:
+        raise Misfit(f"a record of a type that contains itself has {size} bytes: up to {_DEEPEST} are read")
+    record = fastavro.schemaless_reader(stream, pair.writer, pair.reader)
     if stream.tell() != size:
         raise Misfit(f"not Avro of this schema: {size - stream.tell()} bytes are left over")
     return record
 
 
-def _resolution(writer: AvroSchema, reader: AvroSchema) -> tuple[Any, Any]:
+def _resolution(writer: AvroSchema, reader: AvroSchema) -> _Pair:
     """Returns what fastavro takes to read records of ``writer`` as ``reader``.
 
     Times come as the integers that Avro stores, which is faster and has no year 9999, but where two schemas may
     differ in the unit: there they come as Python's.
     """
+    is_recursive = contains_itself(writer)
     if writer == reader:
-        return fastavro.parse_schema(without_logical(writer, _UUID | _TIMES)), None
+        return _Pair(fastavro.parse_schema(without_logical(writer, _UUID | _TIMES)), None, is_recursive)
     has_times = without_logical(reader, _TIMES) != reader
     writer = without_logical(writer, _UUID if has_times else _UUID | _TIMES)
-    return fastavro.parse_schema(writer), fastavro.parse_schema(reader)
+    return _Pair(fastavro.parse_schema(writer), fastavro.parse_schema(reader), is_recursive)
 
 
 def _checked(own: pa.DataType, wanted: pa.DataType | None) -> pa.DataType:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
+from penstock.serialization._malformed import shortened
 from penstock.serialization.formats._contracts import Decoded
 
 __all__ = ["Misfit", "RowErrors", "by_parts", "described", "first_bad_row", "shown", "with_nulls"]
@@ -97,5 +98,4 @@ def described(error: BaseException) -> str:
 
 def shown(value: object) -> str:
     """Returns a value for a reason, cut to 100 characters."""
-    text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return shortened(str(value), _SHOWN)
