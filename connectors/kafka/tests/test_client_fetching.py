@@ -94,6 +94,8 @@ def test_what_only_librdkafka_knows_or_judges_is_left_to_it(config):
 def test_settings_and_their_defaults():
     plain = FetchSettings.of(NOWHERE)
     assert (plain.is_committed, plain.min_bytes, plain.queue_bytes, plain.servers) == (True, 1, 16 << 20, "127.0.0.1:1")
+    assert plain.most_batch_bytes == 100_000_000
+    assert FetchSettings.of({**NOWHERE, "receive.message.max.bytes": "200000000"}).most_batch_bytes == 200_000_000
     chosen = FetchSettings.of(
         {
             **NOWHERE,

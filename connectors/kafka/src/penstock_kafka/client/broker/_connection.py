@@ -99,11 +99,19 @@ class BrokerConnection:
             self._stale_at = time.monotonic() + _USABLE_SHARE * lifetime_ms / 1000
 
     def _answer_of(self, request: Any) -> Any:
-        answer = self._exchange(request)
+        return self.decoded(request, self._exchange(request))
+
+    @staticmethod
+    def decoded(request: Any, answer: memoryview) -> Any:
+        """Returns an answer as one of kafka-python's objects. Raises KafkaConnectionError for what is none."""
         bytes_of_answer = KafkaBytes(len(answer))
         bytes_of_answer.write(answer)
         bytes_of_answer.seek(0)
-        return request.header.get_response_class().decode(bytes_of_answer)
+        try:
+            return request.header.get_response_class().decode(bytes_of_answer)
+        except (ValueError, TypeError, LookupError, OverflowError, MemoryError, struct.error) as error:
+            what = type(request).__name__
+            raise KafkaConnectionError(f"not an answer to {what}: {type(error).__name__}: {error}") from error
 
     def ask(self, request: Any) -> memoryview:
         """Returns the answer after its header, for requests whose answers have a header of no tagged fields."""

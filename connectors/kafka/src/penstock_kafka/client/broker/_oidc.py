@@ -18,6 +18,7 @@ from urllib.request import Request
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.serialization import MALFORMED
 from penstock.token_service import ask_for_token
 
 __all__ = ["JWT_BEARER", "OidcTokenProvider", "by_assertion", "by_azure_metadata", "by_client_secret"]
@@ -86,7 +87,7 @@ class OidcTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # untyped
                     "kafka.sasl.oauthbearer.token.endpoint.url and kafka.https.ca.location"
                 ) from None
             raise RetriableError(f"the token address {self._url} can't be reached: {error}") from None
-        except (ValueError, KeyError, TypeError):
+        except MALFORMED:
             raise BadConfigurationError(
                 f"the token address {self._url} answers without a JSON access_token: look at "
                 "kafka.sasl.oauthbearer.token.endpoint.url"

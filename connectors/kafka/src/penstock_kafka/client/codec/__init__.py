@@ -1,11 +1,12 @@
 """Kafka's record batches from and to Arrow: the compiled encoder and decoder (C in ``native/``), and compression."""
 
-from penstock_kafka.client.codec._compression import BatchChunks, compress, decompress
+from penstock_kafka.client.codec._compression import MOST_BATCH_BYTES, BatchChunks, compress, decompress
 from penstock_kafka.client.codec._decoder import Aborted, Decoded, Scan, decode, scan
 from penstock_kafka.client.codec._encoder import RecordEncoder, Rows, SealedBatch, Stop, Stopped, halves, stamp
 from penstock_kafka.client.codec._library import native_problem
 
 __all__ = [
+    "MOST_BATCH_BYTES",
     "Aborted",
     "BatchChunks",
     "Decoded",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pyarrow as pa
 
 from penstock_kafka.client.codec._encoder import RECORDS_AT
 
-__all__ = ["BatchChunks", "compress", "decompress"]
+__all__ = ["MOST_BATCH_BYTES", "BatchChunks", "compress", "decompress"]
 
 #: The lowest bits of a batch's attributes.
 _ATTRIBUTES = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -24,6 +25,11 @@ _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER_BYTES = 16
 #: Decompressed at a time: a few megabytes may become thousands of them.
 _CHUNK_BYTES = 8 << 20
+_PIECE_BYTES = 1 << 16
+#: Of a batch, decompressed: what librdkafka takes.
+MOST_BATCH_BYTES = 100_000_000
+#: Of snappy: three bytes stand for 64 at most.
+_SNAPPY_MOST_TIMES = 22
 
 
 def compress(data: bytearray, compression: str, level: int | None) -> tuple[bytearray, int]:
@@ -65,11 +71,14 @@ class BatchChunks:
     """Decompresses whole batches chunk by chunk, each of about 8 MiB or one batch.
 
     A chunk begins with the control batches of all chunks before it: the decoder needs to know which transactions they
-    ended.
+    ended. A batch of more than ``most_bytes`` is refused: a few kilobytes may claim to be gigabytes.
     """
 
-    def __init__(self, batches: memoryview, chunk_bytes: int = _CHUNK_BYTES) -> None:
+    def __init__(
+        self, batches: memoryview, chunk_bytes: int = _CHUNK_BYTES, *, most_bytes: int = MOST_BATCH_BYTES
+    ) -> None:
         self._batches = batches
+        self._most_bytes = most_bytes
         self._chunk_bytes = chunk_bytes
         self._at = 0
         self._control = b""
@@ -81,14 +90,14 @@ class BatchChunks:
 
     def next(self) -> bytearray:
         """Returns the next chunk. Raises ValueError for what can't be decompressed."""
-        pieces: list[bytes | memoryview] = [self._control]
+        pieces: list[bytes | bytearray | memoryview] = [self._control]
         size = 0
         while not self.is_done and size < self._chunk_bytes:
             (length,) = struct.unpack_from(">i", self._batches, self._at + 8)
             batch = self._batches[self._at : self._at + length + 12]
             (attributes,) = struct.unpack_from(">h", batch, 21)
             if attributes & 0x07:
-                records = _decompressed(batch[RECORDS_AT:], attributes & 0x07)
+                records = _decompressed(batch[RECORDS_AT:], attributes & 0x07, self._most_bytes)
                 header = bytearray(batch[:RECORDS_AT])
                 struct.pack_into(">i", header, 8, len(records) + RECORDS_AT - 12)
                 struct.pack_into(">h", header, 21, attributes & ~0x07)
@@ -103,31 +112,53 @@ class BatchChunks:
         return bytearray().join(pieces)
 
 
-def _decompressed(records: memoryview, codec: int) -> bytes:
+def _decompressed(records: memoryview, codec: int, most_bytes: int) -> bytes | bytearray:
     name = _CODECS.get(codec)
     if name is None:
         raise ValueError(f"records are compressed in a way that is not known ({codec})")
     try:
         if name == "snappy":
-            return _from_snappy(bytes(records))
+            return _from_snappy(bytes(records), most_bytes)
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(records)), name) as stream:
-            return bytes(stream.read())
-    except (OSError, struct.error, IndexError) as error:
+            return _all_of(stream, most_bytes)
+    except (OSError, struct.error) as error:
         raise ValueError(f"records can't be decompressed ({name}): {error}") from error
 
 
-def _from_snappy(records: bytes) -> bytes:
+def _all_of(stream: Any, most_bytes: int) -> bytearray:
+    """Reads into memory of our own: what pyarrow's ``read`` allocates is never freed if the bytes are broken."""
+    found, filled = bytearray(_PIECE_BYTES), 0
+    while count := stream.readinto(memoryview(found)[filled:]):
+        filled += count
+        if filled > most_bytes:
+            raise _too_large(most_bytes)
+        if filled == len(found):
+            found += bytes(filled)
+    del found[filled:]
+    return found
+
+
+def _too_large(most_bytes: int) -> ValueError:
+    return ValueError(
+        f"a batch has more than {most_bytes} bytes once it is decompressed: set kafka.receive.message.max.bytes to more"
+    )
+
+
+def _from_snappy(records: bytes, most_bytes: int) -> bytes:
     if not records.startswith(_SNAPPY_MAGIC):
-        return _from_snappy_block(records)
-    parts, at = [], _SNAPPY_HEADER_BYTES
+        return _from_snappy_block(records, most_bytes)
+    parts, at, left = [], _SNAPPY_HEADER_BYTES, most_bytes
     while at < len(records):
         (size,) = struct.unpack_from(">i", records, at)
-        parts.append(_from_snappy_block(records[at + 4 : at + 4 + size]))
+        if not 0 <= size <= len(records) - at - 4:
+            raise ValueError(f"a block of snappy can't have {size} bytes")
+        parts.append(_from_snappy_block(records[at + 4 : at + 4 + size], left))
+        left -= len(parts[-1])
         at += 4 + size
     return b"".join(parts)
 
 
-def _from_snappy_block(block: bytes) -> bytes:
+def _from_snappy_block(block: bytes, most_bytes: int) -> bytes:
     """A block begins with its decompressed length, seven bits a byte, lowest first."""
     size = shift = 0
     for byte in block[:5]:
@@ -135,5 +166,9 @@ def _from_snappy_block(block: bytes) -> bytes:
         shift += 7
         if byte < 0x80:
             break
+    if size > _SNAPPY_MOST_TIMES * len(block):
+        raise ValueError(f"{len(block)} bytes of snappy can't become {size}")
+    if size > most_bytes:
+        raise _too_large(most_bytes)
     plain: bytes = pa.decompress(block, size, codec="snappy", asbytes=True)
     return plain

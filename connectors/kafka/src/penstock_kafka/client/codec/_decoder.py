@@ -9,7 +9,7 @@ from enum import IntEnum
 
 import pyarrow as pa
 
-from penstock_kafka.client._interfaces import RECORD_SCHEMA
+from penstock_kafka.client._interfaces import HEADERS_TYPE, RECORD_SCHEMA
 from penstock_kafka.client.codec._arrow import ArrowArray
 from penstock_kafka.client.codec._library import library
 
@@ -87,6 +87,20 @@ def scan(data: Bytes) -> tuple[Scan, int, int]:
     return status, scanned.bytes, scanned.next
 
 
+def _with_texts(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the records with U+FFFD for what is not UTF-8 in the keys of headers, as Java's client reads them."""
+    column = records.column("headers")
+    keys, values = column.values.flatten()
+    try:
+        keys.view(pa.binary()).cast(pa.string())
+        return records
+    except pa.ArrowInvalid:
+        texts = [key.decode("utf-8", "replace") for key in keys.view(pa.binary()).to_pylist()]
+    items = pa.StructArray.from_arrays([pa.array(texts, pa.string()), values], fields=list(HEADERS_TYPE.value_type))
+    column = pa.ListArray.from_arrays(column.offsets, items, type=HEADERS_TYPE, mask=column.is_null())
+    return records.set_column(records.schema.get_field_index("headers"), RECORD_SCHEMA.field("headers"), column)
+
+
 def decode(
     data: Bytes, aborted: Aborted, start: int, end: int, *, headers: bool, max_rows: int, max_bytes: int
 ) -> Decoded:
@@ -114,6 +128,8 @@ def decode(
         # Moves the ownership: the memory is freed with the batch's last buffer.
         schema = RECORD_SCHEMA if headers else _SCHEMA_WITHOUT_HEADERS
         records = pa.RecordBatch._import_from_c(ct.addressof(array), schema)
+        if headers:
+            records = _with_texts(records)
     if status is Scan.NO_MEMORY:
         raise MemoryError("no memory for a batch of records")
     if status is not Scan.PLAIN:

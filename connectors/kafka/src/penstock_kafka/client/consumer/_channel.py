@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import FetchRequest
 
+from penstock.errors import FatalError
 from penstock_kafka.client.broker import BrokerConnection, Connections, problem_of, problem_of_code
 from penstock_kafka.client.codec import Scan, scan
 from penstock_kafka.client.consumer._fetch_protocol import VERSIONS, FetchedPart, fetch_request, fetched_parts
@@ -96,7 +97,10 @@ class Channel:
         for position in positions:
             wanted.setdefault(position.topic, []).append((position.partition, position.fetch_offset))
         answer = connection.ask(fetch_request(wanted, self._settings, version))
-        found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
+        try:
+            found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
+        except ValueError as error:
+            raise FatalError(f"{self._where}: {error}") from error
         for position in positions:
             part = found.get((position.topic, position.partition))
             if part is None:  # the broker has answered only an error for all
@@ -114,7 +118,12 @@ class Channel:
             position.not_before = time.monotonic() + _AT_END_PAUSE_S
         else:
             is_compressed = status is Scan.PACKED
-            batches = FetchedBatches(part.records[:length], part.aborted, is_compressed=is_compressed)
+            batches = FetchedBatches(
+                part.records[:length],
+                part.aborted,
+                is_compressed=is_compressed,
+                most_bytes=self._settings.most_batch_bytes,
+            )
             self._fetches.add(position, batches, following)
 
     def _handle_error(self, position: FetchPosition, code: int) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from penstock.errors import FatalError
 from penstock_kafka.client._errors import Problem
 from penstock_kafka.client._interfaces import MAX_BATCH_BYTES, Fetched, PartitionRange
 from penstock_kafka.client._range_consumer import SequencedRangeConsumer
-from penstock_kafka.client.codec import decode
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 from penstock_kafka.client.consumer._fetcher import Fetcher
 from penstock_kafka.client.consumer._position import FetchPosition
@@ -70,23 +68,9 @@ class ProtocolConsumer(SequencedRangeConsumer):
         return fetched
 
     def _decode(self, position: FetchPosition, max_rows: int, max_bytes: int) -> Fetched:
-        batches = position.fetched[0]
-        try:
-            decoded = decode(
-                batches.plain,
-                batches.aborted,
-                position.next_offset,
-                position.end_offset,
-                headers=self._with_headers,
-                max_rows=max_rows,
-                max_bytes=max_bytes,
-            )
-        except ValueError as error:
-            where = f"topic '{position.topic}' partition {position.partition}"
-            raise FatalError(f"{where} can't be read from offset {position.next_offset} on: {error}") from error
-        position.next_offset = max(position.next_offset, decoded.next)
+        decoded, is_through = position.read_on(headers=self._with_headers, max_rows=max_rows, max_bytes=max_bytes)
         is_finished = position.next_offset >= position.end_offset
-        if is_finished or (not decoded.more and not batches.advance()):
+        if is_finished or is_through:
             self._fetches.drop(position, is_finished=is_finished)
         return Fetched(position.index, decoded.records, is_finished)
 

@@ -84,7 +84,7 @@ def _parts(answer: memoryview, version: int) -> Iterator[FetchedPart]:
     at += 4
     for _ in range(topics):
         (length,) = struct.unpack_from(">h", answer, at)
-        topic = str(answer[at + 2 : at + 2 + length], "utf-8")
+        topic = str(_bytes_at(answer, at + 2, length), "utf-8")
         (partitions,) = struct.unpack_from(">i", answer, at + 2 + length)
         at += 6 + length
         for _ in range(partitions):
@@ -92,10 +92,16 @@ def _parts(answer: memoryview, version: int) -> Iterator[FetchedPart]:
             at += per_partition.size
             (count,) = struct.unpack_from(">i", answer, at)
             at += 4
-            pairs = answer[at : at + 16 * max(count, 0)]
+            pairs = _bytes_at(answer, at, 16 * max(count, 0))
             at += len(pairs) + behind_aborted
             (size,) = struct.unpack_from(">i", answer, at)
             at += 4
-            records = answer[at : at + max(size, 0)]
+            records = _bytes_at(answer, at, max(size, 0))
             at += len(records)
             yield FetchedPart(topic, partition, code, list(struct.iter_unpack(">qq", pairs)), records)
+
+
+def _bytes_at(answer: memoryview, at: int, size: int) -> memoryview:
+    if not 0 <= size <= len(answer) - at:
+        raise ValueError(f"a broker's answer is not one to a fetch: {size} bytes are to be at {at} of {len(answer)}")
+    return answer[at : at + size]

@@ -12,6 +12,7 @@ from penstock_kafka.client.broker import (
     SettingsReader,
     known_settings,
 )
+from penstock_kafka.client.codec import MOST_BATCH_BYTES
 from penstock_kafka.config import PROTOCOL_WITHOUT_EFFECT
 
 __all__ = ["FetchSettings"]
@@ -30,6 +31,7 @@ class FetchSettings:
     partition_bytes: int
     answer_bytes: int
     queue_bytes: int
+    most_batch_bytes: int
     min_bytes: int
     wait_ms: int
     missing_s: float
@@ -55,15 +57,18 @@ class FetchSettings:
         given.drop(_OF_THE_READER)
         given.drop(PROTOCOL_WITHOUT_EFFECT["consumer"])
         queue_bytes = given.number("queued.max.messages.kbytes", 16_384) * 1024
+        connection = given.all_of(CONNECTION_SETTINGS)
         return cls(
             is_committed=given.one_of("isolation.level", "read_committed", _ISOLATION),
             partition_bytes=given.number("max.partition.fetch.bytes", 8 << 20),
             answer_bytes=min(given.number("fetch.max.bytes", 50 << 20), queue_bytes),
             queue_bytes=queue_bytes,
+            # librdkafka holds what it decompresses to that limit, too.
+            most_batch_bytes=int(dict(connection).get("receive.message.max.bytes", MOST_BATCH_BYTES)),
             min_bytes=given.number("fetch.min.bytes", 1),
             # 0 would be asking without a pause.
             wait_ms=max(1, given.number("fetch.wait.max.ms", 20, 0)),
             missing_s=missing_ms / 1000,
             request_timeout_ms=given.number("socket.timeout.ms", 60_000),
-            connection=given.all_of(CONNECTION_SETTINGS),
+            connection=connection,
         )

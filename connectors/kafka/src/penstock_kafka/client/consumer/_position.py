@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock_kafka.client.codec import Aborted, BatchChunks
+from penstock.errors import BadDataError
+from penstock_kafka.client.codec import Aborted, BatchChunks, Decoded, decode
 
 __all__ = ["FetchPosition", "FetchedBatches"]
 
@@ -14,14 +15,17 @@ __all__ = ["FetchPosition", "FetchedBatches"]
 class FetchedBatches:
     """Whole batches of one partition, as they were fetched. ``plain``: those that can be decoded now.
 
-    A channel makes it; from then on it belongs to the reader's thread.
+    A channel makes it; from then on it belongs to the reader's thread. A batch has at most ``most_bytes`` when it is
+    decompressed.
     """
 
-    def __init__(self, batches: memoryview, aborted: Sequence[tuple[int, int]], *, is_compressed: bool) -> None:
+    def __init__(
+        self, batches: memoryview, aborted: Sequence[tuple[int, int]], *, is_compressed: bool, most_bytes: int
+    ) -> None:
         self.aborted = Aborted(aborted)
         #: What it takes of the queue.
         self.queued_bytes = len(batches)
-        self._chunks = BatchChunks(batches) if is_compressed else None
+        self._chunks = BatchChunks(batches, most_bytes=most_bytes) if is_compressed else None
         self._plain: memoryview | bytearray | None = None if is_compressed else batches
 
     @property
@@ -62,3 +66,25 @@ class FetchPosition:
     not_before: float = 0.0
     #: Since when the partition has not been there; 0 if it is there. The finder's own.
     missing_since: float = 0.0
+
+    def read_on(self, *, headers: bool, max_rows: int, max_bytes: int) -> tuple[Decoded, bool]:
+        """Returns the next records of the first that was fetched, and whether those were its last. The reader's.
+
+        Raises BadDataError for batches that are not what they should be.
+        """
+        batches = self.fetched[0]
+        try:
+            decoded = decode(
+                batches.plain,
+                batches.aborted,
+                self.next_offset,
+                self.end_offset,
+                headers=headers,
+                max_rows=max_rows,
+                max_bytes=max_bytes,
+            )
+        except ValueError as error:
+            where = f"topic '{self.topic}' partition {self.partition}"
+            raise BadDataError(f"{where} can't be read from offset {self.next_offset} on: {error}") from error
+        self.next_offset = max(self.next_offset, decoded.next)
+        return decoded, not decoded.more and not batches.advance()

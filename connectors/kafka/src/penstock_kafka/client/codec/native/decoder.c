@@ -5,10 +5,11 @@
 #include "crc32c.h"
 #include "export.h"
 #include "format.h"
+#include "producer_set.h"
 #include "record_batch.h"
 #include "varint.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 /* What a look at fetched bytes says. */
 enum { PLAIN, PACKED, CORRUPT, OLD_FORMAT, NO_MEMORY };
@@ -17,7 +18,7 @@ enum { ABORT_MARK = 0 };
 /* Mirrored by a ctypes structure in _decoder.py. */
 struct scanned {
     int64_t bytes; /* of whole batches: a fetch ends in a part of one */
-    int64_t next;  /* the offset behind them */
+    int64_t next;  /* the offset behind them; -1: there is none */
 };
 
 /* Mirrored by a ctypes structure in _decoder.py. */
@@ -41,13 +42,16 @@ struct pass {
     struct batch_size size;     /* what was counted */
     int64_t bytes;              /* of it */
     struct record_batch *batch; /* NULL: only count */
-    uint8_t *aborted;           /* for each transaction: whether it is seen, and not ended */
-    int32_t begun;              /* transactions that may have begun */
+    struct producer_set aborted; /* those with an aborted transaction that has begun, and not ended */
+    int32_t begun;               /* transactions that may have begun */
     int64_t next;
     int more;
 };
 
-/* Looks at every whole batch: whether it is what was sent, and whether any is packed. */
+/*
+ * Looks at every whole batch: whether it is what was sent, whether any is packed, and whether its offsets can be: the
+ * checksum does not cover the first one.
+ */
 EXPORT int penstock_scan(const uint8_t *data, int64_t length, struct scanned *scanned) {
     int packed = 0;
     *scanned = (struct scanned){0, -1};
@@ -61,17 +65,19 @@ EXPORT int penstock_scan(const uint8_t *data, int64_t length, struct scanned *sc
         if (crc32c(batch + ATTRIBUTES_AT, (size_t)(size - ATTRIBUTES_AT)) != (uint32_t)get32(batch + CRC_AT))
             return CORRUPT;
         if (get16(batch + ATTRIBUTES_AT) & PACKED_BITS) packed = 1;
+        int64_t first = get64(batch + OFFSET_AT), last = get32(batch + LAST_OFFSET_AT);
+        if (first < 0 || first < scanned->next || last < 0 || first > INT64_MAX - last - 1) return CORRUPT;
         scanned->bytes += size;
-        scanned->next = get64(batch + OFFSET_AT) + get32(batch + LAST_OFFSET_AT) + 1;
+        scanned->next = first + last + 1;
     }
     return packed ? PACKED : PLAIN;
 }
 
-/* NULL: it goes on behind end. */
+/* NULL: it goes on behind end, or behind the ten bytes that a number has at most. */
 static const uint8_t *number_before(const uint8_t *at, const uint8_t *end, int64_t *number) {
     const uint8_t *last = at;
     while (last < end && last < at + 9 && *last & 0x80) last++;
-    return last < end ? varint_get(at, number) : NULL;
+    return last < end && !(*last & 0x80) ? varint_get(at, number) : NULL;
 }
 
 /* Bytes with their length before them; -1: a null. */
@@ -87,7 +93,8 @@ static const uint8_t *bytes_before(const uint8_t *at, const uint8_t *end, const 
 static const uint8_t *read_headers(struct pass *pass, const uint8_t *at, const uint8_t *end) {
     int64_t count;
     at = number_before(at, end, &count);
-    for (int64_t i = 0; at && i < count; i++) {
+    if (!at || count < 0) return NULL;
+    for (int64_t i = 0; i < count; i++) {
         const void *key, *value;
         size_t key_length, value_length;
         at = bytes_before(at, end, &key, &key_length);
@@ -122,8 +129,10 @@ static int read_records(struct pass *pass, const uint8_t *batch, const uint8_t *
     int64_t first_offset = get64(batch + OFFSET_AT), first_time = get64(batch + FIRST_TIME_AT);
     int appended = get16(batch + ATTRIBUTES_AT) & LOG_APPEND_TIME;
     int64_t append_time = get64(batch + LAST_TIME_AT);
+    int64_t last_offset = first_offset + get32(batch + LAST_OFFSET_AT), lowest = first_offset;
     int32_t count = get32(batch + COUNT_AT);
     const uint8_t *at = batch + HEADER_BYTES;
+    if (count < 0) return 0;
     for (int32_t i = 0; i < count; i++) {
         int64_t size, time, offset;
         at = number_before(at, end, &size);
@@ -132,8 +141,11 @@ static int read_records(struct pass *pass, const uint8_t *batch, const uint8_t *
         at = record_end;
         part = number_before(part, record_end, &time);
         if (part) part = number_before(part, record_end, &offset);
-        if (!part) return 0;
+        if (!part || offset < 0 || offset > last_offset - first_offset) return 0;
         offset += first_offset;
+        /* Offsets ascend: what is counted in one pass is what is copied in the next. */
+        if (offset < lowest) return 0;
+        lowest = offset + 1;
         if (offset < pass->of->next) continue;
         if (offset >= pass->stop) {
             pass->next = offset;
@@ -144,25 +156,25 @@ static int read_records(struct pass *pass, const uint8_t *batch, const uint8_t *
             pass->more = 1;
             return 1;
         }
-        struct record record = {.offset = offset, .timestamp = appended ? append_time : first_time + time};
+        struct record record = {.offset = offset, .timestamp = appended ? append_time : plus(first_time, time)};
         record.timestamp_type = record.timestamp < 0 ? -1 : appended ? 1 : 0;
         part = bytes_before(part, record_end, &record.key, &record.key_length);
         if (part) part = bytes_before(part, record_end, &record.value, &record.value_length);
         if (part) part = read_headers(pass, part, record_end);
-        if (!part) return 0;
+        if (part != record_end) return 0;
         take(pass, &record);
     }
-    pass->next = first_offset + get32(batch + LAST_OFFSET_AT) + 1;
-    return 1;
+    pass->next = last_offset + 1;
+    return at == end;
 }
 
 /* Whether the records of this batch belong to an aborted transaction, whose end it may be. */
 static int is_aborted(struct pass *pass, const uint8_t *batch, const uint8_t *end, int64_t last_offset) {
     const struct decoding *of = pass->of;
-    int attributes = get16(batch + ATTRIBUTES_AT), found = 0;
+    int attributes = get16(batch + ATTRIBUTES_AT);
     int64_t producer = get64(batch + PRODUCER_AT);
     while (pass->begun < of->aborted_count && of->aborted_firsts[pass->begun] <= last_offset)
-        pass->aborted[pass->begun++] = 1;
+        producer_set_add(&pass->aborted, of->aborted_producers[pass->begun++]);
     if (!(attributes & TRANSACTIONAL)) return 0;
     int ends = 0;
     if (attributes & CONTROL) {
@@ -176,11 +188,8 @@ static int is_aborted(struct pass *pass, const uint8_t *batch, const uint8_t *en
         if (at) at = bytes_before(at, end, &key, &key_length);
         ends = at && key_length >= 4 && get16((const uint8_t *)key + 2) == ABORT_MARK;
     }
-    for (int32_t i = 0; i < pass->begun; i++) {
-        if (!pass->aborted[i] || of->aborted_producers[i] != producer) continue;
-        found = 1;
-        if (ends) pass->aborted[i] = 0;
-    }
+    int found = producer_set_holds(&pass->aborted, producer);
+    if (found && ends) producer_set_remove(&pass->aborted, producer);
     return found;
 }
 
@@ -189,6 +198,7 @@ static int run(struct pass *pass) {
     const uint8_t *batch = of->data, *data_end = of->data + of->length;
     pass->next = of->next;
     pass->begun = 0;
+    producer_set_clear(&pass->aborted);
     while (batch < data_end && pass->next < pass->stop && !pass->more) {
         const uint8_t *end = batch + get32(batch + LENGTH_AT) + LENGTH_AT + 4;
         int64_t first = get64(batch + OFFSET_AT), last = first + get32(batch + LAST_OFFSET_AT);
@@ -212,10 +222,10 @@ EXPORT int penstock_decode(struct decoding *decoding, struct ArrowArray *records
     memset(records, 0, sizeof *records);
     decoding->more = 0;
     struct pass pass = {.of = decoding, .stop = decoding->end};
-    pass.aborted = calloc((size_t)decoding->aborted_count + 1, 1);
-    if (!pass.aborted) return NO_MEMORY;
+    if (!producer_set_open(&pass.aborted, decoding->aborted_count)) return NO_MEMORY;
     int status = run(&pass);
     int64_t next = pass.next;
+    if (status == PLAIN && !record_batch_can_hold(&pass.size)) status = CORRUPT;
     if (status == PLAIN && pass.size.rows > 0) {
         decoding->more = pass.more;
         pass.batch = record_batch_new(&pass.size, decoding->with_headers);
@@ -224,6 +234,6 @@ EXPORT int penstock_decode(struct decoding *decoding, struct ArrowArray *records
         if (pass.batch) record_batch_finish(pass.batch, records);
     }
     decoding->next = next;
-    free(pass.aborted);
+    producer_set_close(&pass.aborted);
     return status;
 }

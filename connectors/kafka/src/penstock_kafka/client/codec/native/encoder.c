@@ -208,7 +208,7 @@ static int encode_row(struct encoder *encoder, const struct delivery *delivery, 
     struct open_batch *batch = &topic->batches[partition];
     int64_t time = column_int64(&delivery->timestamp, row, 0);
     if (time == 0) time = now;
-    int64_t time_delta = batch->records ? time - batch->first_time : 0;
+    int64_t time_delta = batch->records ? minus(time, batch->first_time) : 0;
     int64_t size = 1 + varint_size(time_delta) + varint_size(batch->records);
     size += key.start ? varint_size((int64_t)key.length) + (int64_t)key.length : 1;
     size += value.start ? varint_size((int64_t)value.length) + (int64_t)value.length : 1;
@@ -346,7 +346,7 @@ EXPORT int64_t penstock_batch_part(const uint8_t *batch, int32_t first, int32_t 
         to = varint_put(to + front, i - first);
         memcpy(to, rest, (size_t)back);
         to += back;
-        if (first_time + time > last_time) last_time = first_time + time;
+        if (plus(first_time, time) > last_time) last_time = plus(first_time, time);
         rest = varint_get(rest, &key);
         varint_get(rest + (key > 0 ? key : 0), &value);
         int64_t bytes = (key > 0 ? key : 0) + (value > 0 ? value : 0);

@@ -72,6 +72,12 @@ static size_t lay_out(struct record_batch *batch, uint8_t *block, const struct b
     return at;
 }
 
+int record_batch_can_hold(const struct batch_size *size) {
+    return size->rows < INT32_MAX && size->headers < INT32_MAX && size->key_bytes <= INT32_MAX &&
+           size->value_bytes <= INT32_MAX && size->header_key_bytes <= INT32_MAX &&
+           size->header_value_bytes <= INT32_MAX;
+}
+
 struct record_batch *record_batch_new(const struct batch_size *size, int with_headers) {
     struct record_batch counted;
     size_t bytes = lay_out(&counted, NULL, size, with_headers);

@@ -27,6 +27,9 @@ struct record {
 
 struct record_batch;
 
+/* Whether it fits Arrow's 32-bit offsets. */
+int record_batch_can_hold(const struct batch_size *size);
+
 /* NULL if there is no memory. */
 struct record_batch *record_batch_new(const struct batch_size *size, int with_headers);
 

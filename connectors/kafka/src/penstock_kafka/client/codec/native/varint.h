@@ -4,6 +4,10 @@
 
 #include <stdint.h>
 
+/* Sums and differences of what others wrote: they wrap, as in Java. */
+static inline int64_t plus(int64_t one, int64_t other) { return (int64_t)((uint64_t)one + (uint64_t)other); }
+static inline int64_t minus(int64_t one, int64_t other) { return (int64_t)((uint64_t)one - (uint64_t)other); }
+
 static inline uint64_t zigzag(int64_t number) { return ((uint64_t)number << 1) ^ (uint64_t)(number >> 63); }
 
 static inline int varint_size(int64_t number) {
