@@ -12,7 +12,9 @@ from typing import Any
 from cassandra import ConsistencyLevel, ProtocolVersion
 from cassandra.query import BoundStatement
 
+from penstock.errors import BadDataError
 from penstock.per_process import PerProcess
+from penstock.serialization import MALFORMED
 from penstock_cassandra.client._cluster import open_cluster
 from penstock_cassandra.client._errors import cassandra_errors
 from penstock_cassandra.client._raw import RawHandler, RawRows
@@ -175,6 +177,8 @@ def _python_rows(raw: RawRows) -> list[tuple[Any, ...]]:
     # A loop per cell, for control queries of a few rows.
     found: list[tuple[Any, ...]] = []
     at = 0
+    if not raw.columns and raw.count:
+        raise BadDataError(f"a page of a result can't be understood: {raw.count} rows without columns")
     for _ in range(raw.count):
         row = []
         for column in raw.columns:
@@ -182,7 +186,12 @@ def _python_rows(raw: RawRows) -> list[tuple[Any, ...]]:
             at += 4
             cell = None if length < 0 else raw.body[at : at + length]
             at += max(0, length)
-            row.append(column[3].from_binary(cell, ProtocolVersion.V4))
+            if at > len(raw.body):
+                raise BadDataError("a page of a result can't be understood: it is cut off")
+            try:
+                row.append(column[3].from_binary(cell, ProtocolVersion.V4))
+            except MALFORMED as error:
+                raise BadDataError(f"column '{column[2]}' of a result can't be understood: {error}") from error
         found.append(tuple(row))
     return found
 

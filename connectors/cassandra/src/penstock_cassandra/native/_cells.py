@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import FatalError
+from penstock.errors import BadDataError
 from penstock.native import NativeLibrary
 
 __all__ = ["native_problem", "tokens_of", "walk"]
@@ -36,8 +36,10 @@ def walk(body: pa.Buffer, first: Int64s, last: Int64s, counts: Int64s) -> tuple[
     """Returns where the cells of some regions of ``body`` begin, and their lengths (-1: null).
 
     Region ``i`` goes from ``first[i]`` to below ``last[i]`` and holds ``counts[i]`` cells; what is missing at its end
-    is null. Raises FatalError for a region that is damaged.
+    is null. Raises BadDataError for a region that is damaged.
     """
+    if len(counts) and int(counts.min()) < 0:
+        raise BadDataError("a page of a result can't be understood: a negative number of cells")
     cells = int(counts.sum())
     starts, lengths = np.empty(cells, np.int64), np.empty(cells, np.int64)
     if _LIBRARY.problem:
@@ -47,7 +49,7 @@ def walk(body: pa.Buffer, first: Int64s, last: Int64s, counts: Int64s) -> tuple[
         arrays = (first, last, counts, starts, lengths)
         bad = _LIBRARY.functions.penstock_walk(body.address, len(first), *(array.ctypes.data for array in arrays))
     if bad >= 0:
-        raise FatalError("a page of a result can't be understood: a cell is longer than what is left of the page")
+        raise BadDataError("a page of a result can't be understood: a cell is longer than what is left of the page")
     return starts, lengths
 
 

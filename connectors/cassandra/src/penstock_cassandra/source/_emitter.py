@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import BadDataError
 from penstock.source import ReaderContext, RecordEmitter
 from penstock_cassandra.client import RawRows
 from penstock_cassandra.source._split import TokenSplit
-from penstock_cassandra.types import cql_type_of, decode_page
+from penstock_cassandra.types import check_count, cql_type_of, decode_page
 
 __all__ = ["CassandraRecordEmitter"]
 
@@ -27,10 +28,12 @@ class CassandraRecordEmitter(RecordEmitter[RawRows, TokenSplit]):
         types = [cql_type_of(column[3]) for column in element.columns]
         wanted = {field.name: field.type for field in self._schema}
         if not wanted:
+            check_count(element.body, element.count, len(types))
             yield pa.RecordBatch.from_struct_array(pa.array([{}] * element.count, pa.struct([])))
             return
         missing = [n for n in wanted if n not in names]
-        assert not missing, missing
+        if missing:
+            raise BadDataError(f"a page of a result has no column '{missing[0]}', which was asked for")
         columns = decode_page(element.body, element.count, types, [wanted.get(n) for n in names], names)
         by_name = dict(zip(names, columns, strict=True))
         yield pa.RecordBatch.from_arrays([by_name[field.name] for field in self._schema], schema=self._schema)

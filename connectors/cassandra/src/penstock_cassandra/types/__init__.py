@@ -2,7 +2,7 @@
 
 from penstock_cassandra.types._arrow import arrow_type, check_readable, check_writable
 from penstock_cassandra.types._cql import CqlType, cql_type_of
-from penstock_cassandra.types._decode import Cells, decode, decode_page
+from penstock_cassandra.types._decode import Cells, check_count, decode, decode_page
 from penstock_cassandra.types._encode import NULL, UNSET, encode, prefixed
 from penstock_cassandra.types._keys import comparable, key_cells
 
@@ -12,6 +12,7 @@ __all__ = [
     "Cells",
     "CqlType",
     "arrow_type",
+    "check_count",
     "check_readable",
     "check_writable",
     "comparable",

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
+from penstock.serialization import MALFORMED
 from penstock_cassandra.native import walk
 from penstock_cassandra.types._arrow import arrow_type, is_list, tuple_names
 from penstock_cassandra.types._cql import FIXED, CqlType
 from penstock_cassandra.types._slow import decimals, durations, inets, integers
 
-__all__ = ["Cells", "decode", "decode_page"]
+__all__ = ["Cells", "check_count", "decode", "decode_page"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -61,8 +62,15 @@ class Cells:
         return windows[np.minimum(starts, len(windows) - 1)], nulls
 
 
+def check_count(body: bytes, count: int, columns: int) -> None:
+    """Raises BadDataError for more rows than the bytes of a page can hold: each cell has a length of four bytes."""
+    if count < 0 or count * columns * 4 > len(body):
+        raise BadDataError(f"a page of a result can't be understood: {count} rows are not in {len(body)} bytes")
+
+
 def decode_page(body: bytes, count: int, types: list[CqlType], wanted: list[Any], names: list[str]) -> list[Any]:
     """Returns the columns of a page of ``count`` rows; none if none are wanted. Raises BadDataError that names it."""
+    check_count(body, count, len(types))
     buffer = pa.py_buffer(body)
     whole = np.array([count * len(types)])
     starts, lengths = walk(buffer, np.array([0]), np.array([len(body)]), whole)
@@ -74,7 +82,7 @@ def decode_page(body: bytes, count: int, types: list[CqlType], wanted: list[Any]
         cells = Cells(buffer, starts[number :: len(types)], lengths[number :: len(types)])
         try:
             columns.append(decode(cells, cql, arrow))
-        except (BadDataError, pa.ArrowInvalid, OverflowError) as error:
+        except (BadDataError, pa.ArrowException, *MALFORMED) as error:
             raise BadDataError(f"column '{name}' of CQL type {cql} can't be read as {arrow}: {error}") from error
     return columns
 
@@ -130,8 +138,7 @@ def _uuids(cells: Cells, wanted: pa.DataType) -> pa.Array:
 
 
 def _texts(cells: Cells, wanted: pa.DataType) -> pa.Array:
-    # The server has checked that it is UTF-8.
-    return cells.binary().view(pa.string())
+    return cells.binary().cast(pa.string())
 
 
 def _bytes(cells: Cells, wanted: pa.DataType) -> pa.Array:
@@ -170,8 +177,11 @@ def _elements(cells: Cells, per_entry: int) -> tuple[Cells, Int64s]:
     """Returns what is in collections, and how many entries each has."""
     values, nulls = _counts(cells)
     counts = np.where(nulls, 0, values)
+    rooms = np.maximum(cells.lengths - 4, 0)
+    if bool(((counts < 0) | (counts * per_entry * 4 > rooms)).any()):
+        raise BadDataError("a collection has more elements than bytes")
     present = np.where(nulls, 0, cells.starts + 4)
-    starts, lengths = walk(cells.body, present, present + np.maximum(cells.lengths - 4, 0), counts * per_entry)
+    starts, lengths = walk(cells.body, present, present + rooms, counts * per_entry)
     return Cells(cells.body, starts, lengths), counts
 
 
@@ -219,6 +229,10 @@ def _vectors(cells: Cells, cql: CqlType, wanted: pa.DataType) -> pa.Array:
     size = FIXED.get(element.name)
     if size is None or not is_list(wanted):
         raise BadDataError("only vectors of fixed-size types can be read")
+    if bool((cells.lengths[~cells.nulls] != cql.size * size).any()):
+        raise BadDataError(f"a vector is not of {cql.size} elements")
+    if bool(cells.nulls.all()):
+        return pa.nulls(len(cells.starts), wanted)
     counts = np.where(cells.nulls, 0, cql.size)
     starts = (cells.starts[~cells.nulls, None] + np.arange(cql.size) * size).ravel()
     values = decode(Cells(cells.body, starts, np.full(len(starts), size)), element, wanted.value_type)

@@ -13,17 +13,24 @@ from penstock_cassandra.types._arrow import DURATION
 
 __all__ = ["decimals", "durations", "inets", "integers"]
 
-_EXACT = decimal.Context(prec=10_000, traps=[decimal.InvalidOperation])
+_DIGITS = 10_000
+_EXACT = decimal.Context(prec=_DIGITS, traps=[decimal.InvalidOperation])
+#: Of a number of so many digits. The time to turn one grows with the square of its bytes.
+_MOST_BYTES = 4152
 
 
 def integers(values: pa.BinaryArray, wanted: pa.DataType) -> pa.Array:
     """``varint``: of any size, so that only text holds all. Raises BadDataError for one of more than 38 digits."""
-    numbers = [
-        None if cell is None or not cell else int.from_bytes(cell, "big", signed=True) for cell in values.to_pylist()
-    ]
+    numbers = [_number(cell) if cell else None for cell in values.to_pylist()]
     if pa.types.is_string(wanted):
         return pa.array([None if number is None else str(number) for number in numbers], pa.string())
-    return _as_decimals([None if number is None else decimal.Decimal(number) for number in numbers], wanted)
+    return _as_decimals(numbers, wanted)
+
+
+def _number(cell: bytes) -> decimal.Decimal:
+    if len(cell) > _MOST_BYTES:
+        raise BadDataError(f"a number of {len(cell)} bytes has more than {_DIGITS} digits")
+    return decimal.Decimal(int.from_bytes(cell, "big", signed=True))
 
 
 def decimals(values: pa.BinaryArray, wanted: pa.DataType) -> pa.Array:
@@ -34,8 +41,7 @@ def decimals(values: pa.BinaryArray, wanted: pa.DataType) -> pa.Array:
             found.append(None)
             continue
         scale = int.from_bytes(cell[:4], "big", signed=True)
-        unscaled = decimal.Decimal(int.from_bytes(cell[4:], "big", signed=True))
-        found.append(unscaled.scaleb(-scale, _EXACT))
+        found.append(_number(cell[4:]).scaleb(-scale, _EXACT))
     if pa.types.is_string(wanted):
         return pa.array([None if number is None else str(number) for number in found], pa.string())
     return _as_decimals(found, wanted)
@@ -84,9 +90,13 @@ def _vint(cell: bytes, at: int) -> tuple[int, int]:
     """Returns the number at ``at``, and what comes after it: leading ones of the first byte count the bytes that
     follow.
     """
+    if at >= len(cell):
+        raise BadDataError("a duration is cut off")
     first = cell[at]
     extra = 8 - (first ^ 0xFF).bit_length()
     value = first & (0xFF >> extra) if extra < 8 else 0
+    if len(cell) < at + 1 + extra:
+        raise BadDataError("a duration is cut off")
     for byte in cell[at + 1 : at + 1 + extra]:
         value = value << 8 | byte
     return (value >> 1) ^ -(value & 1), at + 1 + extra
