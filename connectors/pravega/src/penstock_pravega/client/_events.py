@@ -24,6 +24,8 @@ __all__ = [
 HEADER = 8
 #: What Pravega's own clients allow; the server would take more, and they could not read it.
 LARGEST_EVENT = 8 << 20
+#: More than any client writes; a task keeps an event in memory until it has all of it.
+_LARGEST_READ = 1 << 30
 
 Buffer = bytes | bytearray | memoryview
 
@@ -52,9 +54,13 @@ def event_offsets(data: Buffer) -> npt.NDArray[np.int64]:
 
 def _first_frame(data: Buffer) -> int:
     kind, length = struct.unpack_from(">ii", data, 0)
-    if kind or length < 0:
-        raise BrokenEvents(f"no event at 0: type {kind}, length {length}")
+    _check(kind, length, 0)
     return int(length) + HEADER
+
+
+def _check(kind: int, length: int, at: int) -> None:
+    if kind or not 0 <= length <= _LARGEST_READ:
+        raise BrokenEvents(f"no event at {at}: type {kind}, length {length}")
 
 
 def _all_alike(data: Buffer, frame: int, count: int) -> bool:
@@ -69,8 +75,7 @@ def _walk(data: Buffer, start: int) -> npt.NDArray[np.int64]:
     add = found.append
     while at <= last:
         kind, length = unpack(data, at)
-        if kind or length < 0:
-            raise BrokenEvents(f"no event at {at}: type {kind}, length {length}")
+        _check(kind, length, at)
         following = at + HEADER + length
         if following > last + HEADER:
             break

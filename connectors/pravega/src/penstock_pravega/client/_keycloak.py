@@ -20,6 +20,7 @@ from urllib.request import Request
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.per_process import PerProcess
 from penstock.printable import get_logger
+from penstock.serialization import MALFORMED
 from penstock.tls import client_context
 from penstock.token_service import ask_for_token
 
@@ -87,7 +88,7 @@ class KeycloakCredentials:
         access = self._ask(account, {})["access_token"]
         permissions = {"grant_type": _UMA_TICKET, "audience": self.audience}
         answer = self._ask(permissions, {"Authorization": f"Bearer {access}"})
-        return answer["access_token"], float(answer.get("expires_in", 60))
+        return answer["access_token"], answer["expires_in"]
 
     def _ask(self, form: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
         url = f"{self.server.rstrip('/')}/realms/{quote(self.realm)}/protocol/openid-connect/token"
@@ -127,8 +128,8 @@ class KeycloakCredentials:
         try:
             found = json.loads(answer)
             if isinstance(found["access_token"], str):
-                return dict(found)
-        except (ValueError, KeyError, TypeError):
+                return {**found, "expires_in": float(found.get("expires_in", 60))}
+        except MALFORMED:
             pass
         raise FatalError(f"what answers at {self.server} gives no token: it is no Keycloak, or none that is known")
 
@@ -148,7 +149,7 @@ def _reason(answer: bytes) -> str:
     try:
         found = json.loads(answer)
         return f"{found['error']}: {found.get('error_description', 'no reason given')}"
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except MALFORMED:
         return "no reason given"
 
 

@@ -94,10 +94,16 @@ class RangeReader:
         kind, length = connection.receive_head()
         if kind != SEGMENT_READ:
             raise refusal(kind, Payload(connection.receive_bytes(length)))
+        left = length - 16
         (name_length,) = struct.unpack(">H", connection.receive_bytes(2))
+        left -= name_length
+        if left < 0:
+            raise ConnectionError(f"not an answer of Pravega's: it has {length} bytes, and a name of {name_length}")
         offset, _, _, size = struct.unpack_from(">q??i", connection.receive_bytes(name_length + 14), name_length)
+        if not 0 <= size <= left:
+            raise ConnectionError(f"not an answer of Pravega's: {size} bytes of a segment are to be in {left}")
         data = connection.receive_bytes(size)
-        connection.receive_bytes(length - 16 - name_length - size)  # the request's number
+        connection.receive_bytes(left - size)  # the request's number
         wanted = self._asked.pop(offset, None)
         if wanted is None:
             raise Refused(f"bytes at {offset} came that were not requested", self._name)

@@ -66,6 +66,8 @@ def _versioned(data: bytes, at: int) -> tuple[int, int]:
     end = at + _HEAD.size
     for _ in range(revisions):
         _, length = _REVISION.unpack_from(data, end)
+        if length < 0:
+            raise ValueError(f"no mark that is known: a revision of {length} bytes")
         end += _REVISION.size + length
     return at + _HEAD.size + _REVISION.size, end
 

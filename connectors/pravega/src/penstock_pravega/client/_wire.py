@@ -99,7 +99,7 @@ class SegmentInfo:
 
 
 class Payload:
-    """Reads the fields of a message in their order."""
+    """Reads the fields of a message in their order. Raises ConnectionError for one that ends before them."""
 
     def __init__(self, data: bytes | bytearray) -> None:
         self._data = data
@@ -107,19 +107,19 @@ class Payload:
 
     def take(self, layout: str) -> Any:
         """Returns the fields of a :mod:`struct` layout: one value, or a tuple of several."""
-        values = struct.unpack_from(">" + layout, self._data, self._at)
-        self._at += struct.calcsize(">" + layout)
+        values = struct.unpack(">" + layout, self.raw(struct.calcsize(">" + layout)))
         return values[0] if len(values) == 1 else values
 
     def text(self) -> str:
         """Reads a text: uint16 length and UTF-8."""
-        length = self.take("H")
-        found = bytes(self._data[self._at : self._at + length])
-        self._at += length
-        return found.decode("utf-8", "replace")
+        return self.raw(self.take("H")).decode("utf-8", "replace")
 
     def raw(self, length: int) -> bytes:
         """Reads that many bytes."""
+        if not 0 <= length <= self.left:
+            raise ConnectionError(
+                f"not a message of Pravega's: {length} bytes are to be at {self._at} of {len(self._data)}"
+            )
         found = bytes(self._data[self._at : self._at + length])
         self._at += length
         return found

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.serialization import MALFORMED
 from penstock.sink import CheckpointLocation
 from penstock_pravega.sink._committable import TransactionRef
 
@@ -68,7 +69,7 @@ class TransactionLog:
                 return None
             ref = TransactionRef(fields["stream"], int(fields["transaction"], 16))
             return OpenTransaction(ref, int(fields["lease_ms"]), int(fields.get("base", -1)))
-        except (AttributeError, LookupError, TypeError, ValueError):
+        except MALFORMED:
             return None
 
     def delete(self, refs: Iterable[TransactionRef]) -> None:

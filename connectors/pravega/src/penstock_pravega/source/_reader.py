@@ -141,7 +141,9 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
 
     def _whole_events(self, split: SegmentRange, piece: bytearray) -> RecordsBySplits[Block]:
         assert self._reader is not None
-        data = self._left + piece if self._left else piece
+        # In place: an event may have a thousand pieces, and to copy what is there with each would take hours.
+        self._left += piece
+        data = self._left
         start = self._reader.at - len(data)
         try:
             offsets = event_offsets(data)
@@ -151,9 +153,9 @@ class PravegaSplitReader(SplitReader[Block, SegmentRange]):
                 "is none of an event's (framing=none reads bytes that are no events)"
             ) from None
         end = int(offsets[-1])
-        self._left = data[end:]
         if not end:
             return RecordsBySplits()
+        self._left = data[end:]
         return RecordsBySplits([(split.split_id, EventBlock(start, data, offsets))])
 
     def _finish(self, split: SegmentRange) -> RecordsBySplits[Block]:

@@ -138,8 +138,8 @@ class StreamWatermarks:
             reader, data = RangeReader(stores, source, segment, start, info.end), bytearray()
             while (piece := reader.read()) is not None:
                 data += piece
-            offsets = event_offsets(data).tolist()
             try:
+                offsets = event_offsets(data).tolist()
                 known.watermarks += [
                     parse_watermark(bytes(data[begin + HEADER : end])) for begin, end in pairwise(offsets)
                 ]
