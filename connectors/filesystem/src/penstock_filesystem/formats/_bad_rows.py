@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
+from penstock.serialization import shortened
 
 __all__ = ["BadRowPolicy"]
-
-_SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -23,9 +22,8 @@ class BadRowPolicy:
         """Counts the bad row at ``offset``; returns whether it stays, with nulls. Raises BadDataError (fail)."""
         self.metrics.add("bad_rows")
         if self.choice == "fail":
-            shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
             raise BadDataError(
-                f"{url}, byte {offset}: a bad row ({reason}): {shown!r}; fix the file, or set badRecords to null "
-                "or drop"
+                f"{url}, byte {offset}: a bad row ({shortened(reason)}): {shortened(text)!r}; "
+                "fix the file, or set badRecords to null or drop"
             )
         return self.choice == "null"

@@ -9,6 +9,8 @@ __all__ = ["BLOCK_BYTES", "Block", "can_split_at", "quoted_row_blocks", "row_blo
 
 #: About as many bytes are in a block.
 BLOCK_BYTES = 4 << 20
+#: A row is in memory as a whole, some times over. Compressed, a small file may hold one of terabytes.
+LARGEST_ROW = 1 << 30
 _PAST_END_BYTES = 64 << 10
 _WHOLE_READ_BYTES = 4 << 20
 
@@ -23,9 +25,17 @@ class Block(NamedTuple):
 def whole_block(read: Callable[[int], bytes]) -> Block:
     """Reads a file as one block, so into memory as a whole."""
     parts = []
+    size = 0
     while part := read(_WHOLE_READ_BYTES):
         parts.append(part)
+        size += len(part)
+        _check_row(size)
     return Block(b"".join(parts), 0)
+
+
+def _check_row(size: int) -> None:
+    if size > LARGEST_ROW:
+        raise ValueError(f"a row has more than {LARGEST_ROW} bytes")
 
 
 def can_split_at(separator: bytes) -> bool:
@@ -95,6 +105,7 @@ def _fill(
             want = block_bytes - len(data)
         if found >= 0:
             return data, position, found + width
+        _check_row(len(data))
         if len(data) >= block_bytes:
             searched = len(data) - width + 1
         more = read(want if left is None or left <= 0 else min(want, left))
@@ -114,6 +125,7 @@ def quoted_row_blocks(
         if cut:
             yield Block(data[:cut], position)
             data, position = data[cut:], position + cut
+        _check_row(len(data))
         want = max(block_bytes, len(data))
     if data:
         yield Block(data, position)

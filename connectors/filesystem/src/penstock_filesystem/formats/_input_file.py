@@ -53,7 +53,31 @@ class InputFile:
         codec = _codec(self.path)
         if codec == "xz":
             return lzma.open(self.storage.fs.open_input_stream(self.path, compression=None))
-        return self.storage.fs.open_input_stream(self.path, compression=codec)
+        opened = self.storage.fs.open_input_stream(self.path, compression=codec)
+        return opened if codec is None else _Decompressed(opened)
+
+
+class _Decompressed:
+    """A compressed stream, read into memory of our own: what pyarrow's ``read`` allocates is never freed if the bytes
+    are broken, and a task that skips corrupt files may meet thousands.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        memory = bytearray(size)
+        count = self._stream.readinto(memory)
+        return bytes(memoryview(memory)[:count])
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def __enter__(self) -> _Decompressed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Utf8Stream:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import FatalError
-from penstock.serialization import JsonSerializer, SimpleVersionedSerializer
+from penstock.serialization import JsonSerializer, SimpleVersionedSerializer, inflated, malformed_is_bad_data
 
 __all__ = ["SPLIT_SERIALIZER", "STATE_SERIALIZER", "Edge", "FileSplit", "FileSystemEnumeratorState", "StoredRun"]
 
@@ -143,23 +143,24 @@ class _StateSerializer(SimpleVersionedSerializer[FileSystemEnumeratorState]):
         return b"".join([_HEADER.pack(len(packed)), packed, value.newest, *inline, sketch])
 
     def deserialize(self, version: int, data: bytes) -> FileSystemEnumeratorState:
-        """Reads versions 1 and 2. Raises FatalError for others."""
+        """Reads versions 1 and 2. Raises FatalError for others, BadDataError for what is neither."""
         if version not in (1, 2):
             raise FatalError(
                 f"the file source's state has version {version}, this installation reads up to 2: "
                 "install the release that wrote it, or a newer one"
             )
-        (length,) = _HEADER.unpack_from(data)
-        head = json.loads(zlib.decompress(data[_HEADER.size : _HEADER.size + length]))
-        body = memoryview(data)[_HEADER.size + length :]
-        return _from_version_2(head, body) if version == 2 else _from_version_1(head, body)
+        with malformed_is_bad_data("the file source's state"):
+            (length,) = _HEADER.unpack_from(data)
+            head = json.loads(inflated(data[_HEADER.size : _HEADER.size + length]))
+            body = memoryview(data)[_HEADER.size + length :]
+            return _from_version_2(head, body) if version == 2 else _from_version_1(head, body)
 
 
 def _from_version_2(head: dict[str, Any], body: memoryview) -> FileSystemEnumeratorState:
-    at = 8 * head["newest"]
-    newest, runs = bytes(body[:at]), []
+    newest, runs = _fingerprints(body, 0, head["newest"]), []
+    at = len(newest)
     for name, count in head["runs"]:
-        inline = b"" if name else bytes(body[at : at + 8 * count])
+        inline = b"" if name else _fingerprints(body, at, count)
         at += len(inline)
         runs.append(StoredRun(count, name, inline))
     return FileSystemEnumeratorState(
@@ -174,11 +175,17 @@ def _from_version_2(head: dict[str, Any], body: memoryview) -> FileSystemEnumera
     )
 
 
+def _fingerprints(body: memoryview, at: int, count: int) -> bytes:
+    if not 0 <= 8 * count <= len(body) - at:
+        raise ValueError(f"{count} fingerprints are not in {len(body) - at} bytes")
+    return bytes(body[at : at + 8 * count])
+
+
 def _from_version_1(head: dict[str, Any], body: memoryview) -> FileSystemEnumeratorState:
     """Takes its chunks as runs, and late files that were waiting as splits that were taken back."""
     at, runs = 0, []
     for _, _, count in head["chunks"]:
-        runs.append(StoredRun(count, None, bytes(body[at : at + 8 * count])))
+        runs.append(StoredRun(count, None, _fingerprints(body, at, count)))
         at += 8 * count
     return FileSystemEnumeratorState(
         runs=tuple(runs),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -11,13 +12,16 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
-from penstock.serialization.avro import avro_to_arrow
+from penstock.serialization import MALFORMED, shortened
+from penstock.serialization.avro import avro_to_arrow, contains_itself, holds_values_without_bytes, is_without_bytes
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
 
 __all__ = ["AvroReader"]
 
 _BATCH_ROWS = 8_192
+#: What fastavro asks for at the end of a file, to see that it is one.
+_HEAD_BYTES = 64
 
 
 class AvroRecords(NamedTuple):
@@ -25,6 +29,48 @@ class AvroRecords(NamedTuple):
 
     records: list[dict[str, Any]]
     first_row: int
+
+
+class _Bounded:
+    """A stream of ``left`` bytes. A length in a damaged file may ask for more, which pyarrow would make room for."""
+
+    def __init__(self, stream: Any, left: int) -> None:
+        self._stream = stream
+        self._left = left
+
+    def read(self, size: int) -> bytes:
+        """Returns fewer bytes at the end. Raises EOFError for many more than there are, or fewer than none."""
+        if not 0 <= size <= max(self._left, _HEAD_BYTES):
+            raise EOFError(f"{size} bytes are wanted, and {self._left} are left")
+        data: bytes = self._stream.read(size)
+        self._left -= len(data)
+        return data
+
+
+@contextmanager
+def _corrupt() -> Iterator[None]:
+    """Raises ValueError for whatever fastavro runs into in a file that is damaged: errors of many classes."""
+    try:
+        yield
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(shortened(f"{type(error).__name__}: {error}")) from error
+
+
+def _records(stream: _Bounded) -> Iterator[dict[str, Any]]:
+    with _corrupt():
+        reader = fastavro.reader(stream, return_record_name=False)
+        _check(reader.writer_schema)
+        yield from reader
+
+
+def _check(writer: Any) -> None:
+    """Raises ValueError for a schema of which a few bytes can take the process down: fastavro trusts what it reads."""
+    if contains_itself(writer):
+        raise ValueError("its Avro schema contains itself, which can't be read")
+    if is_without_bytes(writer) or holds_values_without_bytes(writer):
+        raise ValueError("its Avro schema has values that take no bytes, which can't be read")
 
 
 class AvroReader(FormatReader):
@@ -38,7 +84,7 @@ class AvroReader(FormatReader):
         """Yields batches of at most 8,192 records."""
         with file.storage.fs.open_input_stream(file.path, compression=None, buffer_size=1 << 20) as stream:
             row, records = 0, []
-            for record in fastavro.reader(stream, return_record_name=False):
+            for record in _records(_Bounded(stream, file.size)):
                 records.append(record)
                 if len(records) == _BATCH_ROWS:
                     yield AvroRecords(records, row)
@@ -52,8 +98,8 @@ class AvroReader(FormatReader):
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Translates the first file's writer schema."""
-        with files[0].storage.fs.open_input_stream(files[0].path, compression=None) as stream:
-            writer = fastavro.reader(stream).writer_schema
+        with files[0].storage.fs.open_input_stream(files[0].path, compression=None) as stream, _corrupt():
+            writer = fastavro.reader(_Bounded(stream, files[0].size)).writer_schema
         type_ = avro_to_arrow(writer)
         if not pa.types.is_struct(type_):
             raise BadConfigurationError(f"{files[0].url} holds Avro values that are not records")
@@ -88,13 +134,14 @@ class _AvroDecoder(Decoder):
         for field in self._schema:
             # Value by value in Python: that is how they come out of the Avro reader.
             values = [record.get(field.name) for record in records]
-            if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_decimal(field.type):
-                values = [_plain(value, field.type) for value in values]
             try:
+                if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_decimal(field.type):
+                    values = [_plain(value, field.type) for value in values]
                 columns[field.name] = pa.array(values, field.type)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError) as error:
+            except (pa.ArrowException, *MALFORMED) as error:
                 raise BadDataError(
-                    f"{state.url}: field {field.name} does not fit {field.type}: {error}; correct the schema"
+                    f"{state.url}: field {field.name} does not fit {field.type}: {shortened(str(error))}; correct the "
+                    "schema"
                 ) from None
         numbers = pa.array(range(element.first_row, element.first_row + len(records)), pa.int64())
         yield Rows(columns, len(records), numbers)

@@ -9,6 +9,8 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.errors import BadDataError
+
 __all__ = ["Difference", "SetSketch"]
 
 _PART = 256
@@ -70,8 +72,10 @@ class SetSketch:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SetSketch:
-        """Inverts :meth:`to_bytes`."""
+        """Inverts :meth:`to_bytes`; no bytes are an empty set. Raises BadDataError for a sketch of another size."""
         sketch = cls()
+        if len(data) not in (0, _FORM.size):
+            raise BadDataError(f"the checkpoint's sketch of files that were read has {len(data)} bytes: it is damaged")
         if data:
             values = list(_FORM.unpack(data))
             sketch._counts, sketch._keys, sketch._checks = values[:_CELLS], values[_CELLS:-_CELLS], values[-_CELLS:]
