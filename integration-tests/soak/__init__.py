@@ -1,1 +1,1 @@
-"""The programs that ``scripts/soak`` runs: ``soak.kafka``, ``soak.every`` and ``soak.simulate``."""
+"""The programs that ``scripts/soak`` runs: ``soak.kafka``, ``soak.every``, ``soak.simulate`` and ``soak.fuzz``."""

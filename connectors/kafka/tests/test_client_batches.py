@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
+from fuzz.decoders.kafka import control_batch
 from penstock_kafka.client import HEADERS_TYPE, RECORD_SCHEMA, native_problem
 
 if native_problem() and not shutil.which("cc"):
@@ -302,6 +303,48 @@ def test_what_can_not_be_decompressed_is_said():
     struct.pack_into(">h", data, 21, 7)
     with pytest.raises(ValueError, match="not known"):
         BatchChunks(memoryview(data)).next()
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_becomes_too_large_is_refused(compression):
+    data = memoryview(fetched([[(None, b"v" * 900_000, 1, None)]], compression=compression))
+    assert len(BatchChunks(data, most_bytes=1_100_000).next()) > 900_000
+    with pytest.raises(ValueError, match=r"more than 500000 bytes .* set kafka.receive.message.max.bytes"):
+        BatchChunks(data, most_bytes=500_000).next()
+
+
+def test_a_key_of_a_header_that_is_not_utf_8_is_read_as_java_reads_it():
+    data = bytearray(fetched([[(b"k", b"v", 1, [("name", b"one"), ("n", None)]), (b"k", b"v", 1, None)]]))
+    at = data.index(b"name")
+    data[at : at + 2] = b"\xff\xfe"
+    stamp(data, attributes=0, producer_id=7, epoch=0, sequence=0)
+    assert scan(bytes(data))[0] is Scan.PLAIN
+    rows, _ = everything(bytes(data))
+    assert rows[0]["headers"] == [{"key": "\ufffd\ufffdme", "value": b"one"}, {"key": "n", "value": None}]
+    assert rows[1]["headers"] is None
+
+
+@given(
+    aborted=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 60)), max_size=40),
+    batches=st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["rows", "abort", "commit"])), max_size=20),
+)
+def test_transactions_that_were_aborted_are_left_out(aborted, batches):
+    """As a list of every transaction does it, one after the other."""
+    data, offset, expected, open_now, waiting = b"", 0, [], set(), sorted(aborted, key=lambda one: one[1])
+    for producer, kind in batches:
+        if kind == "rows":
+            data += fetched([[(None, b"v", 1, None)]], attributes=0x10, producer=producer, first=offset)
+        else:
+            data += control_batch(offset, producer, 0 if kind == "abort" else 1)
+        while waiting and waiting[0][1] <= offset:
+            open_now.add(waiting.pop(0)[0])
+        if kind == "rows" and producer not in open_now:
+            expected.append(offset)
+        if kind == "abort":
+            open_now.discard(producer)
+        offset += 1
+    rows, following = everything(data, aborted=Aborted(aborted))
+    assert [row["offset"] for row in rows] == expected and following == offset
 
 
 def test_the_last_batch_may_be_cut_off():

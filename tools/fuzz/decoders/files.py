@@ -1,0 +1,199 @@
+"""Files of every format that is read, and compressed ones."""
+
+from __future__ import annotations
+
+import bz2
+import decimal
+import gzip
+import io
+import json
+import lzma
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.metrics import Metrics
+from penstock.source import ReaderContext
+from penstock_filesystem import FileSystemConnector
+from penstock_filesystem.formats import _blocks, create_writer
+from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions
+from penstock_filesystem.source._split import FileSplit
+
+# A row may have a gigabyte, which a few bytes can claim to have: limits of tests are smaller.
+_blocks.LARGEST_ROW = 16 << 20
+
+ROWS = [
+    {
+        "a": n,
+        "t": f"text {n}" if n % 3 else None,
+        "d": decimal.Decimal(n).scaleb(-2),
+        "at": datetime(2024, 1, 1 + n, tzinfo=timezone.utc),
+        "f": n / 7,
+        "b": bool(n % 2),
+    }
+    for n in range(20)
+]
+COLUMNS = pa.schema(
+    [
+        ("a", pa.int64()),
+        ("t", pa.string()),
+        ("d", pa.decimal128(12, 2)),
+        ("at", pa.timestamp("us", "UTC")),
+        ("f", pa.float64()),
+        ("b", pa.bool_()),
+    ]
+)
+NESTED = pa.schema([*COLUMNS, ("m", pa.map_(pa.string(), pa.int32())), ("l", pa.list_(pa.struct([("x", pa.int32())])))])
+NESTED_ROWS = [{**row, "m": [("k", 1)], "l": [{"x": 1}, {"x": None}]} for row in ROWS]
+TEXT = pa.schema([("value", pa.string())])
+
+
+@cache
+def folder() -> Path:
+    """Returns where this process puts the file that it reads; it goes with the process's temporary directory."""
+    return Path(tempfile.mkdtemp(prefix="fuzz-files-"))
+
+
+def file_reader(name: str, schema: pa.Schema, **options: str) -> Callable[[bytes], int]:
+    """Returns what reads a file as a task does."""
+
+    @cache
+    def source() -> Any:
+        connector = FileSystemConnector()
+        given = {"path": str(folder()), "format": name.split(".")[0], **options}
+        return connector.create_source(SOURCE_OPTIONS.parse(given, owner="source"))
+
+    def read(data: bytes) -> int:
+        path = folder() / f"part.{name}"
+        path.write_bytes(data)
+        split = FileSplit(str(path), path.stat().st_mtime_ns, len(data), 0, len(data))
+        context = ReaderContext(schema, Metrics())
+        reader, emitter = source().create_reader(context), source().create_emitter(context)
+        state, rows = emitter.split_state(split), 0
+        reader.handle_splits_changes([split])
+        try:
+            while not (fetched := reader.fetch()).finished_splits:
+                for _, element in fetched.records:
+                    for batch in emitter.emit_record(element, state):
+                        batch.validate(full=True)
+                        rows += batch.num_rows
+        finally:
+            reader.close()
+        return rows
+
+    return read
+
+
+def schema_reader(name: str) -> Callable[[bytes], object]:
+    """Returns what takes a schema from a file, as the driver does."""
+    directory = f"infer-{name}"
+
+    @cache
+    def source() -> Any:
+        connector = FileSystemConnector()
+        given = {"path": str(folder() / directory), "format": name, "header": "true"}
+        return connector.create_source(SOURCE_OPTIONS.parse(given, owner="source"))
+
+    def read(data: bytes) -> object:
+        (folder() / directory).mkdir(exist_ok=True)
+        (folder() / directory / "file").write_bytes(data)
+        return source().infer_schema()
+
+    return read
+
+
+def written(name: str, schema: pa.Schema, rows: Sequence[Mapping[str, Any]], **options: str) -> bytes:
+    """Returns a file as the sink writes it."""
+    values = SINK_OPTIONS.parse({"path": "/tmp/x", "format": name, **options}, owner="sink")
+    writer = create_writer(schema, SinkOptions.from_values(values).format)
+    out = io.BytesIO()
+    encoder = writer.encoder(out, "salt")
+    encoder.write(pa.RecordBatch.from_pylist(rows, schema))
+    encoder.finish()
+    return out.getvalue()
+
+
+def avro_seeds() -> list[bytes]:
+    """Returns files of each compression."""
+    return [written("avro", NESTED, NESTED_ROWS, compression=codec) for codec in ("none", "deflate")]
+
+
+def _avro(schema: object, block: bytes, count: int = 1, size: int | None = None) -> bytes:
+    """Returns a file with one block."""
+    text = json.dumps(schema).encode()
+    head = b"Obj\x01\x02" + _long(11) + b"avro.schema" + _long(len(text)) + text + b"\0" + bytes(16)
+    return head + _long(count) + _long(len(block) if size is None else size) + block + bytes(16)
+
+
+def _long(number: int) -> bytes:
+    bits, found = number << 1, bytearray()
+    while bits >= 0x80:
+        found.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    return bytes([*found, bits])
+
+
+def refused_avro() -> list[bytes]:
+    """Returns files that stand for more than they have."""
+
+    def record(type_: object) -> object:
+        return {"type": "record", "name": "r", "fields": [{"name": "a", "type": type_}]}
+
+    return [
+        _avro(record("long"), b"\x02", size=1 << 40),
+        _avro(record({"type": "array", "items": "null"}), _long(1 << 40) + b"\0"),
+        _avro({"type": "record", "name": "r", "fields": []}, b"", count=1 << 40),
+        _avro(record(["null", "r"]), b"\x02" * 60_000 + b"\0"),  # nested 60,000 times
+        _avro(record("string"), _long(1 << 40) + b"a"),
+    ]
+
+
+def parquet_seeds() -> list[bytes]:
+    """Returns files of each compression and both versions of pages."""
+    table, found = pa.Table.from_pylist(NESTED_ROWS, NESTED), []
+    for codec, version in (("none", "1.0"), ("snappy", "2.0"), ("zstd", "1.0"), ("gzip", "1.0")):
+        out = io.BytesIO()
+        pq.write_table(table, out, compression=codec, data_page_version=version, row_group_size=10)
+        found.append(out.getvalue())
+    return found
+
+
+def csv_seeds() -> list[bytes]:
+    """Returns files with and without a header line, and with quotes."""
+    return [
+        written("csv", COLUMNS, ROWS),
+        b'a,t\n1,"x ""y"", z",3.5,2024-01-01T00:00:00Z,1e3,true\n2,"a\nb",,,NaN,false\n',
+    ]
+
+
+def json_seeds() -> list[bytes]:
+    """Returns lines of objects."""
+    return [written("json", NESTED, NESTED_ROWS), b'{"a": 1}\n{"a": "x"}\n\n{"t": {"b": [1, 2]}, "m": {"k": 3}}\n']
+
+
+def text_seeds() -> list[bytes]:
+    """Returns lines, some of them not UTF-8."""
+    return [b"one\ntwo\r\nthree\rfour", "grüße\n".encode() * 20, b"\xff\xfe\n\x00\n"]
+
+
+def packed_seeds(suffix: str) -> list[bytes]:
+    """Returns lines, compressed."""
+    plain = b"".join(b"line %d\n" % n for n in range(200))
+    by_codec: dict[str, Callable[[bytes], bytes]] = {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+        "zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+    }
+    return [by_codec[suffix](plain)]
+
+
+def bombs() -> list[bytes]:
+    """Returns some kilobytes that become one very long line."""
+    return [pa.compress(bytes(100 << 20), "zstd", asbytes=True)]

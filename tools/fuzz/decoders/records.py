@@ -1,0 +1,183 @@
+"""Formats of records, and schemas."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from penstock.errors import BadDataError
+from penstock.serialization.avro import AvroSchema, avro_to_arrow, load
+from penstock.serialization.formats import create_decoder
+from penstock.serialization.formats._avro_decoder import AvroDecoder
+
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "r",
+    "fields": [
+        {"name": "a", "type": "long"},
+        {"name": "t", "type": ["null", "string"], "default": None},
+        {"name": "l", "type": {"type": "array", "items": "int"}},
+        {"name": "m", "type": {"type": "map", "values": "double"}},
+        {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "e", "type": {"type": "enum", "name": "e", "symbols": ["X", "Y"]}},
+        {"name": "x", "type": {"type": "fixed", "name": "x", "size": 4}},
+    ],
+}
+_RECORD = {
+    "a": 5,
+    "t": "text",
+    "l": [1, 2, 3],
+    "m": {"k": 1.5},
+    "d": b"\x01\x00",
+    "at": 1_700_000_000_000_000,
+    "day": 19_000,
+    "e": "Y",
+    "x": b"abcd",
+}
+
+
+def _plain(schema: AvroSchema) -> AvroSchema:
+    return fastavro.parse_schema(json.loads(json.dumps(schema)))
+
+
+def _bytes(record: Any) -> bytes:
+    out = io.BytesIO()
+    fields = [
+        {**field, "type": field["type"]["type"]}
+        if isinstance(field["type"], dict) and "logicalType" in field["type"]
+        else field
+        for field in SCHEMA["fields"]
+    ]
+    fastavro.schemaless_writer(out, _plain({**SCHEMA, "fields": fields}), record)
+    return out.getvalue()
+
+
+def avro_seeds() -> list[bytes]:
+    """Returns records of the schema."""
+    return [_bytes(_RECORD), _bytes({**_RECORD, "t": None, "l": [], "m": {}})]
+
+
+def registered_seeds() -> list[bytes]:
+    """Returns the same with a schema's id before them."""
+    return [b"\0" + (7).to_bytes(4, "big") + one for one in avro_seeds()]
+
+
+_TREE = {"type": "record", "name": "r", "fields": [{"name": "next", "type": ["null", "r"]}]}
+_NULLS = {"type": "record", "name": "r", "fields": [{"name": "n", "type": {"type": "array", "items": "null"}}]}
+
+
+class _Registry:
+    """Knows a schema of each id: 8 holds arrays of nulls, 9 contains itself."""
+
+    def schema(self, schema_id: int) -> AvroSchema:
+        return load("a schema", json.dumps({8: _NULLS, 9: _TREE}.get(schema_id, SCHEMA)))
+
+
+def refused_registered() -> list[bytes]:
+    """Returns records of few bytes that stand for many values, and one that is nested 60,000 times."""
+    nulls = b"\0\0\0\0\x08" + b"\x80\x80\x80\x80\x80\x80\x01" + b"\0"
+    return [nulls, b"\0\0\0\0\x09" + b"\x02" * 60_000 + b"\0", b"\1\0\0\0\7", b""]
+
+
+@cache
+def _avro() -> AvroDecoder:
+    return AvroDecoder(load("a schema", json.dumps(SCHEMA)), None)
+
+
+@cache
+def _registered() -> AvroDecoder:
+    reader = json.loads(json.dumps(SCHEMA))
+    given = [{**field, "default": 0} if field["name"] == "a" else field for field in reader["fields"][:2]]
+    reader["fields"] = [*given, {"name": "new", "type": "int", "default": 3}]
+    return AvroDecoder(load("a schema", json.dumps(reader)), None, registry=_Registry())
+
+
+def _checked(decoder: Any, data: bytes) -> int:
+    """Decodes one record; raises BadDataError with the reason, as a connector does."""
+    decoded = decoder.decode(pa.array([data, None], pa.binary()))
+    assert len(decoded.column) == 2 and decoded.column.type == decoder.type
+    decoded.column.validate(full=True)
+    if decoded.errors is not None:
+        assert decoded.errors[0].as_py()
+        raise BadDataError(f"offset 0: {decoded.errors[0].as_py()}")
+    return 1
+
+
+def read_avro(data: bytes) -> int:
+    """Decodes a record of Avro."""
+    return _checked(_avro(), data)
+
+
+def read_registered(data: bytes) -> int:
+    """Decodes a record of Avro that names its schema, as another one."""
+    return _checked(_registered(), data)
+
+
+@cache
+def _json() -> Any:
+    type_ = pa.struct(
+        [
+            ("a", pa.int64()),
+            ("t", pa.string()),
+            ("d", pa.decimal128(9, 2)),
+            ("at", pa.timestamp("us", "UTC")),
+            ("l", pa.list_(pa.int32())),
+            ("m", pa.map_(pa.string(), pa.float64())),
+            ("b", pa.binary()),
+        ]
+    )
+    flat = pa.struct([field for field in type_ if field.name not in ("m", "b")])
+    return create_decoder("json", {}, type_), create_decoder("json", {}, flat)
+
+
+def json_seeds() -> list[bytes]:
+    """Returns records of JSON."""
+    whole = {"a": 1, "t": "x", "d": 1.25, "at": "2024-01-01T00:00:00Z", "l": [1, None], "m": {"k": 1}, "b": "YWJj"}
+    return [json.dumps(whole).encode(), b'{"a": null, "t": {"x": [1]}}', b"{}"]
+
+
+def read_json(data: bytes) -> int:
+    """Decodes a record of JSON in both ways: Arrow's parser reads the types of the second."""
+    one, other = _json()
+    _checked(other, data)
+    return _checked(one, data)
+
+
+def string_reader(charset: str) -> Callable[[bytes], int]:
+    """Returns what decodes a text."""
+    decoder = create_decoder("string", {"charset": charset})
+    return lambda data: _checked(decoder, data)
+
+
+def schema_seeds() -> list[bytes]:
+    """Returns schemas as a registry has them."""
+    tree = {"type": "record", "name": "n.tree", "fields": [{"name": "c", "type": {"type": "array", "items": "long"}}]}
+    return [json.dumps(SCHEMA).encode(), json.dumps(tree).encode(), b'["null", "string"]']
+
+
+def refused_schemas() -> list[bytes]:
+    """Returns what is no schema, or has no column type."""
+    decimal = b'{"type": "bytes", "logicalType": "decimal"}'
+    return [
+        b"[" * 100_000,
+        b"{}",
+        b'{"type": 5}',
+        decimal,
+        decimal[:-1] + b', "precision": "x"}',
+        b'"nothing"',
+        b"\xff",
+    ]
+
+
+def read_schema(data: bytes) -> object:
+    """Reads a schema of Avro, and what column it is."""
+    schema = load("schema 7", data.decode("utf-8", "replace"))
+    return AvroDecoder(schema, None).type if isinstance(schema, dict) else avro_to_arrow(schema)
