@@ -25,6 +25,8 @@ _MISSING = {"NoSuchKey", "NoSuchBucket", "404", "NotFound", "NoSuchUpload"}
 _REFUSED = {"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AllAccessDisabled"}
 #: How often a request is made before it fails, by both libraries: a store that is busy says so several times in a row.
 _ATTEMPTS = 6
+#: What OpenSSL and urllib3 say of a certificate that is refused, and of one for another name.
+_UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "doesn't match")
 #: Keys that one request may delete.
 _DELETED_AT_ONCE = 1000
 #: Answers that have no body by their status.
@@ -60,7 +62,7 @@ def translated(where: str) -> Iterator[None]:
             f"{where}: no credentials; give s3.key and s3.secret, or AWS's own variables"
         ) from error
     except SSLError as error:
-        if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+        if not any(words in str(error) for words in _UNTRUSTED):
             raise RetriableError(f"{where}: {error}") from error
         raise BadConfigurationError(
             f"{where}: the store's certificate is refused; set AWS_CA_BUNDLE to the file of the authority that signed "
@@ -119,15 +121,20 @@ class S3Storage(Storage):
             credentials = {"access_key": self._settings["key"], "secret_key": self._settings.get("secret", "")}
             if "token" in self._settings:
                 credentials["session_token"] = self._settings["token"]
-        return pafs.S3FileSystem(
-            region=self._region,
-            endpoint_override=endpoint.netloc if endpoint else None,
-            scheme=endpoint.scheme if endpoint else "https",
-            retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
-            connect_timeout=_CONNECT_TIMEOUT_S,
-            request_timeout=_READ_TIMEOUT_S,
+        settings = {
+            "region": self._region,
+            "endpoint_override": endpoint.netloc if endpoint else None,
+            "scheme": endpoint.scheme if endpoint else "https",
+            "retry_strategy": pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+            "connect_timeout": _CONNECT_TIMEOUT_S,
+            "request_timeout": _READ_TIMEOUT_S,
             **credentials,
-        )
+        }
+        # boto3 reads the variable by itself; newer releases of Arrow take it as an argument.
+        if authorities := os.environ.get("AWS_CA_BUNDLE"):
+            with contextlib.suppress(TypeError):
+                return pafs.S3FileSystem(**settings, tls_ca_file_path=authorities)
+        return pafs.S3FileSystem(**settings)
 
     @functools.cached_property
     def client(self) -> Any:
