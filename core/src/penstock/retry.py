@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import PenstockError, RetriableError, RetriesExhaustedError
 from penstock.metrics import Metrics
-from penstock.printable import get_logger
+from penstock.printable import get_logger, printable
 from penstock.system import system
 
 if TYPE_CHECKING:
@@ -133,8 +133,10 @@ class Retries:
         if self._count and lasted >= self._policy.timeout_s:
             self._forget_note()
             raise self._policy.exhausted(f"{self._begin}{error}", self._count + 1, lasted) from error
-        # Further lines say what a person can do, which is nothing as long as it is tried again.
-        said = f"{self._begin}{str(error).partition(chr(10))[0] or repr(error)}"
+        # Further lines say what a person can do, which is nothing as long as it is tried again. Errors of ours show
+        # their line breaks as ``\\n``.
+        first = printable(str(error)).partition("\\n")[0]
+        said = f"{self._begin}{first or repr(error)}"
         if not self._count:
             _log.warning("%s; trying again for up to %s (retryTimeout)", said, _time(self._policy.timeout_s))
             self._said = now
