@@ -13,6 +13,8 @@ from harness.connect import ConnectServer
 from harness.oracle import check_once
 from harness.waiting import wait_until
 
+SECRET = "canary-5ecr3t"
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
@@ -36,7 +38,8 @@ def test_batches_look_ups_and_calls(server, csv_files, tmp_path, cassandra):
     table = cassandra.table("id bigint primary key, name text")
     cassandra.insert(table, "id, name", [(3, "three"), (4, "four")])
     place = {**cassandra.options, "table": table}
-    job = server.client("connect_batch", **{"in": tmp_path / "in", "out": tmp_path / "out"}, **place)
+    paths = {"in": tmp_path / "in", "out": tmp_path / "out"}
+    job = server.client("connect_batch", **paths, secret=SECRET, **place)
     found = json.loads(output_of(job).splitlines()[-1])
     assert {"penstock.cassandra", "penstock.filesystem", "penstock.kafka", "penstock.pravega"} <= set(found["formats"])
     assert (found["read"], found["written"]) == (7, 100)
@@ -44,6 +47,8 @@ def test_batches_look_ups_and_calls(server, csv_files, tmp_path, cassandra):
     assert found["found"] == [[3, "three"], [4, "four"]]
     assert "did you mean 'maxFilesPerTrigger'" in found["misspelt"]
     assert found["counters"] == {}  # Spark has no accumulators there; they are in the progress of streams
+    logged = "".join(file.read_text("utf-8", "replace") for file in server.events.rglob("events_*"))
+    assert str(tmp_path / "out") in logged and SECRET not in logged
 
 
 def wait_for_commits(client, directory, number):

@@ -10,7 +10,7 @@ import pytest
 import penstock
 from penstock._plugins import installed_connectors
 from penstock.serialization.formats import find_format
-from penstock.spark._redaction import hide_secrets, secret_pattern
+from penstock.spark._redaction import hide_secrets, request_pattern, secret_pattern
 from penstock_kafka.config._java import JAVA_NAMES
 from penstock_kafka.config._librdkafka import PROPERTIES
 
@@ -56,9 +56,22 @@ def test_what_the_user_hides_stays_hidden():
     kept = {"spark.sql.redaction.options.regex": "mine"}
     conf = SimpleNamespace(get=lambda name, default: kept.get(name, default), set=kept.__setitem__)
     for _ in range(2):
-        hide_secrets(SimpleNamespace(conf=conf), connectors())
+        hide_secrets(SimpleNamespace(conf=conf), connectors(), over_connect=False)
     (made,) = kept.values()
     assert made == f"(?:mine)|{secret_pattern(connectors())}"
+    hide_secrets(SimpleNamespace(conf=conf), connectors(), over_connect=True)
+    assert kept["spark.sql.redaction.string.regex"] == request_pattern(connectors())
+
+
+def test_requests_of_connect_show_no_secret():
+    """A server shows them as the text of a protocol buffer."""
+    pattern = request_pattern(connectors())
+    others = 'options { key: "path" value: "/token/x" } options { key: "topic" value: "password" }'
+    for name in set(secret_names()):
+        value = f'"{CANARY} \\"quoted\\" \\n"'
+        request = f'options {{\n  key: "{name}"\n  value: {value}\n}}\n{others}'
+        assert re.sub(pattern, "***", request) == f"options {{\n  ***\n}}\n{others}", name
+    assert re.sub(pattern, "***", others) == others
 
 
 @pytest.mark.spark

@@ -19,12 +19,14 @@ _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 class ConnectServer:
-    """Spark's own server from the installed PySpark, with two cores."""
+    """Spark's own server from the installed PySpark, with two cores. Its event logs are in the folder ``events``."""
 
     def __init__(self, folder: Path) -> None:
         (self._port,) = free_ports(1)
         self.address = f"sc://127.0.0.1:{self._port}"
         self._folder = folder
+        self.events = folder / "events"
+        self.events.mkdir()
         self._started: StartedProcess | None = None
 
     def start(self) -> None:
@@ -34,6 +36,9 @@ class ConnectServer:
             "spark.connect.grpc.binding.port": self._port,
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": self.events,
+            "spark.eventLog.compress": "false",
         }
         given = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
         submit = [SPARK_HOME / "bin" / "spark-submit", "--class", _SERVER, "--master", "local[2]"]

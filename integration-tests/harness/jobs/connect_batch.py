@@ -1,5 +1,5 @@
 """What a session over Spark Connect is used for beside streams, as one line of JSON: server, in (CSV files),
-out (a directory), and where a Cassandra node is: host, port, keyspace, table.
+out (a directory), secret (which is not needed), and where a Cassandra node is: host, port, keyspace, table.
 """
 
 import json
@@ -33,7 +33,7 @@ def refused(*options: tuple[str, str]) -> str:
 
 files = spark.read.format("penstock.filesystem").schema("id long, at string, note string")
 files = files.option("path", given["in"]).option("format", "csv").option("header", "true").load()
-target = {"path": given["out"], "format": "parquet"}
+target = {"path": given["out"], "format": "parquet", "s3.key": given["secret"], "s3.secret": given["secret"]}
 files.write.format("penstock.filesystem").options(**target).mode("append").save()
 place = {name: given[name] for name in ("host", "port", "keyspace", "table")}
 table = Lookup(place, on={"id": "id"}, columns=["name"])

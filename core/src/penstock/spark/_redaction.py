@@ -1,4 +1,7 @@
-"""Secret options in what Spark shows of a plan: ``explain()``, its web pages, its event log."""
+"""Secret options in what Spark shows of a plan: ``explain()``, its web pages, its event log.
+
+A Connect server also shows requests, in which nothing is hidden by default.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from typing import Any
 
 from penstock.connector import Connector
 
-__all__ = ["hide_secrets", "secret_pattern"]
+__all__ = ["hide_secrets", "request_pattern", "secret_pattern"]
 
+_OF_REQUESTS = "spark.sql.redaction.string.regex"
 _SETTING, _SPARKS_DEFAULT = "spark.sql.redaction.options.regex", "(?i)url"
+_SPARKS_WORDS = ("secret", "password", "token", r"access[.]?key")
 #: Of options that stand for many names. Spark hides names with secret, password, token and accesskey by itself; it
 #: looks at values as well, so there are no words here that are common in them.
 _WORDS = (
@@ -19,15 +24,33 @@ _WORDS = (
 )
 
 
-def hide_secrets(spark: Any, connectors: Iterable[Connector]) -> None:
+def hide_secrets(spark: Any, connectors: Iterable[Connector], *, over_connect: bool) -> None:
     """Makes the session show no secret option of ``connectors``, besides those that it hides already."""
-    pattern, before = secret_pattern(connectors), str(spark.conf.get(_SETTING, _SPARKS_DEFAULT))
+    connectors = list(connectors)
+    _add(spark, _SETTING, _SPARKS_DEFAULT, secret_pattern(connectors))
+    if over_connect:
+        _add(spark, _OF_REQUESTS, "", request_pattern(connectors))
+
+
+def _add(spark: Any, setting: str, default: str, pattern: str) -> None:
+    before = str(spark.conf.get(setting, default) or "")
     if pattern not in before:
-        spark.conf.set(_SETTING, f"(?:{before})|{pattern}" if before else pattern)
+        spark.conf.set(setting, f"(?:{before})|{pattern}" if before else pattern)
+
+
+def request_pattern(connectors: Iterable[Connector]) -> str:
+    """Returns a regular expression that finds secret options in a request as text, name and value."""
+    words = "|".join((*_SPARKS_WORDS, *_WORDS))
+    named = f'key: "(?:(?:{_declared(connectors)})|[^"]*(?:{words})[^"]*)"'
+    return rf'(?i:{named}\s+value: "[^"\\]*(?:\\.[^"\\]*)*")'
 
 
 def secret_pattern(connectors: Iterable[Connector]) -> str:
     """Returns a regular expression, Java's as well as Python's, that finds itself in the name of a secret option."""
-    declared = [made for one in connectors for made in (one.source_options, one.sink_options) if made is not None]
-    names = {name for options in declared for option in options if option.secret for name in option.names}
-    return f"(?i:^(?:{'|'.join(re.escape(name) for name in sorted(names))})$|{'|'.join(_WORDS)})"
+    return f"(?i:^(?:{_declared(connectors)})$|{'|'.join(_WORDS)})"
+
+
+def _declared(connectors: Iterable[Connector]) -> str:
+    sides = [made for one in connectors for made in (one.source_options, one.sink_options) if made is not None]
+    names = {name for options in sides for option in options if option.secret for name in option.names}
+    return "|".join(re.escape(name) for name in sorted(names))

@@ -72,7 +72,7 @@ def register(spark: SparkSession) -> Registration:
         done.formats.append(connector.format)
         if accumulator is not None:
             done.accumulators[connector.format] = accumulator
-    hide_secrets(spark, loaded)
+    hide_secrets(spark, loaded, over_connect=context is None)
     if not done.formats and not done.problems:
         warnings.warn("no penstock connector is installed: pip install penstock-filesystem", stacklevel=2)
     if context is not None:
