@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, FatalError
+from penstock.storage import LocalStorage
 from penstock_filesystem.source._split import STATE_SERIALIZER, FileSystemEnumeratorState
 from penstock_filesystem.source.tracking import FileTracker
+from penstock_filesystem.source.tracking._run_store import RunStore
 from penstock_filesystem.source.tracking._tracked_files import FingerprintRun, TrackedFiles, merge_runs
 
 
@@ -203,3 +205,18 @@ def test_a_store_that_fails_costs_room_in_the_offsets_and_nothing_else(kept_besi
 
 def _refuse(*_):
     raise OSError("503 Slow Down")
+
+
+class SentTwice(LocalStorage):
+    """Lost the answer to each request to create: the answer to the next one is that the file is there."""
+
+    def create(self, path, data):
+        assert super().create(path, data)
+        return False
+
+
+def test_a_run_is_stored_though_the_request_was_sent_twice(tmp_path):
+    store = RunStore(SentTwice(), str(tmp_path))
+    stored = store.write(FingerprintRun(b"12345678"), 0)
+    assert store.read(stored.name, 1).fingerprints == b"12345678"
+    assert [path.name for path in tmp_path.iterdir()] == [stored.name]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
 
-from penstock.dev import LocalServer, free_ports, open_server
+from penstock.dev import LocalServer, open_server
 from penstock_kafka import KafkaConnector
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
-from suite.bad_network import BadNetwork
-from suite.frames import KafkaFrames
+from suite.kafka_network import broker_behind_network
 from suite.kept import kept_for_directory
 from suite.sources import SourceHarness
 
@@ -37,25 +34,10 @@ BREAKABLE = {
 }
 
 
-@contextmanager
-def _with_two_ways(folder):
-    """A broker with a second listener, which advertises a proxy: who asks there is sent nowhere else."""
-    port, controller, behind = free_ports(3)
-    with BadNetwork(f"127.0.0.1:{behind}", KafkaFrames) as network:
-        listeners = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"
-            f"NETWORK://127.0.0.1:{behind}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},NETWORK://{network.address}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,NETWORK:PLAINTEXT",
-        }
-        server = KafkaDevServer(BREAKABLE | listeners, quick_start=True)
-        with LocalServer(server, folder, ports=(port, controller)) as running:
-            yield running, network
-
-
 @pytest.fixture(scope="module")
 def _breakable(request, tmp_path_factory):
-    return kept_for_directory(request, "breakable", lambda: _with_two_ways(tmp_path_factory.mktemp("breakable")))
+    folder = tmp_path_factory.mktemp("breakable")
+    return kept_for_directory(request, "breakable", lambda: broker_behind_network(folder, BREAKABLE))
 
 
 @pytest.fixture

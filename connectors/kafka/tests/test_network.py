@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 import penstock_kafka.transactions._producers as producers
 from penstock_kafka import KafkaConnector
+from penstock_kafka.client import open_producer
 from penstock_kafka.dev import KafkaToolbox
 from suite.over_network import FAULTS, every, sink_query, source_query
 
@@ -126,3 +128,16 @@ def test_a_query_reads_through(network, toolbox, client, fault):
             found += [row["value"] for row in some]
     query.stop()
     assert sorted(found) == sorted(record["value"] for record in records)
+
+
+def test_a_coordinator_is_asked_by_another_connection_while_there_is_time(network, toolbox):
+    topic, group = toolbox.create_topic(), uuid.uuid4().hex
+    settings = {"bootstrap.servers": network.address, "socket.timeout.ms": "500", "request.timeout.ms": "500"}
+    producer = open_producer({**settings, "transactional.id": group}, "protocol")
+    producer.init_transactions(30_000)
+    producer.begin_transaction()
+    network.half_open()
+    producer.send_offset(group, topic, 0, 1, "", 20_000)
+    network.half_open()
+    producer.abort_transaction(20_000)
+    producer.close()
