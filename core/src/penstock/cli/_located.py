@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import yaml
 
 from penstock.options import nearest_hint
+from penstock.printable import printable
 
 __all__ = ["Document", "Located", "Mistake"]
 
@@ -30,7 +31,7 @@ class Mistake:
     is_warning: bool = False
 
     def __str__(self) -> str:
-        return f"{self.line}:{self.column}: {'warning: ' if self.is_warning else ''}{self.text}"
+        return f"{self.line}:{self.column}: {'warning: ' if self.is_warning else ''}{printable(self.text)}"
 
 
 class Document:
@@ -54,6 +55,9 @@ class Document:
             return None
         except yaml.YAMLError as error:
             self.add(None, f"not valid YAML: {error}")
+            return None
+        except RecursionError:
+            self.add(None, "not valid YAML: it is nested too deeply")
             return None
         if node is None:
             self.add(None, "the file is empty")

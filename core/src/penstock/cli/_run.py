@@ -74,11 +74,13 @@ def _reporter(display: str, view: RunView) -> Reporter:
 def _flow(pipeline: Pipeline) -> tuple[str, ...]:
     sources = " + ".join(_place(source.format, source.options) for source in pipeline.sources)
     middle = ["SQL"] if pipeline.sql else [f"{pipeline.python.function}()"] if pipeline.python else []
-    return (sources, *middle, _place(pipeline.sink.format, pipeline.sink.options))
+    flow = (sources, *middle, _place(pipeline.sink.format, pipeline.sink.options))
+    # A format of others takes a path with a password in it.
+    return tuple(map(redactor_of(pipeline), flow))
 
 
 def _place(name: str, options: Mapping[str, str]) -> str:
-    """Returns a format and where it points to; the path's last piece, which never holds credentials."""
+    """Returns a format and where it points to: the path's last piece."""
     path = next((text for option, text in options.items() if option.lower() == "path"), "")
     last = path.rstrip("/").rpartition("/")[2]
     return f"{name} {last}".strip()

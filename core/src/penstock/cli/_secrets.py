@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from urllib.parse import quote, quote_plus
 
 from penstock._plugins import find_connector
 from penstock.cli._pipeline import Endpoint, Pipeline
-from penstock.options import OptionSet
+from penstock.options import OptionSet, credentials_in, sounds_secret
+from penstock.printable import printable
 
-__all__ = ["redactor_of", "sounds_secret"]
+__all__ = ["redactor_of"]
 
-_WORDS = ("secret", "password", "token", "credential", "accesskey", "access.key", "jaas")
 #: Hiding a very short value would hide pieces of every text.
 _SHORTEST = 4
-
-
-def sounds_secret(name: str) -> bool:
-    """Returns whether an undeclared setting looks like a secret by its name."""
-    return any(word in name.lower() for word in _WORDS)
+_IN_QUOTES = re.compile(r"""=\s*["']([^"']+)["']""")
 
 
 def redactor_of(pipeline: Pipeline) -> Callable[[str], str]:
-    """Returns a function that replaces the pipeline's secret values in a text by ``***``."""
+    """Returns a function that replaces the pipeline's secret values in a text by ``***``: as they are, and as a client
+    that repeats its settings in an error may write them.
+    """
     found = [text for key, text in pipeline.spark.items() if sounds_secret(key)]
     found += _secrets_of(pipeline.sink, "sink")
     for source in pipeline.sources:
         found += _secrets_of(source, "source")
+    for options in (pipeline.spark, pipeline.sink.options, *(source.options for source in pipeline.sources)):
+        for text in options.values():
+            found += credentials_in(text)
     # The longest first: one may be the beginning of another.
-    values = sorted({text for text in found if len(text) >= _SHORTEST}, key=len, reverse=True)
+    values = sorted({form for text in found for form in _forms(text) if len(form) >= _SHORTEST}, key=len, reverse=True)
 
     def redact(text: str) -> str:
         for value in values:
@@ -48,3 +52,11 @@ def _secrets_of(endpoint: Endpoint, role: str) -> list[str]:
         if sounds_secret(name) if option is None else declared.is_secret(name):
             secret.append(text)
     return secret
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    lines = [line.strip() for line in text.splitlines()]
+    lines += _IN_QUOTES.findall(text)  # as in JAAS
+    quoted = (repr(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    encoded = (quote(text), quote(text, safe=""), quote_plus(text))
+    return (text, text.strip(), printable(text), *quoted, *encoded, *lines)

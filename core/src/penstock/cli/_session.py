@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from penstock.cli._secrets import sounds_secret
+from penstock.options import sounds_secret
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,6 +9,7 @@ from penstock.options._common import COMMON_OPTIONS, OF_THE_ENGINE, common_optio
 from penstock.options._conditions import Condition, unless, when
 from penstock.options._option import AtRestart, Mode, Option, nearest_hint
 from penstock.options._restarts import held_by_checkpoint
+from penstock.options._secrets import credentials_in, sounds_secret
 from penstock.options._set import OptionProblem, OptionSet, OptionValues, warn_once
 from penstock.options._units import load_object, parse_bytes, parse_duration_ms
 
@@ -23,11 +24,13 @@ __all__ = [
     "OptionSet",
     "OptionValues",
     "common_option",
+    "credentials_in",
     "held_by_checkpoint",
     "load_object",
     "nearest_hint",
     "parse_bytes",
     "parse_duration_ms",
+    "sounds_secret",
     "unless",
     "warn_once",
     "when",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options._option import Mode, Option, nearest_hint
+from penstock.options._secrets import credentials_in
 from penstock.printable import get_logger
 
 __all__ = ["OptionProblem", "OptionSet", "OptionValues", "warn_once"]
@@ -16,11 +16,6 @@ __all__ = ["OptionProblem", "OptionSet", "OptionValues", "warn_once"]
 _log = get_logger(__name__)
 #: Warnings that this process has given. Spark plans one query in several calls, and each parses the options.
 _warned: set[str] = set()
-#: Scheme and what stands before the host. A user without a password may be a token. Begins at words only: otherwise
-#: long values take seconds.
-_USER = re.compile(r"(?<!\w)(\w*)://([^/\s,]*)@")
-#: Schemes of file systems whose addresses begin with the name of a container or a user.
-_PLAIN_USERS = {"abfs", "abfss", "wasb", "wasbs", "hdfs"}
 
 
 class OptionValues(Mapping[str, Any]):
@@ -187,7 +182,7 @@ class OptionSet(tuple[Option, ...]):
         return values, [*problems, *self._rule_problems(values, written, owner, mode)]
 
     def _value_problems(self, option: Option, name: str, text: str) -> Iterator[OptionProblem]:
-        if _holds_credentials(text) and not self.is_secret(name):
+        if credentials_in(text) and not self.is_secret(name):
             where = " and ".join(f"'{one}'" for one in option.credentials)
             yield OptionProblem(
                 f"option '{name}' holds credentials in an address, which would be stored and shown with it: "
@@ -237,10 +232,6 @@ def warn_once(message: str) -> None:
     if message not in _warned:
         _warned.add(message)
         _log.warning("%s", message)
-
-
-def _holds_credentials(text: str) -> bool:
-    return any(":" in user or scheme.lower() not in _PLAIN_USERS for scheme, user in _USER.findall(text))
 
 
 def _former(option: Option, owner: str, name: str, text: str) -> Iterator[OptionProblem]:

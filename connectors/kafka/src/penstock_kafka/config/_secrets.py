@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from penstock.options import sounds_secret
 from penstock_kafka.config._java import JAVA_NAMES
 from penstock_kafka.config._librdkafka import PROPERTIES
 
 __all__ = ["hide", "is_secret_setting"]
 
-_WORDS = (
-    *("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "userinfo"),
-    *("privatekey", "accesskey", "apikey", "keypem"),
-)
 #: Names that one of the words is a part of, but whose values are addresses, paths and public identifiers.
 _PUBLIC = {
     "sasl.oauthbearer.assertion.private.key.file",
@@ -22,7 +18,6 @@ _PUBLIC = {
 }
 #: A command may hold a password, and the configuration of a token whatever its handler likes.
 _SECRET = {"sasl.kerberos.kinit.cmd", "sasl.oauthbearer.config", "ssl.keystore.key", "ssl_key"}
-_SEPARATORS = re.compile(r"[._\-]")
 
 
 def is_secret_setting(name: str) -> bool:
@@ -34,12 +29,7 @@ def is_secret_setting(name: str) -> bool:
     low = name.lower().removeprefix("kafka.")
     if low in _PUBLIC:
         return False
-    return low in _SECRET or _sounds_secret(low) or (low not in PROPERTIES and low not in JAVA_NAMES)
-
-
-def _sounds_secret(name: str) -> bool:
-    plain = _SEPARATORS.sub("", name.lower())
-    return any(word in plain for word in _WORDS)
+    return low in _SECRET or sounds_secret(low) or (low not in PROPERTIES and low not in JAVA_NAMES)
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
