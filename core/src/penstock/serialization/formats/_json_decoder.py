@@ -9,7 +9,14 @@ import pyarrow.compute as pc
 
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
 from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, shown, with_nulls
-from penstock.serialization.values import JsonColumns, TimeParser, ValueConverter, json_decoder, value_converter
+from penstock.serialization.values import (
+    NOT_JSON,
+    JsonColumns,
+    TimeParser,
+    ValueConverter,
+    json_decoder,
+    value_converter,
+)
 
 __all__ = ["JsonDecoder"]
 
@@ -97,7 +104,7 @@ def _load(value: bytes) -> dict[str, Any]:
         parsed = _DECODER.decode(value.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise Misfit(f"not UTF-8: {shown(error)}") from None
-    except (ValueError, RecursionError) as error:
+    except NOT_JSON as error:
         raise Misfit(f"not JSON: {shown(error)}") from None
     if not isinstance(parsed, dict):
         raise Misfit(f"not a JSON object but {shown(value.decode('utf-8'))}")

@@ -4,7 +4,13 @@ Whole columns go without a loop over rows. Where rows need a closer look, single
 """
 
 from penstock.serialization.values._decimals import fit_decimal
-from penstock.serialization.values._json_read import JsonColumns, ValueConverter, json_decoder, value_converter
+from penstock.serialization.values._json_read import (
+    NOT_JSON,
+    JsonColumns,
+    ValueConverter,
+    json_decoder,
+    value_converter,
+)
 from penstock.serialization.values._json_write import JsonWriter
 from penstock.serialization.values._text import ValueText, concatenated, holds_any, is_plain, is_text
 from penstock.serialization.values._time_reader import TimeReader
@@ -12,6 +18,7 @@ from penstock.serialization.values._time_writer import TimeWriter
 from penstock.serialization.values._times import TimeParser, check_zone
 
 __all__ = [
+    "NOT_JSON",
     "JsonColumns",
     "JsonWriter",
     "TimeParser",

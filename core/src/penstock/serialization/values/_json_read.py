@@ -15,7 +15,7 @@ from penstock.serialization.values._decimals import fit_decimal
 from penstock.serialization.values._text import is_text
 from penstock.serialization.values._times import TimeParser
 
-__all__ = ["JsonColumns", "ValueConverter", "json_decoder", "value_converter"]
+__all__ = ["NOT_JSON", "JsonColumns", "ValueConverter", "json_decoder", "value_converter"]
 
 
 def _raw_type(type_: pa.DataType) -> pa.DataType | None:
@@ -111,8 +111,12 @@ class _Written(Decimal):
         return self._text
 
 
+#: What the parser raises: also for an exponent that is too long, and for values that are nested too deeply.
+NOT_JSON = (ValueError, ArithmeticError, RecursionError)
+
+
 def json_decoder() -> json.JSONDecoder:
-    """Parses for :func:`value_converter`: numbers keep their digits."""
+    """Parses for :func:`value_converter`: numbers keep their digits. Raises one of :data:`NOT_JSON`."""
     return json.JSONDecoder(parse_float=_Written, parse_int=_parse_int, parse_constant=str)
 
 
@@ -135,7 +139,7 @@ def value_converter(type_: pa.DataType, times: TimeParser, refuse: Callable[[str
             return convert(value, path)
         except _ElementError as error:
             refuse(str(error))
-        except (ValueError, ArithmeticError):
+        except (ValueError, ArithmeticError, RecursionError):
             refuse(_misfit(value, path, type_))
         return None
 
@@ -148,7 +152,11 @@ class _ElementError(ValueError):
 
 def _misfit(value: Any, path: str, type_: pa.DataType) -> str:
     where = f"field {path}" if path else "the record"
-    return f"{where}: {_cut(_as_json(value))} is not {type_}"
+    try:
+        shown = _cut(_as_json(value))
+    except RecursionError:
+        shown = "a value that is nested too deeply"
+    return f"{where}: {shown} is not {type_}"
 
 
 def _converter(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:
@@ -173,7 +181,7 @@ def _element(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None
             return None if value is None else convert(value, path)
         except _ElementError:
             raise
-        except (ValueError, ArithmeticError):
+        except (ValueError, ArithmeticError, RecursionError):
             raise _ElementError(_misfit(value, path, type_)) from None
 
     return element
