@@ -6,7 +6,7 @@ import threading
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, groupby
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from penstock.errors import BadDataError
 from penstock_kafka.client._errors import Problem, bad_setting
 from penstock_kafka.client._interfaces import (
     HEADERS_TYPE,
@@ -58,7 +59,7 @@ class _Columns:
         self._values.extend(map(Message.value, records))
         self._stamps.extend(chain.from_iterable(map(Message.timestamp, records)))
         if self._with_headers:
-            lists = [headers or () for headers in map(Message.headers, records)]
+            lists = _headers_of(records)
             self._header_counts.extend(map(len, lists))
             self._header_keys.extend(key for headers in lists for key, _ in headers)
             self._header_values.extend(value for headers in lists for _, value in headers)
@@ -89,6 +90,21 @@ class _Columns:
         ends = _numbers(pa.int32(), array("i", accumulate(self._header_counts, initial=0)))
         has_none = pc.equal(_numbers(pa.int32(), self._header_counts), 0)
         return pa.ListArray.from_arrays(ends, items, type=HEADERS_TYPE, mask=has_none)
+
+
+def _headers_of(records: list[Message]) -> list[Sequence[tuple[str, bytes | None]]]:
+    lists: list[Any] = []
+    try:
+        lists.extend(map(Message.headers, records))
+    except (SystemError, UnicodeError):
+        # confluent-kafka makes texts of the keys, and has no other way to them. A second try on the record would give
+        # nothing, and no error.
+        bad = records[len(lists)]
+        raise BadDataError(
+            f"topic '{bad.topic()}' partition {bad.partition()} offset {bad.offset()}: the key of a header is not "
+            "UTF-8, which client=librdkafka can't read: set client to protocol, or read without headers"
+        ) from None
+    return [headers or () for headers in lists]
 
 
 def _numbers(type_: pa.DataType, numbers: array[int]) -> pa.Array:
