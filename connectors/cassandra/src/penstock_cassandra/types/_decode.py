@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
-from penstock.serialization import MALFORMED
+from penstock.serialization import MALFORMED, shortened
 from penstock_cassandra.native import walk
 from penstock_cassandra.types._arrow import arrow_type, is_list, tuple_names
 from penstock_cassandra.types._cql import FIXED, CqlType
@@ -83,7 +83,8 @@ def decode_page(body: bytes, count: int, types: list[CqlType], wanted: list[Any]
         try:
             columns.append(decode(cells, cql, arrow))
         except (BadDataError, pa.ArrowException, *MALFORMED) as error:
-            raise BadDataError(f"column '{name}' of CQL type {cql} can't be read as {arrow}: {error}") from error
+            reason = shortened(str(error))
+            raise BadDataError(f"column '{name}' of CQL type {cql} can't be read as {arrow}: {reason}") from error
     return columns
 
 
