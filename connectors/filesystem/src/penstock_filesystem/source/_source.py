@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.printable import get_logger
-from penstock.serialization import SimpleVersionedSerializer
+from penstock.serialization import MALFORMED, SimpleVersionedSerializer, shortened
 from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source
 from penstock.storage import open_storage
 from penstock_filesystem.formats import InputFile, create_reader
@@ -34,7 +34,7 @@ _log = get_logger("penstock.filesystem")
 
 _INFER_FILES = 100
 #: What a reader raises for a file from which no schema can be taken.
-_NOT_INFERRED = (pa.ArrowInvalid, OSError, ValueError)
+_NOT_INFERRED = (pa.ArrowException, OSError, *MALFORMED)
 
 
 class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
@@ -83,7 +83,9 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
         try:
             return self._with_metadata(self._format_reader.infer(files))
         except _NOT_INFERRED as error:
-            raise BadConfigurationError(f"the schema of {files[0].url} could not be inferred: {error}") from error
+            raise BadConfigurationError(
+                f"the schema of {files[0].url} could not be inferred: {shortened(str(error))}"
+            ) from error
 
     def _can_be_inferred(self, file: InputFile) -> bool:
         try:

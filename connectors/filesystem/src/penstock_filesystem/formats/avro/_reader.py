@@ -16,12 +16,11 @@ from penstock.serialization import MALFORMED, shortened
 from penstock.serialization.avro import avro_to_arrow, contains_itself, holds_values_without_bytes, is_without_bytes
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+from penstock_filesystem.formats.avro._bounded import BoundedStream
 
 __all__ = ["AvroReader"]
 
 _BATCH_ROWS = 8_192
-#: What fastavro asks for at the end of a file, to see that it is one.
-_HEAD_BYTES = 64
 
 
 class AvroRecords(NamedTuple):
@@ -29,22 +28,6 @@ class AvroRecords(NamedTuple):
 
     records: list[dict[str, Any]]
     first_row: int
-
-
-class _Bounded:
-    """A stream of ``left`` bytes. A length in a damaged file may ask for more, which pyarrow would make room for."""
-
-    def __init__(self, stream: Any, left: int) -> None:
-        self._stream = stream
-        self._left = left
-
-    def read(self, size: int) -> bytes:
-        """Returns fewer bytes at the end. Raises EOFError for many more than there are, or fewer than none."""
-        if not 0 <= size <= max(self._left, _HEAD_BYTES):
-            raise EOFError(f"{size} bytes are wanted, and {self._left} are left")
-        data: bytes = self._stream.read(size)
-        self._left -= len(data)
-        return data
 
 
 @contextmanager
@@ -58,9 +41,10 @@ def _corrupt() -> Iterator[None]:
         raise ValueError(shortened(f"{type(error).__name__}: {error}")) from error
 
 
-def _records(stream: _Bounded) -> Iterator[dict[str, Any]]:
+def _records(stream: BoundedStream) -> Iterator[dict[str, Any]]:
     with _corrupt():
         reader = fastavro.reader(stream, return_record_name=False)
+        stream.codec = reader.codec
         _check(reader.writer_schema)
         yield from reader
 
@@ -84,7 +68,7 @@ class AvroReader(FormatReader):
         """Yields batches of at most 8,192 records."""
         with file.storage.fs.open_input_stream(file.path, compression=None, buffer_size=1 << 20) as stream:
             row, records = 0, []
-            for record in _records(_Bounded(stream, file.size)):
+            for record in _records(BoundedStream(stream, file.size)):
                 records.append(record)
                 if len(records) == _BATCH_ROWS:
                     yield AvroRecords(records, row)
@@ -99,7 +83,7 @@ class AvroReader(FormatReader):
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Translates the first file's writer schema."""
         with files[0].storage.fs.open_input_stream(files[0].path, compression=None) as stream, _corrupt():
-            writer = fastavro.reader(_Bounded(stream, files[0].size)).writer_schema
+            writer = fastavro.reader(BoundedStream(stream, files[0].size)).writer_schema
         type_ = avro_to_arrow(writer)
         if not pa.types.is_struct(type_):
             raise BadConfigurationError(f"{files[0].url} holds Avro values that are not records")

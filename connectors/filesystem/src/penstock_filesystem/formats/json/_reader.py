@@ -12,7 +12,7 @@ import pyarrow.json as pajson
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
-from penstock.serialization.values import JsonColumns, json_decoder, value_converter
+from penstock.serialization.values import NOT_JSON, JsonColumns, json_decoder, value_converter
 from penstock_filesystem.formats._bad_rows import BadRowPolicy
 from penstock_filesystem.formats._block_decoder import BlockDecoder
 from penstock_filesystem.formats._blocks import Block
@@ -66,7 +66,7 @@ class JsonLinesReader(LineReader):
         for line in self.lines.rows(block):
             try:
                 value = json.loads(line.text) if line.text.strip() else None
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             yield from (v for v in (value if isinstance(value, list) else [value]) if isinstance(v, dict))
 
@@ -126,7 +126,7 @@ class JsonLinesDecoder(BlockDecoder):
         parsed, reason = None, ""
         try:
             parsed, _ = _DECODER.raw_decode(line.text.lstrip())
-        except (ValueError, RecursionError):
+        except NOT_JSON:
             reason = "not JSON"
         values: list[Any] = parsed if isinstance(parsed, list) else [parsed]
         if not all(isinstance(value, dict) for value in values):

@@ -13,6 +13,7 @@ from penstock.metrics import Metrics
 from penstock.storage import LocalStorage
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+from penstock_filesystem.formats.parquet._footer import first_bytes, footer_of
 
 __all__ = ["ParquetReader"]
 
@@ -44,11 +45,15 @@ class ParquetReader(FormatReader):
             names = {wanted: _match(wanted, parquet.schema_arrow.names) for wanted in schema.names}
             columns = [name for name in names.values() if name is not None]
             row = 0
-            for index in range(parquet.metadata.num_row_groups):
-                group = parquet.metadata.row_group(index)
-                if start <= _first_byte(group) < end:
+            count = parquet.metadata.num_row_groups
+            is_whole = start == 0 and end >= file.size
+            starts = [0] * count if is_whole else first_bytes(footer_of(source))
+            if len(starts) != count:
+                raise ValueError("its footer has two numbers of row groups")
+            for index, first in enumerate(starts):
+                if start <= first < end:
                     yield from self._group(parquet, index, columns, row)
-                row += group.num_rows
+                row += parquet.metadata.row_group(index).num_rows
 
     def _group(self, parquet: pq.ParquetFile, index: int, columns: list[str], row: int) -> Iterator[TableRows]:
         for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[index], columns=columns, use_threads=False):
@@ -66,15 +71,6 @@ class ParquetReader(FormatReader):
             with file.random_access() as source:
                 schemas.append(pq.read_schema(source).remove_metadata())
         return pa.unify_schemas(schemas, promote_options="permissive")
-
-
-def _first_byte(group: pq.RowGroupMetaData) -> int:
-    # The order of columns in a file need not be that of the schema.
-    starts = []
-    for index in range(group.num_columns):
-        column = group.column(index)
-        starts.append(min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset))
-    return min(starts, default=0)
 
 
 def _match(wanted: str, names: Sequence[str]) -> str | None:
