@@ -74,8 +74,9 @@ SERIALIZERS: dict[str, tuple[SimpleVersionedSerializer[Any], Any]] = {
 def _file(name: str, seeds: Any, schema: Any, reads: str, *, refused: Any = tuple, **options: str) -> Target:
     reader = files.file_reader(name, schema, **options)
     label = "files." + "-".join([name, *options.values()]).replace(".", "-")
-    modules = ("penstock_filesystem.source._reader", reads) if reads else ()
-    return Target(label, reader, seeds, modules, where=f"part.{name}", refused=refused)
+    modules = ("penstock_filesystem.source._reader", *reads.split()) if reads else ()
+    inputs = records.odd_json if name == "json" else tuple
+    return Target(label, reader, seeds, modules, where=f"part.{name}", inputs=inputs, refused=refused)
 
 
 def _refused_forms(one: SimpleVersionedSerializer[Any]) -> Any:
@@ -191,8 +192,20 @@ TARGETS = [
         reads=("penstock_cassandra.client._client",),
         refused=cassandra.refused_rows,
     ),
-    _file("avro", files.avro_seeds, files.NESTED, _FORMATS + "avro._reader", refused=files.refused_avro),
-    _file("parquet", files.parquet_seeds, files.NESTED, _FORMATS + "parquet._reader"),
+    _file(
+        "avro",
+        files.avro_seeds,
+        files.NESTED,
+        f"{_FORMATS}avro._bounded {_FORMATS}avro._reader",
+        refused=files.refused_avro,
+    ),
+    _file(
+        "parquet",
+        files.parquet_seeds,
+        files.NESTED,
+        f"{_FORMATS}parquet._footer {_FORMATS}parquet._reader",
+        refused=files.refused_parquet,
+    ),
     _file("csv", files.csv_seeds, files.COLUMNS, _FORMATS + "csv._parser", badRecords="null"),
     _file("csv", files.csv_seeds, files.COLUMNS, "", badRecords="fail", multiLine="true"),
     _file("json", files.json_seeds, files.NESTED, _FORMATS + "json._reader", badRecords="null"),
@@ -201,7 +214,7 @@ TARGETS = [
     *(_file(f"text.{one}", partial(files.packed_seeds, one), files.TEXT, "") for one in ("gz", "bz2", "xz")),
     _file("text.zst", partial(files.packed_seeds, "zst"), files.TEXT, _FORMATS + "_input_file", refused=files.bombs),
     *(
-        Target(f"files.schema-{name}", files.schema_reader(name), seeds, reads)
+        Target(f"files.schema-{name}", files.schema_reader(name), seeds, reads, inputs=stored.no_objects)
         for name, seeds, reads in (
             ("csv", files.csv_seeds, (_FORMATS + "csv._inference",)),
             ("json", files.json_seeds, ()),
@@ -222,6 +235,7 @@ TARGETS = [
         records.read_json,
         records.json_seeds,
         ("penstock.serialization.formats._json_decoder", "penstock.serialization.values._json_read"),
+        inputs=records.odd_json,
     ),
     Target(
         "records.string", records.string_reader("utf-8"), files.text_seeds, ("penstock.serialization.formats._text",)
@@ -232,7 +246,7 @@ TARGETS = [
         records.read_schema,
         records.schema_seeds,
         ("penstock.serialization.avro", "penstock.serialization.formats._schema_registry"),
-        where="schema",
+        where="Avro",
         refused=records.refused_schemas,
     ),
     Target(

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
@@ -22,11 +23,13 @@ from penstock.metrics import Metrics
 from penstock.source import ReaderContext
 from penstock_filesystem import FileSystemConnector
 from penstock_filesystem.formats import _blocks, create_writer
+from penstock_filesystem.formats.avro import _bounded
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions
 from penstock_filesystem.source._split import FileSplit
 
 # A row may have a gigabyte, which a few bytes can claim to have: limits of tests are smaller.
 _blocks.LARGEST_ROW = 16 << 20
+_bounded.MOST_BLOCK_BYTES = 16 << 20
 
 ROWS = [
     {
@@ -72,7 +75,13 @@ def file_reader(name: str, schema: pa.Schema, **options: str) -> Callable[[bytes
     def read(data: bytes) -> int:
         path = folder() / f"part.{name}"
         path.write_bytes(data)
-        split = FileSplit(str(path), path.stat().st_mtime_ns, len(data), 0, len(data))
+        middle = len(data) // 2 if name == "parquet" and len(data) > 1 else len(data)
+        ranges = [(0, middle), (middle, len(data) - middle)]
+        mtime_ns = path.stat().st_mtime_ns
+        splits = [FileSplit(str(path), mtime_ns, len(data), *one) for one in ranges if one == ranges[0] or one[1]]
+        return sum(map(read_split, splits))
+
+    def read_split(split: FileSplit) -> int:
         context = ReaderContext(schema, Metrics())
         reader, emitter = source().create_reader(context), source().create_emitter(context)
         state, rows = emitter.split_state(split), 0
@@ -124,10 +133,11 @@ def avro_seeds() -> list[bytes]:
     return [written("avro", NESTED, NESTED_ROWS, compression=codec) for codec in ("none", "deflate")]
 
 
-def _avro(schema: object, block: bytes, count: int = 1, size: int | None = None) -> bytes:
+def _avro(schema: object, block: bytes, count: int = 1, size: int | None = None, codec: bytes = b"null") -> bytes:
     """Returns a file with one block."""
     text = json.dumps(schema).encode()
-    head = b"Obj\x01\x02" + _long(11) + b"avro.schema" + _long(len(text)) + text + b"\0" + bytes(16)
+    head = b"Obj\x01\x04" + _long(11) + b"avro.schema" + _long(len(text)) + text
+    head += _long(10) + b"avro.codec" + _long(len(codec)) + codec + b"\0" + bytes(16)
     return head + _long(count) + _long(len(block) if size is None else size) + block + bytes(16)
 
 
@@ -145,7 +155,10 @@ def refused_avro() -> list[bytes]:
     def record(type_: object) -> object:
         return {"type": "record", "name": "r", "fields": [{"name": "a", "type": type_}]}
 
+    packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+    large = packer.compress(_long(17 << 20) + bytes(17 << 20)) + packer.flush()
     return [
+        _avro(record("string"), large, codec=b"deflate"),
         _avro(record("long"), b"\x02", size=1 << 40),
         _avro(record({"type": "array", "items": "null"}), _long(1 << 40) + b"\0"),
         _avro({"type": "record", "name": "r", "fields": []}, b"", count=1 << 40),
@@ -162,6 +175,12 @@ def parquet_seeds() -> list[bytes]:
         pq.write_table(table, out, compression=codec, data_page_version=version, row_group_size=10)
         found.append(out.getvalue())
     return found
+
+
+def refused_parquet() -> list[bytes]:
+    """Returns a file whose footer has too many levels in a histogram, for which pyarrow ends the process."""
+    whole = bytearray(parquet_seeds()[0])
+    return [bytes(whole[:-9]) + b"\x7f" + bytes(whole[-8:]), bytes(whole[:-1]), b"PAR1" + b"\xff" * 12 + b"PAR1"]
 
 
 def csv_seeds() -> list[bytes]:

@@ -144,6 +144,17 @@ def json_seeds() -> list[bytes]:
     return [json.dumps(whole).encode(), b'{"a": null, "t": {"x": [1]}}', b"{}"]
 
 
+def odd_json() -> list[bytes]:
+    """Returns numbers that are none, and values that are nested as deeply as the parser takes them."""
+    nested = [b'{"%s": %s%s}' % (name, b"[" * deep, b"]" * deep) for name in (b"t", b"a", b"l") for deep in (300, 900)]
+    return [
+        *nested,
+        b'{"a": 1e9999999999999999999999}',
+        b'{"d": 1e999999999, "a": 1e999999999}',
+        b"9e99999999999999999999",
+    ]
+
+
 def read_json(data: bytes) -> int:
     """Decodes a record of JSON in both ways: Arrow's parser reads the types of the second."""
     one, other = _json()
