@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from io import BytesIO
 from typing import Any, BinaryIO, ClassVar
 
@@ -22,7 +23,7 @@ from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
 from penstock_filesystem.sink import FileSystemTransactionalSink, create_sink
 from penstock_filesystem.sink._committable import PendingPart
 
-__all__ = ["DiskTarget", "S3Target"]
+__all__ = ["DiskTarget", "RepeatingS3Target", "S3Target"]
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -222,6 +223,8 @@ class S3Target(_FileTarget):
         self.uploads: dict[str, tuple[str, list[bytes]]] = {}
         self.written: dict[str, int] = {}
         self.begun = 0
+        #: How often the client has sent the request that is being carried out before.
+        self.repeats = 0
         self.begun_too_late: dict[str, str] = {}
 
     def storage(self) -> Storage:
@@ -324,8 +327,10 @@ class _Client:
         process = there.scheduler.current.root.name if there.scheduler.processes else ""
         label = f"begin an upload to {_short(path)}"
         # Not long after its request was given up: that one could be found by nobody, either (S3Target._is_unknown).
-        upload = there.ask(label, lambda: there.begin_upload(path, process), may_be_late=False)
-        return {"UploadId": upload, "ResponseMetadata": {"RetryAttempts": 0}}
+        upload, repeats = there.ask(
+            label, lambda: (there.begin_upload(path, process), there.repeats), may_be_late=False
+        )
+        return {"UploadId": upload, "ResponseMetadata": {"RetryAttempts": repeats}}
 
     def upload_part(
         self,
@@ -341,7 +346,7 @@ class _Client:
         def send() -> None:
             if UploadId not in there.uploads:
                 raise _refusal("NoSuchUpload", "UploadPart")
-            there.uploads[UploadId][1].append(Body)
+            there.uploads[UploadId][1][PartNumber - 1 : PartNumber] = [Body]
 
         there.ask(f"send part {PartNumber} of {UploadId}", send)
         return {"ETag": f"{UploadId}.{PartNumber}"}
@@ -397,3 +402,33 @@ class _Paginator:
 def _put(there: Any, path: str, data: bytes) -> None:
     there.files[path] = data
     there.written[path] = there.scheduler.clock_us
+
+
+class RepeatingS3Target(S3Target):
+    """A bucket whose client sends a request again when its answer is lost, as boto3 does, without a word.
+
+    What the caller gets is the second answer.
+    """
+
+    def ask(
+        self,
+        label: str,
+        effect: Callable[[], Any],
+        torn: Callable[[], Any] | None = None,
+        *,
+        may_be_late: bool = True,
+    ) -> Any:
+        """See the base class."""
+
+        def send() -> Any:
+            if not self.scheduler.has_trouble("sent twice"):
+                return effect()
+            with suppress(OSError, ClientError):
+                effect()
+            self.repeats = 1
+            try:
+                return effect()
+            finally:
+                self.repeats = 0
+
+        return super().ask(label, send, torn, may_be_late=may_be_late)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from penstock.testing.simulation import CellTarget, MakeTarget, PieceTarget, SendTarget
-from suite.file_model import DiskTarget, S3Target
+from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.kafka_model import KafkaTarget
 from suite.pravega_model import PravegaTarget
 
@@ -18,6 +18,7 @@ TARGETS: dict[str, MakeTarget] = {
     "idempotent": CellTarget,
     "files on a disk": DiskTarget,
     "files on S3": S3Target,
+    "files on S3, requests sent twice": RepeatingS3Target,
     "Kafka": KafkaTarget,
     "Pravega": PravegaTarget,
 }

@@ -17,7 +17,7 @@ from penstock.checkpoint import open_identity
 from penstock.sink import Kept
 from penstock.storage import S3Storage
 from penstock_filesystem import FileSystemConnector
-from suite.bad_network import BadNetwork
+from suite.bad_network import BadNetwork, renamed_addresses
 from suite.frames import HttpFrames
 from suite.over_network import FAULTS, every, sink_query, source_query
 
@@ -99,7 +99,7 @@ def ids_of(batches):
     return Counter(i for shares in batches for share in shares for part in share for i in part[0].to_pylist())
 
 
-def writing(bucket, **more):
+def writing(bucket, endpoint="", **more):
     options = {
         **bucket.options,
         "path": f"s3://{bucket.name}/out",
@@ -108,7 +108,10 @@ def writing(bucket, **more):
         "maxPartSize": "5kb",
         **more,
     }
-    return sink_query(FileSystemConnector(), options, SCHEMA, Path(bucket.name) / "checkpoint", bucket.storage)
+    if endpoint:
+        options["s3.endpoint"] = endpoint
+    store = S3Storage({name.removeprefix("s3."): text for name, text in options.items() if name.startswith("s3.")})
+    return sink_query(FileSystemConnector(), options, SCHEMA, Path(bucket.name) / "checkpoint", store)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +135,25 @@ def test_an_answer_is_lost(bucket, kind, times, keep):
     with query.committer() as committer:
         committer.clear(Kept(1 << 30, generation=1 << 30))
     assert not bucket.left()
+
+
+def test_a_name_that_leads_to_another_address(bucket):
+    """Nothing reaches the store at the first one any more."""
+    port = bucket.network.port
+    with (
+        BadNetwork(bucket.network.target, HttpFrames, host="127.0.0.2", port=port) as another,
+        renamed_addresses({"store": "127.0.0.1"}) as addresses,
+    ):
+        query = writing(bucket, f"http://store:{port}", rollOnCheckpoint="true")
+        query.run(0, BATCHES[0])
+        assert not another.counts
+        addresses["store"] = "127.0.0.2"
+        bucket.network.hold("to server")
+        bucket.network.reset()
+        query.run_all(BATCHES)
+        assert another.counts["connections"]
+    bucket.network.mend()
+    assert bucket.ids() == ids_of(BATCHES)
 
 
 @pytest.mark.parametrize("kind", ["PUT .*/trial", "GET .*/trial", "PUT .*place.json", "POST .*delete"])

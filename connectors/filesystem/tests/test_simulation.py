@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from suite.file_model import DiskTarget, S3Target
+from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.schedules import check_schedules, check_seed
 
 
@@ -14,6 +14,13 @@ from suite.schedules import check_schedules, check_seed
 )
 def test_schedules_by_chance(target, schedules):
     check_schedules(target, schedules, "killed inside", "times out")
+
+
+@pytest.mark.parametrize(
+    "schedules", [100, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
+)
+def test_requests_that_the_client_sends_twice(schedules):
+    check_schedules(RepeatingS3Target, schedules, "sent twice")
 
 
 def test_a_clean_up_that_is_killed_leaves_no_upload_of_a_zombie():
