@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from botocore.stub import Stubber
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ from penstock.cli._secrets import redactor_of
 from penstock.errors import PenstockError
 from penstock.options import OptionSet, credentials_in, held_by_checkpoint
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
-from penstock.storage import MemoryStorage
+from penstock.storage import MemoryStorage, S3Storage
 from suite.option_cases import SCHEMA, SIDES, cases
 
 CANARY = "cXnXrX-7#§"
@@ -262,6 +263,18 @@ def test_describe_with_options_shows_no_secret(side, monkeypatch, capsys):
 
 def _no_server(self):
     raise PenstockError("no server is here")
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "InvalidToken", "SlowDown", "NoSuchKey"])
+def test_a_store_that_repeats_what_it_was_sent(code):
+    """The errors of S3, and the ones that they come of, which a traceback shows as well."""
+    settings = {"endpoint": "http://127.0.0.1:9", "key": f"{CANARY}k", "secret": f"{CANARY}s", "token": f"{CANARY}t"}
+    storage = S3Storage(settings)
+    with Stubber(storage.client) as stubber:
+        stubber.add_client_error("get_object", code, f"the key {CANARY}k and the token '{CANARY}t' are not known")
+        with pytest.raises((OSError, PenstockError)) as caught:
+            storage.read("bucket/x")
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
 def test_nothing_is_hidden_that_is_no_secret(tmp_path):

@@ -13,10 +13,13 @@ from penstock._commit import run_task
 from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
 from penstock.errors import BadConfigurationError
+from penstock.printable import printable
 from penstock.sink import WriterContext
 from penstock.storage import LocalStorage
 from penstock_kafka import KafkaConnector
+from penstock_kafka._cli import ListedTransaction, _print
 from penstock_kafka.sink._committer import KafkaCommitter
+from suite.hostile import TEXTS
 
 SCHEMA = pa.schema([("value", pa.string())])
 runner = CliRunner()
@@ -100,3 +103,11 @@ def test_what_is_missing_is_said(tmp_path):
         call("list")
     with pytest.raises(BadConfigurationError, match="is not the checkpoint of a streaming query"):
         call("list", "-c", str(tmp_path))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_names_of_others_are_text_on_the_screen(text, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "2000")
+    _print([ListedTransaction(text, text, 1, 2, text, [text, text], None)])
+    out = capsys.readouterr().out
+    assert printable(out, lines=True) == out and out.count("\n") == 3

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -86,6 +86,15 @@ def _refuse_cut_answers(response_dict: dict[str, Any], **_: Any) -> None:
         response_dict.update(status_code=500, body=b"")
 
 
+def _hide(secrets: Sequence[str], parsed: dict[str, Any], **_: Any) -> None:
+    """Takes credentials out of what a store says of a failure: it repeats what it was sent."""
+    error = parsed.get("Error") or {}
+    for secret in secrets:
+        # By the code we know what happened.
+        told = {name: text for name, text in error.items() if isinstance(text, str) and name != "Code"}
+        error.update({name: text.replace(secret, "***") for name, text in told.items()})
+
+
 class S3Storage(Storage):
     """:meth:`create` is a conditional put (``If-None-Match: *``)."""
 
@@ -162,6 +171,8 @@ class S3Storage(Storage):
             ),
         )
         client.meta.events.register_first("before-parse.s3.*", _refuse_cut_answers)
+        secrets = [text for name in ("token", "secret", "key") if (text := self._settings.get(name))]
+        client.meta.events.register("after-call.s3", functools.partial(_hide, secrets))
         return client
 
     def retrying(self, retry: RetryPolicy) -> Self:
