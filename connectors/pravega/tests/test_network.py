@@ -13,6 +13,7 @@ import pytest
 
 from penstock.dev import LocalServer, free_ports
 from penstock_pravega import PravegaConnector
+from penstock_pravega.client import Controller
 from penstock_pravega.client._grpc import grpc
 from penstock_pravega.dev import PravegaDevServer, PravegaToolbox
 from suite.bad_network import BadNetwork, Loss
@@ -31,6 +32,7 @@ CALLS = [
     *("createTransaction", "pingTransaction", "commitTransaction", "checkTransactionState", "getURI"),
     "checkStreamExists",
 ]
+UNKNOWN_FRAMES = ("controller", "3 % cut answers")
 #: What it asks the segment store.
 MESSAGES = ["Hello", "SetupAppend", "AppendBlockEnd", "GetSegmentInfo"]
 
@@ -89,8 +91,7 @@ def _with_networks(folder):
         BadNetwork(f"127.0.0.1:{controller}") as to_controller,
         BadNetwork(f"127.0.0.1:{store}", PravegaFrames) as to_stores,
     ):
-        properties = {"pravegaservice.service.published.port": str(to_stores.port)}
-        server = PravegaDevServer(properties, quick_start=True)
+        server = PravegaDevServer(quick_start=True)
         with LocalServer(server, folder, ports=(controller, store, zookeeper)) as running:
             lossy = LossyController(f"127.0.0.1:{controller}")
             passing = grpc.server(ThreadPoolExecutor(8), handlers=[lossy])
@@ -108,7 +109,18 @@ def _networks(request, tmp_path_factory):
 
 
 @pytest.fixture
-def networks(_networks):
+def networks(_networks, monkeypatch):
+    """Segment stores are found behind their network, but for the toolbox.
+
+    They do not publish that address: the controller uses it as well, to merge what is committed.
+    """
+    locate = Controller.locate
+
+    def locate_behind(self, *segment):
+        host, port = locate(self, *segment)
+        return (host, port) if self._settings.uri == _networks.toolbox.address else ("127.0.0.1", _networks.stores.port)
+
+    monkeypatch.setattr(Controller, "locate", locate_behind)
     yield _networks
     _networks.mend()
     _networks.stores.reset()
@@ -159,11 +171,12 @@ def test_an_answer_of_a_segment_store_is_lost(networks, tmp_path, delivery, kind
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
-@pytest.mark.parametrize("where", ["controller", "stores"])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    # The frames of gRPC are not known here, so that none can be cut.
+    [(where, fault) for where in ("controller", "stores") for fault in FAULTS if (where, fault) != UNKNOWN_FRAMES],
+)
 def test_a_query_writes_through(networks, tmp_path, fault, where, delivery):
-    if where == "controller" and "cut" in fault:
-        pytest.skip("gRPC's frames are not known here; the controller's answers are lost in tests of their own")
     stream = networks.toolbox.create_stream(segments=2)
     query = writing(networks, f"tcp://{networks.controller.address}", stream, tmp_path, delivery)
     query.run(0, BATCHES[0])
