@@ -116,7 +116,7 @@ RULES = [
         "        if head.pending != link.number or head.link.base != owner:\n"
         "            raise displaced(self._chain, head.link)\n        before",
         "        before",
-        seed=1122,
+        seed=2174,
     ),
     Rule(
         "a roll gives way to a batch that is not published",

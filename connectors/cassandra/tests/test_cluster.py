@@ -11,6 +11,7 @@ from cassandra import ConsistencyLevel
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
+from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.source import ReaderContext, SourceReader
 from penstock.spark._coordinator import Coordinator
 from penstock_cassandra import CassandraConnector
@@ -108,10 +109,10 @@ def splits_of(source):
         coordinator.close()
 
 
-def rows_of(source, splits, metrics=None):
+def rows_of(source, splits, metrics=None, retry=NO_RETRIES):
     schema = source.fixed_schema()
     source.validate_schema(schema)
-    for batch in SourceReader(source, ReaderContext(schema, metrics or Metrics())).read(splits):
+    for batch in SourceReader(source, ReaderContext(schema, metrics or Metrics(), retry)).read(splits):
         yield from batch.to_pylist()
 
 
@@ -160,7 +161,7 @@ def test_nodes_die_while_rows_are_written_and_read(spark, keyspace, nodes):
 
     source = filled.source(splits="6", pageRows="200", **patient)
     found: Counter[int] = Counter()
-    for row in rows_of(source, splits_of(source)):
+    for row in rows_of(source, splits_of(source), retry=RetryPolicy()):
         found[row["id"]] += 1
         if found.total() == ROWS // 4:
             nodes[1].kill()

@@ -22,6 +22,7 @@ from penstock_kafka.client import (
     open_consumer,
     open_producer,
 )
+from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 from penstock_kafka.dev import KafkaToolbox
 
 if native_problem() and not shutil.which("cc"):
@@ -29,7 +30,6 @@ if native_problem() and not shutil.which("cc"):
 
 from penstock_kafka.client.broker import _pool
 from penstock_kafka.client.consumer import _channel, _fetcher
-from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -250,6 +250,13 @@ def test_a_broker_that_is_restarted_is_read_on(breakable, opened):
     toolbox.produce(topic, [b"%d" % i for i in range(1_000, 2_000)])
     go_on(2_000)
     assert found == [b"%d" % i for i in range(2_000)]
+
+
+def test_every_time_and_size_arrives():
+    """Also those that the connection has as well."""
+    given = {"socket.timeout.ms": "1000", "receive.message.max.bytes": "2000000", "fetch.wait.max.ms": "7"}
+    settings = FetchSettings.of({"bootstrap.servers": "127.0.0.1:1", **given}, asked_for=True)
+    assert (settings.request_timeout_ms, settings.most_batch_bytes, settings.wait_ms) == (1_000, 2_000_000, 7)
 
 
 @pytest.mark.budget(10)

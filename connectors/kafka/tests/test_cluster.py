@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from itertools import count
 
 import pyarrow as pa
 import pytest
@@ -142,20 +141,25 @@ def led_partition(transactional_id, partitions):
 @direct
 @pytest.mark.budget(100)
 @pytest.mark.exhaustive("a minute of waiting for brokers that stand still")
-def test_a_transaction_goes_on_while_its_coordinator_stands_still(cluster, toolbox):
+def test_transactions_and_reads_go_on_while_a_broker_stands_still(cluster, toolbox):
     """Its connections stay open, and it answers nothing: its successor is asked as soon as there is one.
 
-    Without that, producer and committer wait for as long as the broker stands still, or until their time is over.
+    Without that, all wait for as long as the broker stands still, or until the time of a request is over.
     """
     topic = toolbox.create_topic(partitions=6)
-    servers = {"bootstrap.servers": cluster.address, "request.timeout.ms": "4000"}
-    times = {"delivery.timeout.ms": "60000", "transaction.timeout.ms": "60000"}
+    servers = {"bootstrap.servers": cluster.address, "socket.timeout.ms": "300000"}
+    times = {"delivery.timeout.ms": "60000", "transaction.timeout.ms": "60000", "request.timeout.ms": "60000"}
     records = pa.record_batch({"value": [b"x"] * 6, "topic": [topic] * 6, "partition": pa.array(range(6), pa.int32())})
-    coordinators = Coordinators({"bootstrap.servers": cluster.address})
+    coordinators = Coordinators(servers)
     coordinators.end([TransactionRef("never-heard-of", 1, 0)], commit=False)  # makes the topic of transactions
-    for number, server in [*cluster.servers.items()][:2]:
+    reader = open_consumer({**servers, "isolation.level": "read_committed"}, "protocol")
+    # A record and the end of its transaction, twice.
+    reader.assign([PartitionRange(topic, partition, 0, 4) for partition in range(6)], headers=False)
+    read = 0
+    for number in (1, 2):
         leaders = toolbox.leaders("__transaction_state")
-        name = next(one for one in map("t-{}".format, count()) if leaders[led_partition(one, len(leaders))] == number)
+        name = f"t-{number}"
+        server = cluster.servers[leaders[led_partition(name, len(leaders))]]
         with contextlib.closing(open_producer({**servers, **times, "transactional.id": name}, "protocol")) as producer:
             identity = producer.init_transactions(60_000)
             producer.begin_transaction()
@@ -164,5 +168,14 @@ def test_a_transaction_goes_on_while_its_coordinator_stands_still(cluster, toolb
                 producer.flush()
                 transaction = TransactionRef(name, identity.producer_id, identity.epoch)
                 assert coordinators.end([transaction], commit=True) == [Ended.DONE]
+                deadline = time.monotonic() + 60
+                while read < 6 * number:
+                    assert time.monotonic() < deadline, read
+                    with contextlib.suppress(TransientClientError):
+                        read += sum(one.records.num_rows for one in reader.poll(1_000))
+    deadline = time.monotonic() + 30
+    while len(toolbox.read(topic)) < 12:  # the broker that stood still answers as the leader that it was
+        assert time.monotonic() < deadline
     assert len(toolbox.read(topic)) == 12
+    reader.close()
     coordinators.close()

@@ -69,9 +69,12 @@ def test_settings_are_the_brokers(breakable):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_it_listens_on_the_loopback_address_only(breakable):
+def test_it_listens_on_the_loopback_address_only(breakable, network):
     listening = listening_addresses(breakable.pid)
-    assert {port for _, port in listening} == set(breakable.ports)
+    assert {f"127.0.0.1:{port}" for _, port in listening} == {
+        network.target,
+        *(f"127.0.0.1:{port}" for port in breakable.ports),
+    }
     assert all(address in LOOPBACK for address, _ in listening)
 
 

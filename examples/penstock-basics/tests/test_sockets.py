@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 import threading
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,11 +16,11 @@ from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
 
 
 class Server:
-    """Collects the lines of whoever connects; sends lines to the last one who did."""
+    """Collects the lines of whoever connects, in a file; sends lines to the last one who did."""
 
     def __init__(self):
         self.socket = socket.create_server(("127.0.0.1", 0))
-        self.lines: list[str] = []
+        self.file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - open as long as the server
         self.last: socket.socket | None = None
         self.connected = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -26,6 +28,11 @@ class Server:
     @property
     def options(self):
         return {"host": "127.0.0.1", "port": str(self.socket.getsockname()[1])}
+
+    @property
+    def lines(self):
+        self.file.flush()
+        return Path(self.file.name).read_bytes().splitlines()
 
     def _accept(self):
         while True:
@@ -37,8 +44,10 @@ class Server:
             threading.Thread(target=self._collect, args=[self.last], daemon=True).start()
 
     def _collect(self, connection):
-        with connection, connection.makefile(encoding="utf-8", newline="\n") as file:
-            self.lines += [line for line in file if line.endswith("\n")]
+        with connection, connection.makefile("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    self.file.write(line)
 
     def send(self, ids):
         self.last.sendall("".join(f"{i}\n" for i in ids).encode())
@@ -55,11 +64,13 @@ def new_server():
     yield make
     for server in servers:
         server.socket.close()
+        server.file.close()
 
 
 class TestSink(SinkSuite):
     connector = SocketConnector
-    many = 20_000  # this process keeps them all, being the server
+    many = 100_000
+    most_memory_bytes = 64 << 20
 
     @pytest.fixture
     def new_target(self, new_server):

@@ -6,13 +6,15 @@ import functools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow.fs as pafs
-from typing_extensions import Self
 
 from penstock.errors import RetriableError
 from penstock.retry import NO_RETRIES, RetryPolicy
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ABANDONED_AFTER_S", "Storage", "is_temporary"]
 

@@ -7,16 +7,18 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
-from typing_extensions import Self
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.retry import RetryPolicy
 from penstock.storage._contract import Storage
 from penstock.system import system
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["S3Storage", "translated"]
 

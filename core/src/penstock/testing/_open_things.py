@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import thread as futures
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["OpenThings", "open_things", "threads_that_stay"]
+__all__ = ["OpenThings", "left_open", "open_things", "threads_that_stay"]
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _TASKS = Path("/proc/self/task")
+#: Threads and connections that were closed may need a moment to end.
+_ENDING_S, _LOOK_S = 3.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,18 @@ def open_things(temporary: str) -> OpenThings:
         found["threads"] = [*threads, *[""] * (len(os.listdir(_TASKS)) - len(threads))]
         found["child processes"] = list(_children())
     return OpenThings({name: len(values) for name, values in found.items()}, found)
+
+
+def left_open(before: OpenThings, temporary: str, *, most: int) -> list[str]:
+    """Returns what there is more of than ``before``, by more than ``most``, and stays; and threads that keep the
+    process from ending.
+    """
+    deadline = time.monotonic() + _ENDING_S
+    while True:
+        found = [*before.growth(open_things(temporary), most=most), *threads_that_stay()]
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(_LOOK_S)
 
 
 def _children() -> Iterator[str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock._commit import BatchPlan, TaskResult
 from penstock.sink import Sink
 from penstock.testing._lines import Moment, Watch
-from penstock.testing._open_things import open_things, threads_that_stay
+from penstock.testing._open_things import left_open, open_things
 from penstock.testing._sink_engine import SinkQuery, Task, attempt
 
 __all__ = ["Lines", "QueryJob", "lines_of_commits", "run_attempt", "run_many", "run_query"]
@@ -83,7 +83,7 @@ def run_many(job: QueryJob, share: Sequence[pa.RecordBatch], warm_up: int, more:
         for batch_id in range(warm_up, warm_up + more):
             _run_with_losers(query, batch_id, share)
         query.finish()
-        return [*before.growth(open_things(folder), most=more // 4), *threads_that_stay()]
+        return left_open(before, folder, most=more // 4)
 
 
 def lines_of_commits(job: QueryJob, rows: Sequence[pa.RecordBatch], sizes: Sequence[int]) -> list[Lines]:

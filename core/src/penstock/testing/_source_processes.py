@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.source import Source
-from penstock.testing._open_things import open_things, threads_that_stay
+from penstock.testing._open_things import left_open, open_things
 from penstock.testing._source_base import LOOK_AGAIN_S
 from penstock.testing._source_engine import SourceQuery
 
@@ -67,7 +67,7 @@ def read_many(job: SourceJob, warm_up: int, more: int) -> list[str]:
             if number == warm_up:
                 before = open_things(folder)
             if number == warm_up + more:
-                return [*before.growth(open_things(folder), most=more // 4), *threads_that_stay()]
+                return left_open(before, folder, most=more // 4)
             with job.open() as query:
                 for splits in query.tasks(job.done):
                     left = query.read_task(splits)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -33,12 +33,13 @@ class BrokerConnection:
     """A connection to one broker, authenticated. Belongs to one thread, except for :meth:`interrupt`.
 
     ``arguments`` as kafka-python takes them. Every method may raise KafkaError or OSError; the connection is of no use
-    then.
+    then. ``silence_s``: after that long without a byte :meth:`ask` calls what it was given, and waits on.
     """
 
-    def __init__(self, arguments: Mapping[str, Any], request_timeout_s: float) -> None:
+    def __init__(self, arguments: Mapping[str, Any], request_timeout_s: float, silence_s: float | None = None) -> None:
         self._arguments = arguments
         self._timeout_s = request_timeout_s
+        self._silence_s = min(request_timeout_s, silence_s or request_timeout_s)
         self._client_id = arguments.get("client_id", _CLIENT_ID)
         self._socket: socket.socket | None = None
         self._flags = 0
@@ -66,14 +67,12 @@ class BrokerConnection:
         protocol = self._arguments["security_protocol"]
         if protocol.endswith("SSL"):
             self._socket = self._arguments["ssl_context"].wrap_socket(plain, server_hostname=host.rstrip("."))
-            self._socket.settimeout(self._timeout_s)
+            self._socket.settimeout(self._silence_s)
         else:
             # Of the kernel: with a timeout of Python's, a call returns with whatever has arrived.
             plain.settimeout(None)
-            seconds, rest = divmod(self._timeout_s, 1)
-            timeout = struct.pack("ll", int(seconds), int(rest * 1e6))
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(self._silence_s))
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(self._timeout_s))
             self._flags = socket.MSG_WAITALL
         if self._is_interrupted:
             raise KafkaConnectionError("the connection was interrupted")
@@ -113,13 +112,17 @@ class BrokerConnection:
             what = type(request).__name__
             raise KafkaConnectionError(f"not an answer to {what}: {type(error).__name__}: {error}") from error
 
-    def ask(self, request: Any) -> memoryview:
-        """Returns the answer after its header, for requests whose answers have a header of no tagged fields."""
-        answer = self._exchange(request)
+    def ask(self, request: Any, on_silence: Callable[[], None] | None = None) -> memoryview:
+        """Returns the answer after its header, for requests whose answers have a header of no tagged fields.
+
+        ``on_silence`` is called in the calling thread whenever nothing has come for a while; what it raises ends the
+        waiting.
+        """
+        answer = self._exchange(request, on_silence)
         self.is_proven = True
         return answer
 
-    def _exchange(self, request: Any) -> memoryview:
+    def _exchange(self, request: Any, on_silence: Callable[[], None] | None = None) -> memoryview:
         sock = self._socket
         if sock is None:
             raise KafkaConnectionError("not connected")
@@ -127,24 +130,28 @@ class BrokerConnection:
         request.with_header(correlation_id=self._number, client_id=self._client_id)
         sock.sendall(request.encode(framed=True, header=True))
         head = memoryview(bytearray(8))
-        self._fill(sock, head)
+        self._fill(sock, head, on_silence)
         size, number = struct.unpack(">ii", head)
         if not 4 <= size <= _LARGEST_ANSWER or number != self._number:
             raise KafkaConnectionError(f"not an answer of Kafka's: {size} bytes for request {number}")
         answer = memoryview(pa.allocate_buffer(size - 4)).cast("B")
-        self._fill(sock, answer)
+        self._fill(sock, answer, on_silence)
         return answer
 
-    def _fill(self, sock: socket.socket, memory: memoryview) -> None:
-        filled = 0
+    def _fill(self, sock: socket.socket, memory: memoryview, on_silence: Callable[[], None] | None) -> None:
+        filled, deadline = 0, time.monotonic() + self._timeout_s
         while filled < len(memory):
             try:
                 count = sock.recv_into(memory[filled:], 0, self._flags)
-            except BlockingIOError:
-                raise TimeoutError(f"no answer within {self._timeout_s:.0f} s") from None
+            except (BlockingIOError, TimeoutError):
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"no answer within {self._timeout_s:.0f} s") from None
+                if on_silence is not None:
+                    on_silence()
+                continue
             if not count:
                 raise KafkaConnectionError("the broker has closed the connection")
-            filled += count
+            filled, deadline = filled + count, time.monotonic() + self._timeout_s
 
     def interrupt(self) -> None:
         """Ends what the connection's thread waits for. Any thread."""
@@ -158,3 +165,8 @@ class BrokerConnection:
         """Ends it."""
         if self._socket is not None:
             self._socket.close()
+
+
+def _timeval(seconds: float) -> bytes:
+    whole, rest = divmod(seconds, 1)
+    return struct.pack("ll", int(whole), int(rest * 1e6))

@@ -30,7 +30,7 @@ from penstock_kafka.client.broker._retrying import RetryingBrokers
 __all__ = ["Coordinators", "coordinators"]
 
 #: A coordinator that stands still answers nothing, while another broker has long taken its place.
-_FIRST_TRY_S = 5.0
+_FIRST_TRY_S = 3.0
 #: A partition of it for each coordinator of consumer groups.
 _GROUPS_TOPIC = "__consumer_offsets"
 #: Transactions that are ended together, at most.

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import socket
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
@@ -29,6 +31,11 @@ __all__ = ["IN_FLIGHT", "KafkaPython", "connect", "find_coordinators", "sasl_mec
 #: Requests that may be in flight to one broker.
 IN_FLIGHT = 64
 _CONNECT_MS = 5000
+#: Without an answer for so long, a broker is not asked what any broker can answer, for a while.
+_SILENT_S, _AVOIDED_S = 2.5, 30.0
+#: Brokers that were silent, and until when they are avoided. By address, for all connections of the process; each entry
+#: is read and written at once, by any thread.
+_avoided: dict[tuple[str, int], float] = {}
 
 # kafka-python reports connections to its log, and what matters of it comes as an error as well: it need not be on a
 # task's standard error.
@@ -106,9 +113,41 @@ class KafkaPython:
     def send(self, request: Any, *, node_id: Any = None, timeout_ms: float | None = None) -> Future:
         """Sends a request at once, to a node or to any. Returns a future of the answer. Belongs to the loop.
 
-        Raises KafkaError or RuntimeError for a node that is not known and for credentials that were refused before.
+        Any is one that has not kept a request waiting lately, if there is one. Raises KafkaError or RuntimeError for a
+        node that is not known and for credentials that were refused before.
         """
-        return self._admin._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
+        node = self._any_node() if node_id is None else node_id
+        answer: Future = self._admin._manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+        place = self._place(node)
+        if place is not None:
+            answer.add_callback(lambda _: _avoided.pop(place, None))
+            answer.add_errback(lambda _: _avoid(place))
+            if node_id is None:
+                # The library limits the time of a request from when it is sent, and not while a connection is made.
+                self.call_later(_SILENT_S, lambda: None if answer.is_done else _avoid(place))
+        return answer
+
+    def _place(self, node: Any) -> tuple[str, int] | None:
+        broker = self.broker(node)
+        return None if broker is None else (broker.host, broker.port)
+
+    def _any_node(self) -> Any:
+        node = self._admin._manager.least_loaded_node()
+        if not self._is_avoided(node):
+            return node
+        manager = self._admin._manager
+        others = [one for one in self.nodes() if not self._is_avoided(one) and not manager.connection_delay(one)]
+        return random.choice(others) if others else node  # noqa: S311 - spreads questions, keeps no secret
+
+    def _is_avoided(self, node: Any) -> bool:
+        place = self._place(node)
+        return place is not None and time.monotonic() < _avoided.get(place, 0.0)
+
+    def disconnect(self, node: int, why: str) -> None:
+        """Ends the connection to a node: what is in flight there fails. Belongs to the loop."""
+        connection = self._admin._manager._conns.get(node)
+        if connection is not None:
+            connection.close(KafkaConnectionError(why))
 
     def version_of(self, request: Any, *limits: int) -> int:
         """Returns the newest version of a request that both sides know, between ``limits``."""
@@ -136,6 +175,10 @@ class KafkaPython:
     def close(self) -> None:
         """Ends the connections and the loop. Not from the loop's own thread."""
         self._admin.close()
+
+
+def _avoid(place: tuple[str, int]) -> None:
+    _avoided[place] = time.monotonic() + _AVOIDED_S
 
 
 class _Causes(logging.Handler):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
+from kafka.errors import KafkaTimeoutError, RequestTimedOutError
 from kafka.protocol.metadata import MetadataRequest
 
 from penstock_kafka.client._errors import Code
@@ -17,6 +18,9 @@ __all__ = ["Leaders"]
 
 #: How long it may go unnoticed that a topic has more partitions.
 _KEPT_S = 60.0
+#: How long an answer is waited for at first; twice as long after each time that none came in time. Any broker can
+#: answer, and one that stands still does not.
+_FIRST_TRY_MS, _LONGEST_TRY_MS = 3_000.0, 30_000.0
 
 
 class Leaders:
@@ -30,10 +34,15 @@ class Leaders:
         self._ids: dict[str, str] = {}
         self._counts: dict[str, tuple[int, float]] = {}
         self._problems: dict[str, int] = {}
+        self._try_ms = _FIRST_TRY_MS
 
     def node_of(self, topic: str, partition: int) -> int | None:
         """Returns the leader; ``None`` if it is not known, or there is none at the moment."""
         return self._nodes.get((topic, partition))
+
+    def have_left(self, node: int, partitions: Iterable[Partition]) -> list[Partition]:
+        """Returns those of ``partitions`` that another broker is known to lead."""
+        return [one for one in partitions if self._nodes.get(one) not in (None, node)]
 
     def count_of(self, topic: str) -> int:
         """Returns how many partitions the topic has; 0 if that is not known, or was asked long ago."""
@@ -56,13 +65,19 @@ class Leaders:
     async def refresh_metadata(
         self, client: KafkaPython, topics: Collection[str], timeout_ms: float | None = None, create: bool = False
     ) -> None:
-        """Asks any broker for the topics' partitions. Belongs to the loop.
+        """Asks any broker for the topics' partitions, ``timeout_ms`` at most. Belongs to the loop.
 
-        ``create``: a topic that does not exist is made, where brokers do that for producers.
+        ``create``: a topic that does not exist is made, where brokers do that for producers. Raises kafka-python's
+        errors; after an answer that did not come in time, another broker may be asked at once.
         """
         wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create, min_version=4, max_version=12)
-        answer = await client.send(request, timeout_ms=timeout_ms)
+        try:
+            answer = await client.send(request, timeout_ms=min(self._try_ms, timeout_ms or self._try_ms))
+        except (KafkaTimeoutError, RequestTimedOutError):
+            self._try_ms = min(2 * self._try_ms, _LONGEST_TRY_MS)
+            raise
+        self._try_ms = _FIRST_TRY_MS
         if any(_has_moved(broker, client.broker(broker.node_id)) for broker in answer.brokers):
             await client.refresh_brokers()
         for topic in answer.topics:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.protocol.consumer import FetchRequest
 
 from penstock.errors import FatalError
-from penstock_kafka.client.broker import BrokerConnection, Connections, problem_of, problem_of_code
+from penstock_kafka.client.broker import BrokerConnection, Connections, ProblemError, problem_of, problem_of_code
 from penstock_kafka.client.codec import Scan, scan
 from penstock_kafka.client.consumer._fetch_protocol import VERSIONS, FetchedPart, fetch_request, fetched_parts
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
@@ -20,6 +21,8 @@ from penstock_kafka.client.consumer._position import FetchedBatches, FetchPositi
 __all__ = ["Channel"]
 
 _AT_END_PAUSE_S = 0.1
+#: Without an answer for so long, beyond what the broker may wait for records: another may have taken its place.
+_SILENT_S = 3.0
 _WRONG = {
     Scan.CORRUPT: "a record batch does not fit its checksum",
     Scan.OLD_FORMAT: "records are of a message format before 2 (Kafka 0.11): read them with client=librdkafka",
@@ -81,8 +84,10 @@ class Channel:
 
     def new_connection(self) -> BrokerConnection:
         """Returns a connection that is not made yet."""
-        settings = self._settings
-        return BrokerConnection(self._connections.arguments(), (settings.request_timeout_ms + settings.wait_ms) / 1000)
+        settings, wait_s = self._settings, self._settings.wait_ms / 1000
+        return BrokerConnection(
+            self._connections.arguments(), settings.request_timeout_ms / 1000 + wait_s, wait_s + _SILENT_S
+        )
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -96,7 +101,9 @@ class Channel:
         wanted: dict[str, list[tuple[int, int]]] = {}
         for position in positions:
             wanted.setdefault(position.topic, []).append((position.partition, position.fetch_offset))
-        answer = connection.ask(fetch_request(wanted, self._settings, version))
+        answer = connection.ask(
+            fetch_request(wanted, self._settings, version), lambda: self._look_for_successors(positions)
+        )
         try:
             found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
         except ValueError as error:
@@ -109,6 +116,20 @@ class Channel:
                 self._handle_error(position, part.error_code)
             elif part.records:
                 self._accept(position, part)
+
+    def _look_for_successors(self, positions: Sequence[FetchPosition]) -> None:
+        """Raises KafkaConnectionError if another broker leads some positions by now, whose leader is forgotten.
+
+        A broker that stands still keeps its connections: only the others know that it has lost its partitions.
+        """
+        client, leaders = self._connections.client, self._connections.leaders
+        topics = {position.topic for position in positions}
+        with suppress(KafkaError, OSError, ProblemError):
+            client.run(leaders.refresh_metadata, client, topics, _SILENT_S * 1000, False, timeout_s=_SILENT_S)
+        left = set(leaders.have_left(self._node, ((one.topic, one.partition) for one in positions)))
+        if left:
+            self._fetches.forget_leader([one for one in positions if (one.topic, one.partition) in left])
+            raise KafkaConnectionError(f"{self._where} does not answer, and another broker has taken its place")
 
     def _accept(self, position: FetchPosition, part: FetchedPart) -> None:
         status, length, following = scan(part.records)

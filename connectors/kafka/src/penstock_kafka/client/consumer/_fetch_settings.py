@@ -57,6 +57,9 @@ class FetchSettings:
         given.drop(_OF_THE_READER)
         given.drop(PROTOCOL_WITHOUT_EFFECT["consumer"])
         queue_bytes = given.number("queued.max.messages.kbytes", 16_384) * 1024
+        request_timeout_ms = given.number(
+            "socket.timeout.ms", 60_000
+        )  # before those of the connection, which has it too
         connection = given.all_of(CONNECTION_SETTINGS)
         return cls(
             is_committed=given.one_of("isolation.level", "read_committed", _ISOLATION),
@@ -69,6 +72,6 @@ class FetchSettings:
             # 0 would be asking without a pause.
             wait_ms=max(1, given.number("fetch.wait.max.ms", 20, 0)),
             missing_s=missing_ms / 1000,
-            request_timeout_ms=given.number("socket.timeout.ms", 60_000),
+            request_timeout_ms=request_timeout_ms,
             connection=connection,
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -35,6 +37,9 @@ _log = get_logger("penstock.kafka")
 #: Bytes of a request, unless a single batch is larger.
 _REQUEST_BYTES = 4 << 20
 _TICK_S = 0.25
+#: Without an answer to a request for so long: another broker may have taken the place of the one that was asked.
+_SILENT_S = 3.0
+_WATCH_S = 1.0
 _REFRESH_PAUSE_S = 0.05
 
 
@@ -64,6 +69,10 @@ class Sender:
         self._ready: dict[tuple[str, int], PartitionQueue] = {}
         #: Requests in flight, by node.
         self._in_flight: dict[Any, int] = {}
+        #: What they are: to which node, since when, for which partitions. By a number of their own.
+        self._requests: dict[int, tuple[int, float, list[tuple[str, int]]]] = {}
+        self._numbers = count()
+        self._is_watching = False
         #: Changed only while nothing is in flight: what is has the numbers of the identity before.
         self._identity = NO_IDENTITY
         self._asking_identity = False
@@ -219,11 +228,44 @@ class Sender:
         return bool(requests)
 
     def _send(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]]) -> None:
+        number = next(self._numbers)
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        self._requests[number] = node, time.monotonic(), [(queue.topic, queue.partition) for queue, _ in batches]
+        if not self._is_watching:
+            self._is_watching = True
+            self._connections.client.call_later(_WATCH_S, self._watch)
         request = produce_request(batches, self._settings)
         answer = self._connections.send(request, node, self._settings.request_timeout_ms)
-        answer.add_callback(lambda response: self._on_answer(node, batches, response))
-        answer.add_errback(lambda error: self._on_failure(node, batches, error))
+        answer.add_callback(lambda response: self._on_answer(number, batches, response))
+        answer.add_errback(lambda error: self._on_failure(number, batches, error))
+
+    @on_loop
+    def _watch(self) -> None:
+        """Looks for the successors of brokers that do not answer. As long as something is in flight."""
+        now = time.monotonic()
+        silent = {node for node, since, _ in self._requests.values() if now - since > _SILENT_S}
+        if silent:
+            self._connections.client.call_soon(self._look_for_successors, silent)
+        elif self._requests:
+            self._connections.client.call_later(_WATCH_S, self._watch)
+        else:
+            self._is_watching = False
+
+    @on_loop
+    async def _look_for_successors(self, silent: set[int]) -> None:
+        """Gives up requests to brokers that have lost a partition of theirs: they are sent again, to its leader.
+
+        A broker that stands still keeps its connections: only the others know that it has lost its partitions.
+        """
+        client, leaders = self._connections.client, self._connections.leaders
+        topics = {topic for node, _, keys in self._requests.values() if node in silent for topic, _ in keys}
+        with suppress(KafkaError, OSError):
+            await client.within(_SILENT_S * 1000, leaders.refresh_metadata, client, topics, _SILENT_S * 1000)
+        for node in silent:
+            keys = [key for asked, _, keys in self._requests.values() if asked == node for key in keys]
+            if leaders.have_left(node, keys):
+                client.disconnect(node, f"broker {node} does not answer, and another one has taken its place")
+        client.call_later(_WATCH_S, self._watch)
 
     @on_loop
     async def _refresh_metadata(self, topics: set[str]) -> None:
@@ -255,16 +297,18 @@ class Sender:
     # --- the loop: the outcome ----------------------------------------------------------------------------------------
 
     @on_loop
-    def _on_answer(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]], response: Any) -> None:
-        self._in_flight[node] -= 1
+    def _on_answer(self, number: int, batches: list[tuple[PartitionQueue, InFlightBatch]], response: Any) -> None:
+        self._in_flight[self._requests.pop(number)[0]] -= 1
         of_batches = results(response, [queue for queue, _ in batches])
         for (queue, batch), (code, text) in zip(batches, of_batches, strict=True):
             self._handle_result(queue, batch, code, text)
         self._continue()
 
     @on_loop
-    def _on_failure(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]], error: BaseException) -> None:
-        self._in_flight[node] -= 1
+    def _on_failure(
+        self, number: int, batches: list[tuple[PartitionQueue, InFlightBatch]], error: BaseException
+    ) -> None:
+        self._in_flight[self._requests.pop(number)[0]] -= 1
         self._note_error(error)
         for queue, one in batches:
             self._connections.leaders.forget(queue.topic)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
@@ -40,7 +40,7 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.2
 #: How long the first try of a request waits, and each next one twice as long as the previous: a broker that stands
 #: still answers nothing and keeps its connections, while another one has long become the coordinator. Every request
 #: here may be made twice.
-_FIRST_TRY_MS = 5_000.0
+_FIRST_TRY_MS = 3_000.0
 _NOT_COORDINATOR = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
 
 Attempt = Callable[[float], Coroutine[Any, Any, Any]]
@@ -57,7 +57,7 @@ async def _persist(connections: Connections, deadline: float, attempt: Attempt) 
         try:
             return await attempt(min(try_ms, (deadline - time.monotonic()) * 1000))
         except (KafkaError, OSError) as error:
-            if isinstance(error, KafkaTimeoutError):
+            if isinstance(error, (KafkaTimeoutError, RequestTimedOutError)):
                 try_ms *= 2
             problem = problem_of(error)
             if not problem.retriable:
