@@ -21,8 +21,7 @@ from benchmarks import cassandra_large
 from benchmarks.cassandra_connector_jars import connector_jars, old_spark
 from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table, interleave
 from penstock_cassandra.client import Client, ConnectionSettings
-from penstock_cassandra.dev import cassandra_server
-from penstock_cassandra.dev._server import CassandraServer
+from penstock_cassandra.dev import CassandraServer, cassandra_server
 
 ROOT = Path(__file__).resolve().parents[1]
 JOBS = Path(__file__).parent / "cassandra_jobs"

@@ -15,7 +15,7 @@ from penstock.options import OptionSet
 from penstock.sink import SinkContext, WriterContext
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client
-from penstock_cassandra.dev._server import CassandraServer
+from penstock_cassandra.dev import CassandraServer
 
 #: What a task does, in a fresh process, for all splits one after the other. Peak memory as Linux counted it.
 _TASK = """

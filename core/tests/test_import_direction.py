@@ -27,7 +27,7 @@ ALLOWED = {
     "token_service": set(),
     "storage": {"system", "errors", "options", "retry"},
     "source": {"printable", "errors", "metrics", "options", "retry", "serialization"},
-    "sink": {"system", "errors", "metrics", "retry", "serialization", "storage"},
+    "sink": {"system", "errors", "metrics", "options", "retry", "serialization", "storage"},
     "_commit": {"printable", "system", "errors", "retry", "serialization", "sink", "storage"},
     "enrichment": {"errors", "per_process"},
     "dev": {"errors"},

@@ -162,3 +162,22 @@ def test_what_is_said_is_one_line(said):
     said.clear()
     ONE_MINUTE.call(Call(TimeoutError()), "planning")
     assert said.messages[0] == "planning: TimeoutError(); trying again for up to 60s (retryTimeout)"
+
+
+def test_of_several_calls_each_has_its_own_time(clock, said):
+    metrics = Metrics()
+    retries = Retries(ONE_MINUTE, metrics=metrics)
+    began = clock.now
+    retries.failed(RetriableError("node a is down"), since=began)
+    clock.now += 59
+    retries.failed(RetriableError("node b is down"), since=clock.now - 5)  # another call
+    clock.now += 2
+    assert retries.failed(RetriableError("node b is down"), since=clock.now - 7, failures=1) > 0
+    with pytest.raises(RetriesExhaustedError, match="node a is down; tried 3 times in 61s"):
+        retries.failed(RetriableError("node a is down"), since=began, failures=2)
+    assert said.messages == [
+        "node a is down; trying again for up to 60s (retryTimeout)",
+        "node b is down; this has lasted for 59s",
+    ]
+    retries.worked()
+    assert metrics.snapshot() == {"retries": 3, "retry_ms": 61_000}

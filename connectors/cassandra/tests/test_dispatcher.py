@@ -91,3 +91,22 @@ def test_a_cluster_that_can_not_be_reached_was_sent_nothing():
     nothing = NoHostAvailable("all down", {"a": NoConnectionsAvailable(), "b": UNAVAILABLE})
     in_doubt = NoHostAvailable("all down", {"a": NoConnectionsAvailable(), "b": OperationTimedOut()})
     assert was_not_applied(nothing) and not was_not_applied(in_doubt)
+
+
+def test_it_is_said_once_for_all_requests_and_once_at_the_end(caplog):
+    metrics = Metrics()
+    dispatcher = RequestDispatcher(
+        Client([UNAVAILABLE] * 3),
+        metrics,
+        lambda *_: None,
+        max_in_flight=4,
+        retry=RetryPolicy(60),
+        rows_per_second=None,
+    )
+    for _ in range(3):
+        dispatcher.send(OneRow(Encoded(), 0, 1, None))
+    dispatcher.drain()
+    first, last = [record.message for record in caplog.records if record.name == "penstock.retry"]
+    assert "too few nodes" in first and "trying again for up to 60s" in first
+    assert "it works again" in last and last.endswith("3 more tries")
+    assert metrics.snapshot()["retries"] == 3

@@ -37,7 +37,7 @@ from penstock_cassandra.client import (
     release_client,
     shared_client,
 )
-from penstock_cassandra.dev._server import CassandraServer
+from penstock_cassandra.dev import CassandraServer
 from penstock_cassandra.sink._committer import CassandraCheckpointCommitter
 from suite.cassandra import QuickServer, close_clients
 

@@ -106,8 +106,8 @@ NO_RETRIES = RetryPolicy(0.0)
 class Retries:
     """The failures of one thing since it last worked. One thread.
 
-    For a loop that does more between two tries than :meth:`RetryPolicy.call`. Metrics: ``retries`` counts them,
-    ``retry_ms`` is for how long it did not work.
+    For a loop that does more between two tries than :meth:`RetryPolicy.call`, and for several calls at a time. Metrics:
+    ``retries`` counts them, ``retry_ms`` is for how long it did not work.
     """
 
     def __init__(self, policy: RetryPolicy, doing: str = "", metrics: Metrics | None = None) -> None:
@@ -118,11 +118,12 @@ class Retries:
         self._since = self._said = 0.0
         self._note: Path | None = None
 
-    def failed(self, error: Exception) -> float:
+    def failed(self, error: Exception, *, since: float | None = None, failures: int = 0) -> float:
         """Returns the seconds to wait before the next try.
 
-        Raises RetriesExhaustedError once the time is over, and ``error`` itself if it does not pass, or no time is
-        given.
+        Of several calls at a time, each has a time of its own: ``since`` is when it was made first
+        (``system().monotonic()``), ``failures`` how often it has failed before. Raises RetriesExhaustedError once the
+        time is over, and ``error`` itself if it does not pass, or no time is given.
         """
         if not may_pass(error) or self._policy.timeout_s <= 0:
             raise error
@@ -130,9 +131,11 @@ class Retries:
         if not self._count:
             self._since = now
         lasted = now - self._since
-        if self._count and lasted >= self._policy.timeout_s:
+        since, failures = (self._since, self._count) if since is None else (since, failures)
+        left = self._policy.timeout_s - (now - since)
+        if failures and left <= 0:
             self._forget_note()
-            raise self._policy.exhausted(f"{self._begin}{error}", self._count + 1, lasted) from error
+            raise self._policy.exhausted(f"{self._begin}{error}", failures + 1, now - since) from error
         # Further lines say what a person can do, which is nothing as long as it is tried again. Errors of ours show
         # their line breaks as ``\\n``.
         first = printable(str(error)).partition("\\n")[0]
@@ -147,7 +150,7 @@ class Retries:
         self._leave_note(said, lasted)
         if self._metrics is not None:
             self._metrics.add("retries")
-        return min(self._policy.pause_s(self._count), max(0.0, self._policy.timeout_s - lasted))
+        return min(self._policy.pause_s(failures + 1), max(0.0, left))
 
     def worked(self) -> None:
         """It works, or works again."""

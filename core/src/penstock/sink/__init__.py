@@ -14,6 +14,7 @@ write-ahead       :class:`WriteAheadSink`: a :class:`Sender` for rows that were 
 A sink that is only a :class:`Sink` delivers at least once.
 """
 
+from penstock.sink._columns import check_bytes_or_text, warn_about_left_out
 from penstock.sink._contracts import (
     TIMESTAMPS_PER_RUN,
     CheckpointLocation,
@@ -71,6 +72,8 @@ __all__ = [
     "WriteAheadSink",
     "WriterContext",
     "base_of",
+    "check_bytes_or_text",
     "describe_state",
     "state_serializer_of",
+    "warn_about_left_out",
 ]

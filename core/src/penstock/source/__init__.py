@@ -6,7 +6,9 @@ The shape follows Flink's unified source (FLIP-27). Two templates write most of 
 that never change, and :mod:`penstock.source.log`, for logs of partitions.
 """
 
+from penstock.source._bad_records import BadRecordPolicy
 from penstock.source._columns import check_columns
+from penstock.source._constant_columns import ConstantColumns
 from penstock.source._contracts import (
     BatchEnumerator,
     EnumeratorContext,
@@ -27,8 +29,10 @@ from penstock.source._reader import SourceReader
 from penstock.source._simple import SimpleSource, SimpleSplit
 
 __all__ = [
+    "BadRecordPolicy",
     "BatchEnumerator",
     "ColumnFilter",
+    "ConstantColumns",
     "EnumeratorContext",
     "ReadLimits",
     "ReaderContext",

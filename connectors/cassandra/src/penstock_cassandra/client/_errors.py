@@ -55,9 +55,9 @@ def translate(error: BaseException, what: str) -> PenstockError:
                 if sign in str(cause):
                     return BadConfigurationError(f"{what}: {advice}: {_words(cause)}")
     if isinstance(error, NoHostAvailable):
-        told = "; ".join(sorted({f"{host}: {_words(cause)}" for host, cause in _host_errors(error).items()}))
+        causes = "; ".join(sorted({f"{host}: {_words(cause)}" for host, cause in _host_errors(error).items()}))
         return RetriableError(
-            f"{what}: no node answers ({told or error}). Check the options 'host' and 'port'; a node that wants TLS "
+            f"{what}: no node answers ({causes or error}). Check the options 'host' and 'port'; a node that wants TLS "
             "(option 'tls') or a certificate (option 'tls.certFile') may end a connection without a word"
         )
     if isinstance(error, (OperationTimedOut, DriverException, ConnectionException, ErrorMessage, OSError)):

@@ -12,16 +12,13 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.metrics import Metrics
-from penstock.printable import get_logger
-from penstock.retry import RetryPolicy
+from penstock.retry import Retries, RetryPolicy
 from penstock_cassandra.client import Client, RawRows, RowsBatch, Throttle, translate, was_not_applied
 from penstock_cassandra.sink._rows import Request
 
 __all__ = ["RequestDispatcher"]
 
-_log = get_logger("penstock.cassandra")
 _POLL_S = 0.05
-_SAY_EVERY_S = 10.0
 
 
 @dataclass(order=True)
@@ -38,15 +35,15 @@ class _Waiting:
 class RequestDispatcher:
     """Used by one thread; the driver's calls back. Memory: ``max_in_flight`` requests, and the rows they point to.
 
-    ``refused`` is called with a single row that the server does not take (its request, the reason); it may raise. With
-    ``repeatable`` false a request whose fate is unknown is not sent again.
+    ``on_rejected`` is called with a single row that the server does not take (its request, the reason); it may raise.
+    With ``repeatable`` false a request whose fate is unknown is not sent again.
     """
 
     def __init__(
         self,
         client: Client,
         metrics: Metrics,
-        refused: Callable[[Request, str], None],
+        on_rejected: Callable[[Request, str], None],
         *,
         max_in_flight: int,
         retry: RetryPolicy,
@@ -56,33 +53,34 @@ class RequestDispatcher:
     ) -> None:
         self._client = client
         self._metrics = metrics
-        self._refused = refused
+        self._on_rejected = on_rejected
         self._max_in_flight = max_in_flight
-        self._retry = retry
+        self._retries = Retries(retry, metrics=metrics)
         self._throttle = Throttle(rows_per_second)
         self._counters = counters
         self._repeatable = repeatable
         self._changed = threading.Condition()
         self._in_flight = 0
-        self._ended: list[tuple[Request, float, int, Any, BaseException | None]] = []
-        self._again: list[_Waiting] = []
+        #: Of those in flight: how many are sent again.
+        self._repeated = 0
+        self._answered: list[tuple[Request, float, int, Any, BaseException | None]] = []
+        self._waiting: list[_Waiting] = []
         self._numbers = itertools.count()
-        self._say_again = 0.0
 
     def send(self, request: Request) -> None:
         """Sends a request and returns; waits for room first. Raises what an earlier request failed with."""
         while (pause := self._throttle.wait_s()) > 0:
             time.sleep(min(pause, _POLL_S))
-            self._look(0)
-        while self._in_flight >= self._max_in_flight or self._again:
-            self._look(_POLL_S)
+            self._handle_answers(0)
+        while self._in_flight >= self._max_in_flight or self._waiting:
+            self._handle_answers(_POLL_S)
         self._throttle.add(request.count)
         self._start(request, time.monotonic(), 0)
 
     def drain(self) -> None:
         """Returns when everything was answered. Raises as :meth:`send` does."""
-        while self._in_flight or self._ended or self._again:
-            self._look(_POLL_S)
+        while self._in_flight or self._answered or self._waiting:
+            self._handle_answers(_POLL_S)
 
     def _start(self, request: Request, since: float, failures: int) -> None:
         batch = RowsBatch(
@@ -93,38 +91,37 @@ class RequestDispatcher:
         try:
             future = self._client.session.execute_async(batch)
         except Exception as error:  # no connection: the driver says so at once
-            self._end(request, since, failures, None, error)
+            self._on_answer(request, since, failures, None, error)
             return
         future.add_callbacks(
-            lambda rows: self._end(request, since, failures, rows, None),
-            lambda error: self._end(request, since, failures, None, error),
+            lambda rows: self._on_answer(request, since, failures, rows, None),
+            lambda error: self._on_answer(request, since, failures, None, error),
         )
 
-    def _end(self, request: Request, since: float, failures: int, rows: Any, error: BaseException | None) -> None:
+    def _on_answer(self, request: Request, since: float, failures: int, rows: Any, error: BaseException | None) -> None:
         with self._changed:
             self._in_flight -= 1
-            self._ended.append((request, since, failures, rows, error))
+            self._answered.append((request, since, failures, rows, error))
             self._changed.notify()
 
-    def _look(self, timeout_s: float) -> None:
+    def _handle_answers(self, timeout_s: float) -> None:
         """Handles what was answered, and sends again what is due."""
         with self._changed:
-            if not self._ended:
+            if not self._answered:
                 self._changed.wait(timeout_s)
-            ended, self._ended = self._ended, []
-        for request, since, failures, rows, error in ended:
+            answered, self._answered = self._answered, []
+        for request, since, failures, rows, error in answered:
+            self._repeated -= failures > 0
             if error is None:
                 self._count_applied(rows)
             else:
-                self._handle(
-                    request,
-                    since,
-                    failures,
-                    translate(error, "writing rows"),
-                    repeatable=self._repeatable or was_not_applied(error),
-                )
-        while self._again and self._again[0].due <= time.monotonic() and self._in_flight < self._max_in_flight:
-            one = heapq.heappop(self._again)
+                repeatable = self._repeatable or was_not_applied(error)
+                self._handle_failure(request, since, failures, translate(error, "writing rows"), repeatable=repeatable)
+        if answered and not self._waiting and not self._repeated:
+            self._retries.worked()
+        while self._waiting and self._waiting[0].due <= time.monotonic() and self._in_flight < self._max_in_flight:
+            one = heapq.heappop(self._waiting)
+            self._repeated += one.failures > 0
             self._start(one.request, one.since, one.failures)
 
     def _count_applied(self, rows: Any) -> None:
@@ -132,30 +129,20 @@ class RequestDispatcher:
         if isinstance(rows, RawRows) and rows.count and len(rows.body) > 4 and rows.body[4] == 0:
             self._metrics.add("rows_not_applied")
 
-    def _say(self, error: PenstockError) -> None:
-        """One line for all requests in flight, in ten seconds."""
-        now = time.monotonic()
-        if now >= self._say_again:
-            self._say_again = now + _SAY_EVERY_S
-            _log.warning("%s; trying again for up to %.0f s (retryTimeout)", error, self._retry.timeout_s)
-
-    def _handle(self, request: Request, since: float, failures: int, error: PenstockError, *, repeatable: bool) -> None:
+    def _handle_failure(
+        self, request: Request, since: float, failures: int, error: PenstockError, *, repeatable: bool
+    ) -> None:
         if isinstance(error, RetriableError):
-            lasted = time.monotonic() - since
-            if not repeatable or not self._retry.timeout_s:
+            if not repeatable:
                 raise error
-            if lasted > self._retry.timeout_s:
-                raise self._retry.exhausted(str(error), failures + 1, lasted) from error
-            self._say(error)
-            self._metrics.add("retries")
-            due = time.monotonic() + self._retry.pause_s(failures)
-            heapq.heappush(self._again, _Waiting(due, next(self._numbers), request, since, failures + 1))
+            due = time.monotonic() + self._retries.failed(error, since=since, failures=failures)
+            heapq.heappush(self._waiting, _Waiting(due, next(self._numbers), request, since, failures + 1))
         elif isinstance(error, BadConfigurationError) and "may not do that" not in str(error):
             # The server does not take the request: too large, or a row of it is bad.
             if request.count == 1:
-                self._refused(request, str(error))
+                self._on_rejected(request, str(error))
                 return
             for half in request.halves():
-                heapq.heappush(self._again, _Waiting(0.0, next(self._numbers), half, since, failures))
+                heapq.heappush(self._waiting, _Waiting(0.0, next(self._numbers), half, since, failures))
         else:
             raise error

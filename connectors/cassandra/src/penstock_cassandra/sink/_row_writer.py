@@ -57,7 +57,7 @@ class RowWriter:
         self._dispatcher = RequestDispatcher(
             client,
             metrics,
-            self._refused,
+            self._reject,
             max_in_flight=options.max_in_flight,
             retry=retry,
             rows_per_second=options.max_rows_per_second,
@@ -112,7 +112,7 @@ class RowWriter:
         """Ends the use of the connection."""
         release_client(self._client)
 
-    def _refused(self, request: Request, reason: str) -> None:
+    def _reject(self, request: Request, reason: str) -> None:
         row = int(request.encoded.order[request.first])
         if self._letters is None:
             raise BadDataError(f"{describe_row(self.plan, request.encoded.batch, row)}: {reason}")

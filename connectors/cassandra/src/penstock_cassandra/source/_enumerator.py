@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.errors import RetriableError
 from penstock.printable import get_logger
 from penstock.source import EnumeratorContext, SplitEnumerator
+from penstock.source.log import FirstAnswer
 from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SourceOptions
-from penstock_cassandra.source._estimates import SPLITS_PER_SLOT, estimated_bytes, split_count, told
+from penstock_cassandra.source._estimates import SPLITS_PER_SLOT, describe_scan, estimated_bytes, split_count
 from penstock_cassandra.source._plan import ReadPlan
 from penstock_cassandra.source._ring import Ring, partitioner_of
 from penstock_cassandra.source._split import TableState, TokenRange, TokenSplit
@@ -17,7 +17,6 @@ from penstock_cassandra.source._split import TableState, TokenRange, TokenSplit
 __all__ = ["CassandraSplitEnumerator"]
 
 _log = get_logger("penstock.cassandra")
-_PATIENCE_MS = 120_000
 
 
 class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
@@ -39,13 +38,13 @@ class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
         self._context = context
         self._state = checkpoint
         self._ring: Ring | None = None
-        self._problem: BaseException | None = None
+        self._first = FirstAnswer(context, "the table", self.start)
 
     def start(self) -> None:
         """Looks at the cluster in the background."""
-        self._context.call_async(self._look, self._seen)
+        self._context.call_async(self._discover, self._on_discovered)
 
-    def _look(self) -> tuple[Ring, TableState]:
+    def _discover(self) -> tuple[Ring, TableState]:
         client = shared_client(self._options.connection)
         plan = self._make_plan(client)
         ring = Ring(client.metadata, plan.select.keyspace)
@@ -56,27 +55,24 @@ class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
             return ring, TableState(0, 1, 0, partitioner.name, by_token=False)
         estimate = estimated_bytes(client, plan.select.keyspace, plan.select.table, partitioner)
         count = split_count(self._options, estimate) or SPLITS_PER_SLOT * self._context.parallelism
-        _log.warning("penstock.cassandra: %s", told(plan, estimate, count))
+        _log.warning("penstock.cassandra: %s", describe_scan(plan, estimate, count))
         return ring, TableState(0, count, (estimate or 0) // count, partitioner.name)
 
-    def _seen(self, found: tuple[Ring, TableState] | None, error: BaseException | None) -> None:
-        self._problem = error
-        if found is not None:
+    def _on_discovered(self, found: tuple[Ring, TableState] | None, error: BaseException | None) -> None:
+        if found is None:
+            self._first.failed(error)
+        else:
             self._ring, self._state = found
+            self._first.arrived()
 
-    def _known(self) -> tuple[Ring, TableState]:
-        self._context.await_handlers(lambda: self._ring is not None or self._problem is not None, _PATIENCE_MS)
-        if self._problem is not None:
-            problem, self._problem = self._problem, None
-            self.start()
-            raise problem
-        if self._ring is None or self._state is None:
-            raise RetriableError(f"the cluster did not answer in {_PATIENCE_MS // 1000} s")
+    def _discovered(self) -> tuple[Ring, TableState]:
+        self._first.wait()
+        assert self._ring is not None and self._state is not None
         return self._ring, self._state
 
     def handle_split_request(self) -> TokenSplit | None:
         """Returns the next piece."""
-        ring, state = self._known()
+        ring, state = self._discovered()
         if state.next >= state.count:
             return None
         self._state = TableState(**{**vars(state), "next": state.next + 1})
@@ -95,7 +91,7 @@ class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
             self._state = TableState(**{**vars(self._state), "next": min(self._state.next, first)})
 
     def snapshot_state(self) -> TableState:
-        return self._known()[1]
+        return self._discovered()[1]
 
     def is_exhausted(self) -> bool:
         """All were handed out."""

@@ -7,7 +7,7 @@ from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._plan import ReadPlan
 from penstock_cassandra.source._ring import Partitioner
 
-__all__ = ["SPLITS_PER_SLOT", "estimated_bytes", "split_count", "told"]
+__all__ = ["SPLITS_PER_SLOT", "describe_scan", "estimated_bytes", "split_count"]
 
 #: A table is read in at most so many splits: offsets and plans stay small.
 _MOST_SPLITS = 1_000_000
@@ -40,7 +40,7 @@ def split_count(options: SourceOptions, estimate: int | None) -> int | None:
     return max(1, min(_MOST_SPLITS, -(-estimate // options.max_split_bytes)))
 
 
-def told(plan: ReadPlan, estimate: int | None, count: int | None) -> str:
+def describe_scan(plan: ReadPlan, estimate: int | None, count: int | None) -> str:
     """Returns a line about a full scan, for people."""
     size = "size unknown" if estimate is None else f"about {estimate >> 20} MiB"
     splits = f"{count} splits" if count is not None else f"{SPLITS_PER_SLOT} splits for each slot"

@@ -33,7 +33,7 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._options = options
         self._make_plan = make_plan
         self._context = context
-        self._todo: deque[tuple[TokenSplit, TokenRange | None, bool]] = deque()
+        self._pending: deque[tuple[TokenSplit, TokenRange | None, bool]] = deque()
         self._woken = threading.Event()
         self._client: Client | None = None
         self._plan: ReadPlan | None = None
@@ -41,14 +41,14 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         self._page_rows = options.page_rows or _FIRST_PAGE_ROWS
         self._throttle = Throttle(options.max_rows_per_second)
         #: The request in flight: where its page begins, the driver's future, and what is set at its end.
-        self._from: bytes | None = None
+        self._paging_state: bytes | None = None
         self._future: Any = None
         self._answered = threading.Event()
 
     def handle_splits_changes(self, splits: Sequence[TokenSplit]) -> None:
         for split in splits:
             ranges: Sequence[TokenRange | None] = split.ranges or (None,)
-            self._todo.extend((split, one, number == len(ranges)) for number, one in enumerate(ranges, 1))
+            self._pending.extend((split, one, number == len(ranges)) for number, one in enumerate(ranges, 1))
 
     def fetch(self) -> RecordsBySplits[RawRows]:
         """Returns the page in flight, if it has come; the next one is then requested at once."""
@@ -61,17 +61,17 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
             self._ask()
         if not self._answered.wait(_POLL_S):
             return nothing
-        split, _, is_last = self._todo[0]
+        split, _, is_last = self._pending[0]
         future, self._future = self._future, None
         assert self._client is not None
         page = self._client.page(future, f"reading split {split.split_id}")
-        self._from = page.next
+        self._paging_state = page.next
         self._adapt(page)
         finished = []
         if page.next is None:
-            self._todo.popleft()
+            self._pending.popleft()
             finished = [split.split_id] if is_last else []
-        if self._todo:
+        if self._pending:
             self._ask()
         return RecordsBySplits([(split.split_id, page.rows)] if page.rows.count else [], finished)
 
@@ -79,14 +79,14 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         if self._client is None:
             self._client = self._connect()
         assert self._plan is not None and self._partitioner is not None
-        _, one, _ = self._todo[0]
+        _, one, _ = self._pending[0]
         values = [] if one is None else [self._partitioner.pack(one.after), self._partitioner.pack(one.until)]
         self._answered = answered = threading.Event()
         future = self._client.execute_async(
             self._plan.statement,
             values,
             page_rows=self._page_rows,
-            paging_state=self._from,
+            paging_state=self._paging_state,
             replicas=one.replicas if one is not None else (),
         )
         future.add_callbacks(lambda _: answered.set(), lambda _: answered.set())
@@ -118,7 +118,7 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
 
     def close(self) -> None:
         """Ends the use of the connection, which stays for later tasks of the process."""
-        self._todo.clear()
+        self._pending.clear()
         client, self._client = self._client, None
         if client is not None:
             release_client(client)

@@ -23,7 +23,7 @@ from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._emitter import CassandraRecordEmitter
 from penstock_cassandra.source._enumerator import CassandraSplitEnumerator
-from penstock_cassandra.source._estimates import estimated_bytes, split_count, told
+from penstock_cassandra.source._estimates import describe_scan, estimated_bytes, split_count
 from penstock_cassandra.source._filters import conditions_for, servable
 from penstock_cassandra.source._plan import ReadPlan, plan_of
 from penstock_cassandra.source._reader import CassandraSplitReader
@@ -85,7 +85,7 @@ class CassandraSource(Source[TokenSplit, TableState], SupportsFilterPushDown, Su
             return [f"one partition of {plan.select.keyspace}.{plan.select.table}: {plan.statement.cql}"]
         where = (plan.select.keyspace, plan.select.table)
         estimate = estimated_bytes(client, *where, partitioner_of(client.metadata.partitioner))
-        lines = [told(plan, estimate, split_count(self.options, estimate))]
+        lines = [describe_scan(plan, estimate, split_count(self.options, estimate))]
         return lines if self.options.query else [*lines, servable(table_of(client, *where))]
 
     def read_limits(self) -> ReadLimits:

@@ -1,29 +1,20 @@
-"""Rows that do not fit the schema: kept with nulls, dropped, or an error, as the option ``badRecords`` says."""
+"""Rows that do not fit the schema, as the option ``badRecords`` says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.serialization import shortened
+from penstock.source import BadRecordPolicy
 
-__all__ = ["BadRowPolicy"]
+__all__ = ["BadRows"]
 
 
-@dataclass(frozen=True)
-class BadRowPolicy:
-    """What happens to a bad row: null, drop or fail. Every one is counted as ``bad_rows``."""
+class BadRows:
+    """What happens to them: null, drop or fail. Every one is counted as ``bad_rows``."""
 
-    choice: str
-    metrics: Metrics
+    def __init__(self, choice: str, metrics: Metrics) -> None:
+        self._policy = BadRecordPolicy(choice, ("null", "drop"), metrics)
 
     def keeps(self, url: str, offset: int, text: str, reason: str) -> bool:
         """Counts the bad row at ``offset``; returns whether it stays, with nulls. Raises BadDataError (fail)."""
-        self.metrics.add("bad_rows")
-        if self.choice == "fail":
-            raise BadDataError(
-                f"{url}, byte {offset}: a bad row ({shortened(reason)}): {shortened(text)!r}; "
-                "fix the file, or set badRecords to null or drop"
-            )
-        return self.choice == "null"
+        return self._policy.keeps(f"{url}, byte {offset}", f"a bad row ({shortened(reason)}): {shortened(text)!r}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock_filesystem.formats._bad_rows import BadRowPolicy
+from penstock_filesystem.formats._bad_rows import BadRows
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line, Lines, halves, merge_pieces
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState
@@ -25,9 +25,7 @@ class BlockDecoder(Decoder):
     ``fields`` are the schema's without the column for corrupt records.
     """
 
-    def __init__(
-        self, lines: Lines, schema: pa.Schema, corrupt_column: str, policy: BadRowPolicy, offsets: bool
-    ) -> None:
+    def __init__(self, lines: Lines, schema: pa.Schema, corrupt_column: str, policy: BadRows, offsets: bool) -> None:
         self.lines = lines
         self.offsets = offsets
         self._schema = schema

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.options import warn_once
 from penstock.serialization.formats import RecordEncoder
+from penstock.sink import check_bytes_or_text, warn_about_left_out
 from penstock_kafka.client import HEADERS_TYPE
 
 __all__ = ["RecordColumns", "check_schema"]
 
-_BYTES_OR_TEXT = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 #: What the source gives in addition: of the record that was read, and not part of one that is written.
 _OF_THE_SOURCE = ("offset", "timestamptype")
 _USED = ("key", "value", "topic", "partition", "timestamp", "headers")
@@ -35,26 +34,21 @@ def check_schema(schema: pa.Schema, topic: str | None, encoded: frozenset[str]) 
                 f"columns '{other.name}' and '{field.name}' have the same name in other letters: leave one out"
             )
     if "value" not in names:
-        near = ", ".join(schema.names)
-        raise BadConfigurationError(f"a column 'value' is needed to write to Kafka; there are: {near}")
+        raise BadConfigurationError(
+            f"a column 'value' is needed to write to Kafka; there are: {', '.join(schema.names)}"
+        )
     if topic is None and "topic" not in names:
         raise BadConfigurationError("where to write? Set the option 'topic', or add a column 'topic' for each row")
     for part in ("key", "value"):
         field = names.get(part)
-        if field is not None and part not in encoded and field.type not in _BYTES_OR_TEXT:
-            raise BadConfigurationError(
-                f"column '{part}' is of type {field.type}: it must be string or binary, or be written in a format "
-                f"(option '{part}.format', for example json)"
-            )
+        if field is not None and part not in encoded:
+            check_bytes_or_text(field, f"{part}.format")
     _must_be(names, "topic", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t), "string")
     _must_be(names, "partition", pa.types.is_int32, "int")
     _must_be(names, "timestamp", pa.types.is_timestamp, "timestamp")
     _must_be(names, "headers", _are_headers, "array<struct<key:string,value:binary>>")
-    if left_out := [field.name for name, field in names.items() if name not in (*_USED, *_OF_THE_SOURCE)]:
-        warn_once(
-            f"not written to Kafka: column{'s' * (len(left_out) > 1)} {', '.join(left_out)}. A record has "
-            f"{', '.join(_USED)}"
-        )
+    left_out = [field.name for name, field in names.items() if name not in (*_USED, *_OF_THE_SOURCE)]
+    warn_about_left_out("Kafka", left_out, f"A record has {', '.join(_USED)}")
 
 
 def _must_be(names: Mapping[str, pa.Field], name: str, fits: Callable[[Any], bool], wanted: str) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
 from penstock.serialization.formats import Decoded, RecordDecoder
-from penstock.source import ReaderContext, RecordEmitter
+from penstock.source import BadRecordPolicy, ConstantColumns, ReaderContext, RecordEmitter
 from penstock.source.log import LogSplit
 from penstock_kafka.source._schema import BAD_RECORD_TYPE
 
@@ -20,34 +19,33 @@ __all__ = ["KafkaRecordEmitter"]
 class KafkaRecordEmitter(RecordEmitter[pa.RecordBatch, LogSplit]):
     """Decodes ``key`` and ``value`` where a decoder is given for them, and adds columns that are constant in a split.
 
-    A record that can't be decoded fails the query if ``fail_on_bad``; else its column is null, the record is in
-    ``bad_record_column`` if the schema names one, and it is counted (metric ``bad_rows``).
+    The column of a record that can't be decoded is null, if ``bad_records`` lets it pass, and the record itself is in
+    ``bad_record_column`` if the schema names one.
     """
 
     def __init__(
         self,
         context: ReaderContext,
         decoders: Mapping[str, RecordDecoder],
+        bad_records: BadRecordPolicy,
         *,
-        fail_on_bad: bool = True,
         bad_record_column: str | None = None,
     ) -> None:
         self._context = context
         self._decoders = decoders
-        self._fail_on_bad = fail_on_bad
+        self._bad_records = bad_records
         self._bad_record_column = bad_record_column
-        self._constants: dict[str, tuple[Any, pa.Array]] = {}
+        self._constants = ConstantColumns()
 
     def emit_record(self, element: pa.RecordBatch, split_state: LogSplit) -> Iterator[pa.RecordBatch]:
         """Decodes a batch of records, and chooses the columns that were asked for."""
         decoded = {name: decoder.decode(element[name]) for name, decoder in self._decoders.items()}
         reasons = _reasons(decoded)
-        if reasons is not None:
-            self._judge(reasons, element, split_state)
+        self._bad_records.check(reasons, lambda row: _place(split_state, element, row))
         rows = element.num_rows
         makers: dict[str, Callable[[], pa.Array]] = {
-            "topic": lambda: self._constant("topic", split_state.stream, pa.string(), rows),
-            "partition": lambda: self._constant("partition", split_state.partition, pa.int32(), rows),
+            "topic": lambda: self._constants.column("topic", split_state.stream, pa.string(), rows),
+            "partition": lambda: self._constants.column("partition", split_state.partition, pa.int32(), rows),
             "timestamp": lambda: _microseconds(element, split_state),
         }
         if self._bad_record_column is not None:
@@ -59,23 +57,9 @@ class KafkaRecordEmitter(RecordEmitter[pa.RecordBatch, LogSplit]):
         ]
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
-    def _constant(self, name: str, value: Any, type_: pa.DataType, rows: int) -> pa.Array:
-        known, array = self._constants.get(name, (None, None))
-        if known != value or len(array) < rows:
-            array = pa.repeat(pa.scalar(value, type_), rows)
-            self._constants[name] = (value, array)
-        return array.slice(0, rows)
 
-    def _judge(self, reasons: pa.Array, element: pa.RecordBatch, split: LogSplit) -> None:
-        bad = len(reasons) - reasons.null_count
-        if self._fail_on_bad:
-            row = pc.index(reasons.is_valid(), True).as_py()
-            raise BadDataError(
-                f"topic '{split.stream}' partition {split.partition} offset {element['offset'][row]}: "
-                f"{reasons[row].as_py()}; {bad} such records in this batch. "
-                "To continue, set badRecords (null, deadLetter)"
-            )
-        self._context.metrics.add("bad_rows", bad)
+def _place(split: LogSplit, element: pa.RecordBatch, row: int) -> str:
+    return f"topic '{split.stream}' partition {split.partition} offset {element['offset'][row]}"
 
 
 def _reasons(decoded: Mapping[str, Decoded]) -> pa.Array | None:
@@ -106,6 +90,6 @@ def _microseconds(element: pa.RecordBatch, split: LogSplit) -> pa.Array:
         times = element["timestamp"].cast(pa.int64())
         row = pc.index(pc.greater(pc.abs(times), (1 << 63) // 1000 - 1), True).as_py()
         raise BadDataError(
-            f"topic '{split.stream}' partition {split.partition} offset {element['offset'][row]}: the timestamp "
-            f"{times[row]} (ms since 1970) is beyond what a timestamp column holds"
+            f"{_place(split, element, row)}: the timestamp {times[row]} (ms since 1970) is beyond what a timestamp "
+            "column holds"
         ) from None

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.serialization.formats import RecordDecoder
-from penstock.source import EnumeratorContext, ReaderContext, check_columns
+from penstock.source import BadRecordPolicy, EnumeratorContext, ReaderContext, check_columns
 from penstock.source.log import LogOptions, LogSource, LogSplit
 from penstock_kafka.client.broker import PATIENCE_SECONDS, KafkaAdmin
 from penstock_kafka.options import SourceOptions
@@ -118,6 +118,6 @@ class KafkaSource(LogSource):
         return KafkaRecordEmitter(
             context,
             self._decoders,
-            fail_on_bad=self._options.bad_records == "fail",
+            BadRecordPolicy(self._options.bad_records, ("null", "deadLetter"), context.metrics),
             bad_record_column=self._bad_record_column,
         )

@@ -96,7 +96,7 @@ class SourceOptions:
     discovery_interval_ms: int
     include_position: bool
     format: FormatSettings
-    fail_on_bad: bool
+    bad_records: str
     event_time: EventTimeSettings | None
     times_are_noted: bool
     piece_bytes: int | None
@@ -126,7 +126,7 @@ class SourceOptions:
             discovery_interval_ms=values["discoveryInterval"],
             include_position=values["includePosition"],
             format=FormatSettings.from_values(values, "value", reading=True),
-            fail_on_bad=values["badRecords"] == "fail",
+            bad_records=values["badRecords"],
             event_time=EventTimeSettings.from_values(values),
             times_are_noted=times_are_noted,
             piece_bytes=values["pieceSize"] if values["framing"] == "none" else None,

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
-from penstock.options import load_object, warn_once
+from penstock.options import load_object
 from penstock.serialization.formats import RecordEncoder
+from penstock.sink import check_bytes_or_text, warn_about_left_out
 from penstock_pravega.client import LARGEST_EVENT
 from penstock_pravega.options import SinkOptions
 
@@ -19,7 +20,6 @@ __all__ = ["EventColumns", "check_schema"]
 
 #: What the source gives in addition: where an event was read, which is not part of one that is written.
 _OF_THE_SOURCE = ("stream", "segment", "offset", "position")
-_BYTES_OR_TEXT = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 
 
 def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
@@ -32,11 +32,8 @@ def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
         raise BadConfigurationError(
             f"a column 'value' is needed to write to Pravega; there are: {', '.join(schema.names)}"
         )
-    if options.format.is_raw and value.type not in _BYTES_OR_TEXT:
-        raise BadConfigurationError(
-            f"column 'value' is of type {value.type}: it must be string or binary, or be written in a format (option "
-            "'value.format', for example json)"
-        )
+    if options.format.is_raw:
+        check_bytes_or_text(value, "value.format")
     key = columns.get(options.key_column.lower())
     if key is None and options.key_column_is_needed:
         raise BadConfigurationError(
@@ -50,10 +47,9 @@ def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
     if options.timestamps is not None:
         options.timestamps.check(schema)
         used.add(options.timestamps.path.split(".")[0].lower())
-    left_out = [field.name for name, field in columns.items() if name not in used]
-    if left_out and options.key_function is None:  # it gets every column
-        names = f"column{'s' * (len(left_out) > 1)} {', '.join(left_out)}"
-        warn_once(f"not written to Pravega: {names}. An event is a value")
+    if options.key_function is None:  # it gets every column
+        left_out = [field.name for name, field in columns.items() if name not in used]
+        warn_about_left_out("Pravega", left_out, "An event is a value")
 
 
 def _is_text(kind: pa.DataType) -> bool:

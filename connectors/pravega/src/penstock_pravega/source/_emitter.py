@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import BadDataError
 from penstock.serialization.formats import RecordDecoder
-from penstock.source import ReaderContext, RecordEmitter
+from penstock.source import BadRecordPolicy, ConstantColumns, ReaderContext, RecordEmitter
 from penstock_pravega.client import segment_name
 from penstock_pravega.source._reader import Block
 from penstock_pravega.source._split import SegmentRange
@@ -21,14 +19,14 @@ __all__ = ["PravegaRecordEmitter", "event_schema"]
 class PravegaRecordEmitter(RecordEmitter[Block, SegmentRange]):
     """Decodes the events where a decoder is given, and adds where they are.
 
-    An event that can't be decoded fails the query if ``fail_on_bad``; else its value is null and it is counted.
+    The value of an event that can't be decoded is null, if ``bad_records`` lets it pass.
     """
 
-    def __init__(self, context: ReaderContext, decoder: RecordDecoder | None, *, fail_on_bad: bool) -> None:
+    def __init__(self, context: ReaderContext, decoder: RecordDecoder | None, bad_records: BadRecordPolicy) -> None:
         self._context = context
         self._decoder = decoder
-        self._fail_on_bad = fail_on_bad
-        self._constants: dict[str, tuple[Any, pa.Array]] = {}
+        self._bad_records = bad_records
+        self._constants = ConstantColumns()
 
     def emit_record(self, element: Block, split_state: SegmentRange) -> Iterator[pa.RecordBatch]:
         """Yields one batch for each block, with the columns that were asked for."""
@@ -36,8 +34,8 @@ class PravegaRecordEmitter(RecordEmitter[Block, SegmentRange]):
         rows = len(offsets)
         makers: dict[str, Callable[[], pa.Array]] = {
             "value": lambda: self._value(element, split_state, offsets),
-            "stream": lambda: self._constant("stream", split_state.stream, pa.string(), rows),
-            "segment": lambda: self._constant("segment", split_state.segment, pa.int64(), rows),
+            "stream": lambda: self._constants.column("stream", split_state.stream, pa.string(), rows),
+            "segment": lambda: self._constants.column("segment", split_state.segment, pa.int64(), rows),
             "offset": lambda: offsets,
             "position": lambda: _positions(split_state, offsets),
         }
@@ -49,23 +47,9 @@ class PravegaRecordEmitter(RecordEmitter[Block, SegmentRange]):
         if self._decoder is None:
             return values
         decoded = self._decoder.decode(values)
-        if decoded.errors is not None:
-            bad = len(decoded.errors) - decoded.errors.null_count
-            if self._fail_on_bad and bad:
-                row = pc.index(decoded.errors.is_valid(), True).as_py()
-                raise BadDataError(
-                    f"{segment_name(split.stream, split.segment)} offset {offsets[row]}: {decoded.errors[row].as_py()}"
-                    f"; {bad} such events in this batch. To continue, set badRecords=null"
-                )
-            self._context.metrics.add("bad_rows", bad)
+        segment = segment_name(split.stream, split.segment)
+        self._bad_records.check(decoded.errors, lambda row: f"{segment} offset {offsets[row]}")
         return decoded.column
-
-    def _constant(self, name: str, value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-        known, array = self._constants.get(name, (None, None))
-        if known != value or len(array) < rows:
-            array = pa.repeat(pa.scalar(value, kind), rows)
-            self._constants[name] = (value, array)
-        return array.slice(0, rows)
 
 
 def _positions(split: SegmentRange, offsets: pa.Array) -> pa.Array:

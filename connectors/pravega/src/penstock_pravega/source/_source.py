@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.serialization import JsonSerializer
 from penstock.serialization.formats import RecordDecoder
-from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source, check_columns
+from penstock.source import BadRecordPolicy, EnumeratorContext, ReaderContext, ReadLimits, Source, check_columns
 from penstock_pravega.client import StreamClient
 from penstock_pravega.options import SourceOptions
 from penstock_pravega.source._emitter import PravegaRecordEmitter, event_schema
@@ -109,4 +109,6 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     def create_emitter(self, context: ReaderContext) -> PravegaRecordEmitter:
         """Makes the emitter of a task, with the driver's decoder."""
-        return PravegaRecordEmitter(context, self._decoder, fail_on_bad=self._options.fail_on_bad)
+        return PravegaRecordEmitter(
+            context, self._decoder, BadRecordPolicy(self._options.bad_records, ("null",), context.metrics)
+        )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.serialization.formats import RecordDecoder
-from penstock.source import ReaderContext
+from penstock.source import BadRecordPolicy, ReaderContext
 from penstock.source.event_time import BoundedOutOfOrderness, EventTimeSettings, Monotonic
 from penstock_pravega.client import (
     HEADER,
@@ -68,7 +68,7 @@ class RecordTimer(EventTimer):
     def __init__(self, settings: EventTimeSettings, decoder: RecordDecoder | None) -> None:
         self._settings = settings
         context = ReaderContext(event_schema(pa.binary() if decoder is None else decoder.type), Metrics())
-        self._emitter = PravegaRecordEmitter(context, decoder, fail_on_bad=False)
+        self._emitter = PravegaRecordEmitter(context, decoder, BadRecordPolicy("null", ("null",), context.metrics))
 
     def times_of(self, block: EventBlock, split: SegmentRange) -> Times:
         """Decodes the events and asks the user's assigner and strategy."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
-from penstock_filesystem.formats._bad_rows import BadRowPolicy
+from penstock_filesystem.formats._bad_rows import BadRows
 from penstock_filesystem.formats._block_decoder import BlockDecoder
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line
@@ -30,7 +30,7 @@ class CsvDecoder(BlockDecoder):
     def __init__(
         self, lines: CsvLines, options: ReadOptions, schema: pa.Schema, metrics: Metrics, offsets: bool
     ) -> None:
-        super().__init__(lines, schema, options.corrupt_column, BadRowPolicy(options.bad_records, metrics), offsets)
+        super().__init__(lines, schema, options.corrupt_column, BadRows(options.bad_records, metrics), offsets)
         self._dialect = lines.dialect
         self._parser = CsvBlockParser(self.fields, lines.dialect, options.times, multi_line=lines.multi_line)
         self._converters = [cell_converter(field.type, options.times) for field in self.fields]

@@ -13,7 +13,7 @@ import pyarrow.json as pajson
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.serialization.values import NOT_JSON, JsonColumns, json_decoder, value_converter
-from penstock_filesystem.formats._bad_rows import BadRowPolicy
+from penstock_filesystem.formats._bad_rows import BadRows
 from penstock_filesystem.formats._block_decoder import BlockDecoder
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._input_file import InputFile
@@ -102,7 +102,7 @@ class JsonLinesDecoder(BlockDecoder):
     """Decodes lines as blocks. ``multiLine`` documents, maps and binary go row by row: Arrow's parser has none."""
 
     def __init__(self, lines: Lines, options: ReadOptions, schema: pa.Schema, metrics: Metrics, offsets: bool) -> None:
-        super().__init__(lines, schema, options.corrupt_column, BadRowPolicy(options.bad_records, metrics), offsets)
+        super().__init__(lines, schema, options.corrupt_column, BadRows(options.bad_records, metrics), offsets)
         times = options.times
         self._columns = JsonColumns(pa.struct(list(self.fields)), times)
         self._problems: list[str] = []

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
-from penstock_filesystem.formats._bad_rows import BadRowPolicy
+from penstock_filesystem.formats._bad_rows import BadRows
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import LineReader, Lines
 from penstock_filesystem.formats._options import ReadOptions
@@ -44,7 +44,7 @@ class _TextDecoder(Decoder):
         self._lines = lines
         self._whole_text = options.whole_text
         self._wants_value = "value" in schema.names
-        self._policy = BadRowPolicy(options.bad_records, metrics)
+        self._policy = BadRows(options.bad_records, metrics)
         self._offsets = offsets
 
     def decode(self, element: Block, state: SplitState) -> Iterator[Rows]:
