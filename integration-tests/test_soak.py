@@ -12,17 +12,20 @@ from confluent_kafka import Producer
 
 import soak.every
 import soak.kafka
+import soak.servers
 import soak.simulate
 from harness.waiting import wait_until
 from soak import transactions
 from soak.findings import Findings
-from soak.records import KEYS, Checker, Feeder
+from soak.records import KEYS, Checker, Feeder, Tally
 from soak.transactions import TransactionWatch
 
 SOAK = Path(__file__).parents[1] / "scripts" / "soak"
 
 
-@pytest.mark.parametrize("module", [soak.kafka, soak.every, soak.simulate], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [soak.kafka, soak.every, soak.servers, soak.simulate], ids=lambda module: module.__name__
+)
 def test_it_starts(module):
     """By itself: with nothing of what pytest finds for us."""
     words = [] if module is soak.kafka else [module.__name__.removeprefix("soak.")]
@@ -94,3 +97,14 @@ def test_open_transaction_is_found(kafka, monkeypatch):
     finally:
         watch.close()
         producer.abort_transaction(30)
+
+
+def test_what_comes_early_waits_for_the_gap():
+    findings = Findings()
+    tally = Tally(findings, ordered=False)
+    tally.note(["k0:1", "k0:0", "k1:2", "k1:0"])
+    assert (tally.next["k0"], tally.next["k1"], tally.records, findings.count) == (2, 1, 4, 0)
+    tally.note(["k0:1", "k1:2"])
+    assert (tally.doubled, findings.count) == (2, 2)
+    tally.miss()
+    assert (tally.lost, findings.count) == (1, 3)

@@ -54,7 +54,8 @@ class CommittedReader(threading.Thread):
 
     def stop(self) -> None:
         self._ended.set()
-        self.join(10)
+        if self.is_alive():
+            self.join(10)
 
 
 class Watcher(CommittedReader):

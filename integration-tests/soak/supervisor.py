@@ -10,17 +10,32 @@ from harness.driver import Driver
 from soak.findings import Findings
 
 _ERROR = re.compile(r"^(?:[\w.]*\.)?(\w*(?:Error|Exception)): (.*)", re.MULTILINE)
-#: A driver that fails more often in a row, although the broker runs, does not recover.
+#: Whatever these are about, no error of theirs passes by itself.
+_NEVER = ("DataLostError", "BadConfigurationError", "BadDataError", "?")
+#: A driver that fails more often in a row, although the servers run, does not recover.
 _MOST_FAILURES = 5
 
 
 class Supervisor:
-    """Starts a driver again whenever it ends, as a service manager would."""
+    """Starts the driver of ``jobs/<job>.py`` again whenever it ends, as a service manager would.
 
-    def __init__(self, folder: Path, arguments: Mapping[str, object], findings: Findings) -> None:
+    With ``may_end`` false it is a violation if the driver ends by itself.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        job: str,
+        arguments: Mapping[str, object],
+        findings: Findings,
+        *,
+        may_end: bool = True,
+    ) -> None:
         self._folder = folder
+        self._job = job
         self._arguments = arguments
         self._findings = findings
+        self._may_end = may_end
         self._failures = 0
         self.starts = 0
         self.reasons: dict[str, int] = {}
@@ -28,7 +43,7 @@ class Supervisor:
 
     def _start(self) -> None:
         self.starts += 1
-        self.driver = Driver(self._folder, "copy_kafka", self._arguments)
+        self.driver = Driver(self._folder, self._job, self._arguments)
 
     def look(self) -> bool:
         """Starts the driver again if it has ended. Returns whether it had."""
@@ -40,7 +55,7 @@ class Supervisor:
             (e for e in reversed(errors) if e[0] not in ("Py4JJavaError", "StreamingQueryException")), ("?", "")
         )
         self.reasons[name] = self.reasons.get(name, 0) + 1
-        if name in ("DataLostError", "BadConfigurationError", "?") or self._failures > _MOST_FAILURES:
+        if not self._may_end or name in _NEVER or self._failures > _MOST_FAILURES:
             self._findings.add(f"the driver ended and should not: {name}: {text[:300]} ({self.driver.log})")
         self.kill()
         return True

@@ -27,8 +27,13 @@ class KafkaCluster:
         cluster_id = new_cluster_id()
         self.servers: dict[int, LocalServer] = {}
         for number, port in enumerate(listeners, 1):
-            server = KafkaDevServer(settings, heap_mb=256, quick_start=True, node=Node(number, controllers, cluster_id))
+            own = {**settings, **self._listeners(number, port, controllers[number])}
+            server = KafkaDevServer(own, heap_mb=256, quick_start=True, node=Node(number, controllers, cluster_id))
             self.servers[number] = LocalServer(server, Path(folder) / str(number), ports=(port, controllers[number]))
+
+    def _listeners(self, number: int, port: int, controller_port: int) -> Mapping[str, str]:
+        """Returns settings of one node alone. For subclasses whose nodes listen elsewhere too."""
+        return {}
 
     @property
     def address(self) -> str:
