@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import BadConfigurationError
+from penstock.options._conditions import Condition
 from penstock.options._option import Mode, Option, nearest_hint
 from penstock.options._secrets import credentials_in
 from penstock.printable import get_logger
@@ -158,6 +159,8 @@ class OptionSet(tuple[Option, ...]):
         skipped = {name.lower() for name in ignore}
         texts: dict[str, str] = {}
         written: dict[str, str] = {}
+        #: By option, as the user wrote it.
+        given_as: dict[str, list[str]] = {}
         problems: list[OptionProblem] = []
         for name, text in given.items():
             option = self.find(name)
@@ -172,6 +175,8 @@ class OptionSet(tuple[Option, ...]):
                 problems.append(OptionProblem(f"options {both} are the same: leave one out", name, False))
             problems += self._value_problems(option, name, text)
             problems += _former(option, owner, name, text)
+            if key not in texts:
+                given_as.setdefault(option.name, []).append(name)
             texts[key], written[key] = text, name
         for option in self:
             if option.required and option.name not in texts:
@@ -179,7 +184,7 @@ class OptionSet(tuple[Option, ...]):
         if any(not problem.is_warning for problem in problems):
             return None, problems
         values = OptionValues(self, texts)
-        return values, [*problems, *self._rule_problems(values, written, owner, mode)]
+        return values, [*problems, *self._rule_problems(values, given_as, owner, mode)]
 
     def _value_problems(self, option: Option, name: str, text: str) -> Iterator[OptionProblem]:
         if credentials_in(text) and not self.is_secret(name):
@@ -198,22 +203,20 @@ class OptionSet(tuple[Option, ...]):
             yield OptionProblem(str(error), name)
 
     def _rule_problems(
-        self, values: OptionValues, written: Mapping[str, str], owner: str, mode: Mode | None
+        self, values: OptionValues, given_as: Mapping[str, list[str]], owner: str, mode: Mode | None
     ) -> Iterator[OptionProblem]:
         ignored: dict[str, list[tuple[Option, str]]] = {}
         for option in self:
             yield from _missing(option, values, owner)
-            given = [name for key, name in written.items() if option.takes(key) and self.find(key) is option]
+            given = given_as.get(option.name, [])
             if not given or _is_off(option, values):
                 continue
-            reason = _why_without_effect(option, values, mode)
-            if reason and option.tolerated:
-                ignored.setdefault(reason, []).extend((option, name) for name in given)
-            elif reason:
-                advice = option.advice or (
-                    "leave it out" if "this is a" in reason else "leave it out, or set that as well"
-                )
-                yield OptionProblem(f"option '{option.spelled(given[0])}' {reason}: {advice}", given[0])
+            idle = _why_without_effect(option, values, mode)
+            if idle and option.tolerated:
+                ignored.setdefault(idle.reason, []).extend((option, name) for name in given)
+            elif idle:
+                shown = option.spelled(given[0])
+                yield OptionProblem(f"option '{shown}' {idle.reason}: {option.advice or idle.advice}", given[0])
             for condition in option.excludes:
                 if condition.holds(values):
                     advice = option.advice or "leave one of them out"
@@ -266,15 +269,44 @@ def _missing(option: Option, values: OptionValues, owner: str) -> Iterator[Optio
     yield OptionProblem(f"option {beside} needs the option '{option.name}': {option.doc}")
 
 
-def _why_without_effect(option: Option, values: OptionValues, mode: Mode | None) -> str | None:
+@dataclass(frozen=True)
+class _WithoutEffect:
+    """Why an option has none, and what to do."""
+
+    reason: str
+    advice: str = "leave it out, or set that as well"
+
+
+def _why_without_effect(
+    option: Option, values: OptionValues, mode: Mode | None, above: frozenset[str] = frozenset()
+) -> _WithoutEffect | None:
+    """``above``: options that need this one, whose own needs are being looked at."""
     if option.only_in and mode and mode != option.only_in:
-        return f"takes effect only in a {option.only_in}, and this is a {mode}"
+        reason = f"takes effect only in a {option.only_in}, and this is a {mode}"
+        return _WithoutEffect(reason, "leave it out")
     for need in option.needs:
         either = need if isinstance(need, tuple) else (need,)
-        if not any(condition.holds(values) for condition in either):
-            wanted = " or ".join(condition.shown(values) for condition in either)
-            return f"takes effect only with {wanted}{_found(either[0].option, values)}"
+        met = [condition for condition in either if condition.holds(values)]
+        wanted = " or ".join(condition.shown(values) for condition in met or either)
+        if not met and all(condition.negated and not condition.values for condition in either):
+            others = " and ".join(f"'{condition.option}'" for condition in either)
+            return _WithoutEffect(f"has no effect with {others}", "leave one of them out")
+        if not met:
+            return _WithoutEffect(f"takes effect only with {wanted}{_found(either[0].option, values)}")
+        # What has no effect itself can't give an effect to another option.
+        idle = [_without_effect_itself(condition, values, mode, above | {option.name}) for condition in met]
+        if all(idle) and idle[0]:
+            return _WithoutEffect(f"takes effect only with {wanted}, which {idle[0].reason}", idle[0].advice)
     return None
+
+
+def _without_effect_itself(
+    condition: Condition, values: OptionValues, mode: Mode | None, above: frozenset[str]
+) -> _WithoutEffect | None:
+    other = values.declared.find(condition.option)
+    if condition.negated or other is None or other.name in above or not values.is_set(condition.option):
+        return None
+    return _why_without_effect(other, values, mode, above)
 
 
 def _found(name: str, values: OptionValues) -> str:
