@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.errors import DataLostError, FatalError, RetriableError
+from penstock_kafka.client._held_back import HeldBack
 
 __all__ = [
     "DELIVERY_SCHEMA",
@@ -137,6 +138,11 @@ class RangeConsumer(ABC):
     broker, and what one poll hands over (``max_rows`` records, or fewer of about 1.75 MiB together).
     """
 
+    @property
+    @abstractmethod
+    def held_back(self) -> HeldBack:
+        """For how long quotas have held reading back since the consumer was made. Meanwhile polls return nothing."""
+
     @abstractmethod
     def assign(self, ranges: Sequence[PartitionRange], *, headers: bool) -> None:
         """Replaces what is read. Leftovers of earlier ranges are dropped. An empty list stops all fetching."""
@@ -192,6 +198,13 @@ class BatchProducer(ABC):
     @abstractmethod
     def flush(self) -> None:
         """Returns when every record is acknowledged; raises as :meth:`produce` does if one was not."""
+
+    @property
+    @abstractmethod
+    def held_back(self) -> HeldBack:
+        """For how long quotas have held writing back since the producer was made. That time is not counted as a delay
+        in delivery.
+        """
 
     @property
     @abstractmethod

@@ -74,6 +74,12 @@ class _Proof:
             raise self._error
 
 
+def _count_held_back(context: WriterContext, producer: BatchProducer, before_ms: int) -> None:
+    """Metric ``held_back_ms``: for how long a quota has held this task back."""
+    if more := producer.held_back.ms - before_ms:
+        context.metrics.add("held_back_ms", more)
+
+
 class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
     """Exactly once: one transaction, begun with the first row and left open. A task without rows has none.
 
@@ -89,6 +95,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
         self._topics: set[str] = set()
         self._records = 0
         self._opened_ms = 0
+        self._held_back_before = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Sends a batch within the transaction, which the first row begins."""
@@ -99,6 +106,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
             self._ready = self._pool.take(self._context.base)
             self._opened_ms = system().now_us() // 1000
             self._ready.producer.begin_transaction()
+            self._held_back_before = self._ready.producer.held_back.ms
             self._proof = _Proof(self._ready, records.column("topic")[0].as_py(), self._context)
             self._context.metrics.add("transactions_opened")
         self._ready.producer.produce(records)
@@ -114,6 +122,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
         ready.producer.flush()
         proof.check()
         self._context.metrics.add("rows_written", self._records)
+        _count_held_back(self._context, ready.producer, self._held_back_before)
         committable = KafkaCommittable(
             ref=ready.ref,
             batch_id=self._context.batch_id,
@@ -163,6 +172,7 @@ class KafkaAtLeastOnceWriter(SinkWriter):
         self._wait = wait
         self._log_failures_only = log_failures_only
         self._failed_before = producer.failed
+        self._held_back_before = producer.held_back.ms
         self._records = 0
         self._logged = False
         self._is_reusable = False
@@ -185,6 +195,7 @@ class KafkaAtLeastOnceWriter(SinkWriter):
         failed = self._producer.failed - self._failed_before
         self._is_reusable = not failed  # the next task would count the failures of this one
         self._context.metrics.add("rows_written", self._records - failed)
+        _count_held_back(self._context, self._producer, self._held_back_before)
         if failed:
             self._context.metrics.add("failed_records", failed)
 

@@ -50,7 +50,8 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
     one continues, and the engine fails the task once ``retryTimeout`` is over. Offsets that a partition does not hold
     (any more, or not yet) are lost: :class:`DataLostError`, or with ``fail_on_data_loss`` false they are skipped and
     counted (metric ``records_lost``; gaps of control records and compaction inside the lost range are counted with it).
-    Metric ``bytes_read``: the Arrow buffers of the records.
+    Metrics: ``bytes_read`` counts the Arrow buffers of the records, ``held_back_ms`` the time for which a quota of the
+    brokers has held reading back: nothing is expected to come then.
     """
 
     def __init__(
@@ -75,6 +76,8 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         self._assigned: list[str] = []
         self._quiet_since: float | None = None
         self._trouble = ""
+        #: Of the consumer's milliseconds, those that are counted: it may have served other tasks before.
+        self._held_back_ms = 0
 
     def handle_splits_changes(self, splits: Sequence[LogSplit]) -> None:
         """Adds splits. All unfinished ones are assigned again with the next fetch."""
@@ -85,6 +88,7 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         """Polls the client, and handles what it reports."""
         if self._consumer is None:
             self._consumer = KEPT_CONSUMERS.acquire(ClientKind.of(self._config, self._implementation))
+            self._held_back_ms = self._consumer.held_back.ms
         if not self._assigned:
             self._assign()
         started = time.monotonic()
@@ -97,6 +101,7 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
             return self._skip_refused(LogPartition(error.topic, error.partition), str(error))
         except DataLostError as error:
             return self._skip_refused(None, str(error))
+        self._count_held_back(self._consumer)
         if not fetched:
             return self._nothing_came(started)
         self._quiet_since, self._trouble = None, ""
@@ -121,10 +126,19 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         assert self._consumer is not None
         self._consumer.assign(ranges, headers=self._headers)
 
+    def _count_held_back(self, consumer: RangeConsumer) -> None:
+        if more := consumer.held_back.ms - self._held_back_ms:
+            self._held_back_ms += more
+            self._metrics.add("held_back_ms", more)
+
     # --- nothing comes ------------------------------------------------------------------------------------------------
 
     def _nothing_came(self, started: float) -> RecordsBySplits[pa.RecordBatch]:
         """Waits on; looks now and then whether the log still reaches as far as the ranges do."""
+        assert self._consumer is not None
+        if self._consumer.held_back.is_so:
+            self._quiet_since = None
+            return RecordsBySplits()
         self._quiet_since = started if self._quiet_since is None else self._quiet_since
         quiet = time.monotonic() - self._quiet_since
         if quiet < _LOOK_AFTER_SECONDS:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
@@ -143,11 +143,16 @@ class KafkaPython:
         place = self._place(node)
         return place is not None and time.monotonic() < _avoided.get(place, 0.0)
 
-    def disconnect(self, node: int, why: str) -> None:
-        """Ends the connection to a node: what is in flight there fails. Belongs to the loop."""
+    def disconnect(self, node: int, why: KafkaError) -> None:
+        """Ends the connection to a node: what is in flight there fails with ``why``. Belongs to the loop."""
         connection = self._admin._manager._conns.get(node)
         if connection is not None:
-            connection.close(KafkaConnectionError(why))
+            connection.close(why)
+
+    def held_back_s(self, node: int) -> float:
+        """Returns for how many seconds a node takes no request, because a quota is used up. Belongs to the loop."""
+        connection = self._admin._manager._conns.get(node)
+        return 0.0 if connection is None else max(0.0, connection._throttle_time - time.monotonic())
 
     def version_of(self, request: Any, *limits: int) -> int:
         """Returns the newest version of a request that both sides know, between ``limits``."""
@@ -178,7 +183,10 @@ class KafkaPython:
 
 
 def _avoid(place: tuple[str, int]) -> None:
-    _avoided[place] = time.monotonic() + _AVOIDED_S
+    now = time.monotonic()
+    for other in [one for one, until in list(_avoided.items()) if until < now]:
+        _avoided.pop(other, None)
+    _avoided[place] = now + _AVOIDED_S
 
 
 class _Causes(logging.Handler):

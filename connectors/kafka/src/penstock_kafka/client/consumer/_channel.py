@@ -13,7 +13,13 @@ from kafka.protocol.consumer import FetchRequest
 from penstock.errors import FatalError
 from penstock_kafka.client.broker import BrokerConnection, Connections, ProblemError, problem_of, problem_of_code
 from penstock_kafka.client.codec import Scan, scan
-from penstock_kafka.client.consumer._fetch_protocol import VERSIONS, FetchedPart, fetch_request, fetched_parts
+from penstock_kafka.client.consumer._fetch_protocol import (
+    VERSIONS,
+    FetchedPart,
+    fetch_request,
+    fetched_parts,
+    held_back_ms,
+)
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 from penstock_kafka.client.consumer._fetches import Fetches
 from penstock_kafka.client.consumer._position import FetchedBatches, FetchPosition
@@ -40,6 +46,8 @@ class Channel:
         #: Made and closed by this channel's thread alone; another may interrupt it at any time.
         self._connection: BrokerConnection | None = None
         self._where = f"broker {node}"
+        #: Until when the broker takes no request of ours.
+        self._held_until = 0.0
         threading.Thread(target=self._run, name=f"penstock-kafka-fetch-{node}", daemon=True).start()
 
     def interrupt(self) -> None:
@@ -50,6 +58,9 @@ class Channel:
     def _run(self) -> None:
         try:
             while positions := self._fetches.due(self._node):
+                if (held_s := self._held_until - time.monotonic()) > 0:
+                    self._fetches.pause(held_s)
+                    continue
                 # Who has got least comes first: an answer may be full before the last one's turn.
                 self._try_to_fetch(sorted(positions, key=lambda one: len(one.fetched)))
         except Exception as error:
@@ -104,6 +115,9 @@ class Channel:
         answer = connection.ask(
             fetch_request(wanted, self._settings, version), lambda: self._look_for_successors(positions)
         )
+        if (held_s := held_back_ms(answer) / 1000) > 0:
+            self._held_until = time.monotonic() + held_s
+            self._fetches.held_back.note(self._where, held_s)
         try:
             found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
         except ValueError as error:

@@ -6,6 +6,7 @@ import threading
 import time
 
 from penstock_kafka.client._errors import Problem
+from penstock_kafka.client._held_back import HeldBack
 from penstock_kafka.client._interfaces import MAX_BATCH_BYTES, Fetched, PartitionRange
 from penstock_kafka.client._range_consumer import SequencedRangeConsumer
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
@@ -28,6 +29,11 @@ class ProtocolConsumer(SequencedRangeConsumer):
         self._is_open = True
         #: Ensures that the fetcher is closed once, from any thread.
         self._closing = threading.Lock()
+
+    @property
+    def held_back(self) -> HeldBack:
+        """For how long quotas have held reading back."""
+        return self._fetches.held_back
 
     def _start(self, ranges: list[PartitionRange], headers: bool) -> None:
         self._with_headers = headers

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 
-__all__ = ["VERSIONS", "FetchedPart", "fetch_request", "fetched_parts"]
+__all__ = ["VERSIONS", "FetchedPart", "fetch_request", "fetched_parts", "held_back_ms"]
 
 #: The first that knows transactions (Kafka 0.11); from version 12 on answers have tagged fields, and from 13 on topics
 #: are named by ids.
@@ -66,6 +66,11 @@ def fetch_request(
     )
 
 
+def held_back_ms(answer: memoryview) -> int:
+    """Returns for how long the broker takes no further request, because a quota is used up."""
+    return int.from_bytes(answer[:4], "big", signed=True)
+
+
 def fetched_parts(answer: memoryview, version: int) -> list[FetchedPart]:
     """Returns what an answer (after its header) of that version says. Raises ValueError if it is cut off."""
     try:
@@ -75,7 +80,7 @@ def fetched_parts(answer: memoryview, version: int) -> list[FetchedPart]:
 
 
 def _parts(answer: memoryview, version: int) -> Iterator[FetchedPart]:
-    at = 4  # how long the broker has held us back
+    at = 4  # see held_back_ms
     if version >= 7:
         at += 6  # an error of fetch sessions, which are not used, and the session
     per_partition = struct.Struct(">ihqqq" if version >= 5 else ">ihqq")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from penstock.printable import get_logger
 from penstock_kafka.client._errors import Problem
+from penstock_kafka.client._held_back import HeldBack
 from penstock_kafka.client.consumer._position import FetchedBatches, FetchPosition
 
 __all__ = ["Fetches"]
@@ -29,6 +30,7 @@ class Fetches:
 
     def __init__(self, queue_bytes: int) -> None:
         self._queue_bytes = queue_bytes
+        self.held_back = HeldBack("reading")
         #: Guards everything below. Notified whenever the reader, the finder or a channel may have something to do.
         self.changed = threading.Condition()
         #: What is being read. Replaced by the reader as a whole: a channel that comes back with an answer must find its
@@ -83,6 +85,11 @@ class Fetches:
                 later = min((one.not_before for one in mine if one.not_before > now), default=None)
                 self.changed.wait(None if later is None else later - now)
             return []
+
+    def pause(self, seconds: float) -> None:
+        """Waits that long, or until the reader closes. A channel's."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.is_closed, seconds)
 
     def add(self, position: FetchPosition, batches: FetchedBatches, following: int) -> None:
         """Hands fetched batches over to the reader. ``following``: the offset after them."""

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from penstock.errors import BadDataError
 from penstock_kafka.client._errors import Problem, bad_setting
+from penstock_kafka.client._held_back import HeldBack
 from penstock_kafka.client._interfaces import (
     HEADERS_TYPE,
     MAX_BATCH_BYTES,
@@ -26,7 +27,7 @@ from penstock_kafka.client._interfaces import (
 )
 from penstock_kafka.client._range_consumer import SequencedRangeConsumer
 from penstock_kafka.client.librdkafka._errors import problem_of, setting_problem
-from penstock_kafka.client.librdkafka._settings import consumer_settings
+from penstock_kafka.client.librdkafka._settings import consumer_settings, throttle_callback
 
 __all__ = ["LibrdkafkaConsumer"]
 
@@ -153,9 +154,12 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
     def __init__(self, config: ClientConfig) -> None:
         super().__init__()
         self._problems: list[Problem] = []
+        self._held_back = HeldBack("reading")
         settings = consumer_settings(config)
         try:
-            self._client: Consumer | None = Consumer({**settings, "error_cb": self._on_error})
+            self._client: Consumer | None = Consumer(
+                {**settings, "error_cb": self._on_error, **throttle_callback(self._held_back)}
+            )
         except KafkaException as error:
             raise bad_setting(setting_problem(error.args[0], settings), settings) from None
         self._by_partition: dict[tuple[str, int], _Range] = {}
@@ -164,6 +168,11 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
 
     def _on_error(self, error: KafkaError) -> None:
         self._problems.append(problem_of(error))
+
+    @property
+    def held_back(self) -> HeldBack:
+        """For how long quotas have held reading back."""
+        return self._held_back
 
     @property
     def _open(self) -> Consumer:

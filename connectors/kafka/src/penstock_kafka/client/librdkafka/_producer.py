@@ -13,11 +13,12 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from penstock_kafka.client._errors import Problem, bad_setting, producer_error
+from penstock_kafka.client._held_back import HeldBack
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client.librdkafka._checked import CheckedProducer, ends_all
 from penstock_kafka.client.librdkafka._columns import byte_values, header_values, int_values
 from penstock_kafka.client.librdkafka._errors import problem_of, setting_problem
-from penstock_kafka.client.librdkafka._settings import producer_settings
+from penstock_kafka.client.librdkafka._settings import producer_settings, throttle_callback
 
 __all__ = ["LibrdkafkaProducer"]
 
@@ -34,12 +35,14 @@ class LibrdkafkaProducer(CheckedProducer):
 
     def __init__(self, config: ClientConfig) -> None:
         self._failed = 0
+        self._held_back = HeldBack("writing")
         self._first: Problem | None = None
         self._event: Problem | None = None
         self._statistics_wanted = False
         self._statistics_text = ""
         settings = producer_settings(config)
         callbacks = {"error_cb": self._on_error, "stats_cb": self._on_statistics, "on_delivery": self._on_delivery}
+        callbacks |= throttle_callback(self._held_back)
         try:
             self._client: Producer | None = Producer({**settings, **callbacks, "delivery.report.only.error": True})
         except KafkaException as error:
@@ -71,6 +74,11 @@ class LibrdkafkaProducer(CheckedProducer):
         # gone, and the failure of the record, which every later call raises, has to say it.
         self._event = problem_of(raised.args[0])
         return 0
+
+    @property
+    def held_back(self) -> HeldBack:
+        """For how long quotas have held writing back. librdkafka counts it as a delay in delivery all the same."""
+        return self._held_back
 
     @property
     def _open(self) -> Producer:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
+from penstock_kafka.client._held_back import HeldBack
 from penstock_kafka.client._interfaces import ClientConfig
 
-__all__ = ["IDENTITY_INTERVAL_MS", "consumer_settings", "is_transactional", "producer_settings"]
+__all__ = ["IDENTITY_INTERVAL_MS", "consumer_settings", "is_transactional", "producer_settings", "throttle_callback"]
 
 #: Other names of the settings below.
 _ALIASES = {
@@ -95,3 +97,13 @@ def producer_settings(config: ClientConfig) -> dict[str, str]:
         defaults.update(_TRANSACTIONAL)
         fixed["statistics.interval.ms"] = str(IDENTITY_INTERVAL_MS)
     return {**_merge(config, defaults), **fixed}
+
+
+def throttle_callback(held_back: HeldBack) -> dict[str, Any]:
+    """Returns the setting by which librdkafka says that a quota is used up."""
+
+    def note(event: Any) -> None:
+        if event.throttle_time > 0:
+            held_back.note(f"broker {event.broker_id}", event.throttle_time)
+
+    return {"throttle_cb": note}

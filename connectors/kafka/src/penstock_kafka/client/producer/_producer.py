@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import FatalError, PenstockError
 from penstock_kafka.client._errors import Code, Problem, delivery_error, producer_error
+from penstock_kafka.client._held_back import HeldBack
 from penstock_kafka.client._interfaces import BatchProducer, ProducerIdentity, TransientClientError, deliverable
 from penstock_kafka.client.broker import ProblemError, acquire, problem_of_code, release
 from penstock_kafka.client.codec import RecordEncoder, Rows, Stop, Stopped
@@ -73,6 +74,11 @@ class ProtocolProducer(BatchProducer):
         self._send_open()
         self._deliveries.await_all()
         self._raise_failure()
+
+    @property
+    def held_back(self) -> HeldBack:
+        """For how long quotas have held writing back."""
+        return self._sender.held_back
 
     @property
     def failed(self) -> int:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError, RequestTimedOutError
 
 from penstock.printable import get_logger
 from penstock_kafka.client._errors import Code, Problem
+from penstock_kafka.client._held_back import HeldBack
 from penstock_kafka.client.broker import (
     IDENTITY_LOST,
     MAYBE_WRITTEN,
@@ -37,10 +39,22 @@ _log = get_logger("penstock.kafka")
 #: Bytes of a request, unless a single batch is larger.
 _REQUEST_BYTES = 4 << 20
 _TICK_S = 0.25
+#: No time limit of the library's: what a broker holds back may take longer than a request.
+_UNLIMITED_MS = 86_400_000.0
 #: Without an answer to a request for so long: another broker may have taken the place of the one that was asked.
 _SILENT_S = 3.0
 _WATCH_S = 1.0
 _REFRESH_PAUSE_S = 0.05
+
+
+@dataclass
+class _Asked:
+    """A request in flight: to which node, since when and until when, and for which partitions."""
+
+    node: int
+    since: float
+    deadline: float
+    keys: list[tuple[str, int]]
 
 
 class Sender:
@@ -69,10 +83,13 @@ class Sender:
         self._ready: dict[tuple[str, int], PartitionQueue] = {}
         #: Requests in flight, by node.
         self._in_flight: dict[Any, int] = {}
-        #: What they are: to which node, since when, for which partitions. By a number of their own.
-        self._requests: dict[int, tuple[int, float, list[tuple[str, int]]]] = {}
+        #: What they are, by a number of their own.
+        self._requests: dict[int, _Asked] = {}
         self._numbers = count()
         self._is_watching = False
+        #: Until when nodes take nothing, because a quota is used up.
+        self._held_until: dict[int, float] = {}
+        self.held_back = HeldBack("writing")
         #: Changed only while nothing is in flight: what is has the numbers of the identity before.
         self._identity = NO_IDENTITY
         self._asking_identity = False
@@ -208,7 +225,7 @@ class Sender:
                 leaderless.add(queue.topic)
                 continue
             size = len(queue.waiting[0].batch.data)
-            if self._in_flight.get(node, 0) >= self._settings.in_flight:
+            if self._in_flight.get(node, 0) >= self._settings.in_flight or self._is_held_back(node, now):
                 continue
             if node in sizes and sizes[node] + size > _REQUEST_BYTES:
                 continue
@@ -230,24 +247,50 @@ class Sender:
     def _send(self, node: int, batches: list[tuple[PartitionQueue, InFlightBatch]]) -> None:
         number = next(self._numbers)
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
-        self._requests[number] = node, time.monotonic(), [(queue.topic, queue.partition) for queue, _ in batches]
+        now, keys = time.monotonic(), [(queue.topic, queue.partition) for queue, _ in batches]
+        self._requests[number] = _Asked(node, now, now + self._settings.request_timeout_ms / 1000, keys)
         if not self._is_watching:
             self._is_watching = True
-            self._connections.client.call_later(_WATCH_S, self._watch)
+            self._watch_later()
         request = produce_request(batches, self._settings)
-        answer = self._connections.send(request, node, self._settings.request_timeout_ms)
+        answer = self._connections.send(request, node, _UNLIMITED_MS)
         answer.add_callback(lambda response: self._on_answer(number, batches, response))
         answer.add_errback(lambda error: self._on_failure(number, batches, error))
 
+    def _is_held_back(self, node: int, now: float) -> bool:
+        """Returns whether the node takes nothing at the moment. That time counts in no time limit."""
+        client = self._connections.client
+        until, before = now + client.held_back_s(node), max(now, self._held_until.get(node, 0.0))
+        if (longer := until - before) > 0:
+            self._held_until[node] = until
+            self.held_back.note(f"broker {node}", longer)
+            for asked in self._requests.values():
+                asked.deadline += longer if asked.node == node else 0.0
+            for key, queue in self._queues.items():
+                if self._connections.leaders.node_of(*key) == node:
+                    for one in (*queue.waiting, *queue.in_flight):
+                        one.deadline += longer
+            client.call_later(longer, self._pump)
+        return until > now
+
+    def _watch_later(self) -> None:
+        pause_s = min(_WATCH_S, self._settings.request_timeout_ms / 4000)
+        self._connections.client.call_later(pause_s, self._watch)
+
     @on_loop
     def _watch(self) -> None:
-        """Looks for the successors of brokers that do not answer. As long as something is in flight."""
+        """Ends connections to brokers that have not answered in time, and looks for the successors of those that are
+        silent. As long as something is in flight.
+        """
         now = time.monotonic()
-        silent = {node for node, since, _ in self._requests.values() if now - since > _SILENT_S}
-        if silent:
+        for node in {asked.node for asked in self._requests.values() if now > asked.deadline}:
+            seconds = self._settings.request_timeout_ms / 1000
+            self._connections.client.disconnect(node, RequestTimedOutError(f"no answer within {seconds:g} s"))
+        silent = {asked.node for asked in self._requests.values() if now - asked.since > _SILENT_S}
+        if silent := {node for node in silent if not self._is_held_back(node, now)}:
             self._connections.client.call_soon(self._look_for_successors, silent)
         elif self._requests:
-            self._connections.client.call_later(_WATCH_S, self._watch)
+            self._watch_later()
         else:
             self._is_watching = False
 
@@ -258,14 +301,15 @@ class Sender:
         A broker that stands still keeps its connections: only the others know that it has lost its partitions.
         """
         client, leaders = self._connections.client, self._connections.leaders
-        topics = {topic for node, _, keys in self._requests.values() if node in silent for topic, _ in keys}
+        topics = {topic for asked in self._requests.values() if asked.node in silent for topic, _ in asked.keys}
         with suppress(KafkaError, OSError):
             await client.within(_SILENT_S * 1000, leaders.refresh_metadata, client, topics, _SILENT_S * 1000)
         for node in silent:
-            keys = [key for asked, _, keys in self._requests.values() if asked == node for key in keys]
+            keys = [key for asked in self._requests.values() if asked.node == node for key in asked.keys]
             if leaders.have_left(node, keys):
-                client.disconnect(node, f"broker {node} does not answer, and another one has taken its place")
-        client.call_later(_WATCH_S, self._watch)
+                why = f"broker {node} does not answer, and another one has taken its place"
+                client.disconnect(node, KafkaConnectionError(why))
+        self._watch_later()
 
     @on_loop
     async def _refresh_metadata(self, topics: set[str]) -> None:
@@ -298,7 +342,9 @@ class Sender:
 
     @on_loop
     def _on_answer(self, number: int, batches: list[tuple[PartitionQueue, InFlightBatch]], response: Any) -> None:
-        self._in_flight[self._requests.pop(number)[0]] -= 1
+        node = self._requests.pop(number).node
+        self._in_flight[node] -= 1
+        self._is_held_back(node, time.monotonic())  # the answer may say so
         of_batches = results(response, [queue for queue, _ in batches])
         for (queue, batch), (code, text) in zip(batches, of_batches, strict=True):
             self._handle_result(queue, batch, code, text)
@@ -308,7 +354,7 @@ class Sender:
     def _on_failure(
         self, number: int, batches: list[tuple[PartitionQueue, InFlightBatch]], error: BaseException
     ) -> None:
-        self._in_flight[self._requests.pop(number)[0]] -= 1
+        self._in_flight[self._requests.pop(number).node] -= 1
         self._note_error(error)
         for queue, one in batches:
             self._connections.leaders.forget(queue.topic)
