@@ -206,6 +206,40 @@ def test_a_fetch_that_fails_is_made_again_and_no_row_comes_twice():
     assert metrics.snapshot()["retries"] == 4 and metrics.snapshot()["retry_ms"] > 0
 
 
+class NeedyEmitter(CountingEmitter):
+    """Needs a service, which is away twice for each element, and once more after the first batch if it ``breaks``."""
+
+    def __init__(self, *, breaks):
+        self.breaks, self.failures = breaks, 0
+
+    def emit_record(self, element, split_state):
+        self.failures += 1
+        if self.failures % 3:
+            raise RetriableError("the registry is away")
+        yield from super().emit_record(element, split_state)
+        if self.breaks:
+            raise RetriableError("the registry is away")
+
+
+def test_decoding_that_fails_is_done_again():
+    source, metrics = CountingSource(), Metrics()
+    source.create_emitter = lambda context: NeedyEmitter(breaks=False)
+    reader = SourceReader(source, ReaderContext(SCHEMA, metrics, RetryPolicy(60)))
+    rows = [n for batch in reader.read([Range(0, 9)]) for n in batch.column(0).to_pylist()]
+    assert rows == [*range(9)] and metrics.snapshot()["retries"] >= 2
+
+
+@pytest.mark.parametrize(("breaks", "policy"), [(False, NO_RETRIES), (True, RetryPolicy(60))], ids=["no time", "rows"])
+def test_decoding_is_not_done_again_without_time_or_once_rows_were_given(breaks, policy):
+    source, metrics = CountingSource(), Metrics()
+    emitter = NeedyEmitter(breaks=breaks)
+    source.create_emitter = lambda context: emitter
+    reader = SourceReader(source, ReaderContext(SCHEMA, metrics, policy))
+    with pytest.raises(RetriableError, match="the registry is away"):
+        list(reader.read([Range(0, 3)]))
+    assert emitter.failures == (3 if breaks else 1)
+
+
 def test_a_fetch_that_keeps_failing_fails_the_task_with_what_was_tried():
     reader = SourceReader(FlakySource(1000), ReaderContext(SCHEMA, Metrics(), RetryPolicy(0.2)))
     with pytest.raises(RetriesExhaustedError, match=r"reading: node 10.0.0.1 is down; tried \d+ times in \d+ms"):

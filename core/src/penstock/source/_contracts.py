@@ -269,7 +269,9 @@ class RecordEmitter(ABC, Generic[ElementT, SplitT]):
     def emit_record(self, element: ElementT, split_state: Any) -> Iterator[pa.RecordBatch]:
         """Batches of ``element``, in order, with exactly the columns of ``ReaderContext.schema``.
 
-        Types may be any that casts safely to the schema's (``large_string`` for ``string`` …): the reader casts.
+        Types may be any that casts safely to the schema's (``large_string`` for ``string`` …): the reader casts. If it
+        raises :class:`penstock.errors.RetriableError` before the first batch, it is called again with the same element
+        for ``retryTimeout``: until then, leave ``split_state`` as it was.
         """
 
     def finish_split(self, split_state: Any) -> Iterator[pa.RecordBatch]:

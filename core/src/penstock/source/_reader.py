@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ class SourceReader(Generic[SplitT]):
     """Reads a list of splits as Arrow batches of ``context.schema``.
 
     A fetch that fails in a way that may pass is made again, for as long as ``context.retry`` says and nothing has come.
+    So is decoding, up to the first batch of an element.
     Memory is bounded by ``_QUEUE_FETCHES + 2`` fetches. Leaving the iteration early (the task was killed, the consumer
     had enough) wakes the split reader up, ends the fetcher thread and closes the reader.
     """
@@ -54,14 +56,32 @@ class SourceReader(Generic[SplitT]):
                 if isinstance(fetched, BaseException):
                     raise fetched
                 for split_id, element in fetched.records:
-                    yield from self._conform(self._emitter.emit_record(element, states[split_id]))
+                    yield from self._conform(self._emit(partial(self._emitter.emit_record, element, states[split_id])))
                 for split_id in fetched.finished_splits:
-                    yield from self._conform(self._emitter.finish_split(states.pop(split_id)))
+                    yield from self._conform(self._emit(partial(self._emitter.finish_split, states.pop(split_id))))
         finally:
             self._stopped.set()
             self._reader.wake_up()
             self._drain()
             fetcher.join(_JOIN_SECONDS)
+
+    def _emit(self, emit: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Yields what ``emit`` returns. If it fails before its first batch in a way that may pass, it is called again:
+        decoding may need a service, such as a schema registry.
+        """
+        retries = Retries(self._context.retry, "decoding", self._context.metrics)
+        while True:
+            try:
+                batches = iter(emit())
+                first = next(batches, None)
+            except Exception as error:
+                self._stopped.wait(retries.failed(error))
+            else:
+                break
+        retries.worked()
+        if first is not None:
+            yield first
+            yield from batches
 
     def _fetch_all(self, unfinished: set[str]) -> None:
         retries = Retries(self._context.retry, "reading", self._context.metrics)
