@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 from cassandra import ConsistencyLevel
 
@@ -17,7 +18,9 @@ from penstock.spark._coordinator import Coordinator
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev import CassandraCluster
+from suite.away import standing_still
 from suite.cassandra import close_clients
+from suite.over_network import sink_query
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -166,3 +169,27 @@ def test_nodes_die_while_rows_are_written_and_read(spark, keyspace, nodes):
         if found.total() == ROWS // 4:
             nodes[1].kill()
     assert found == Counter(range(ROWS))
+
+
+@pytest.mark.exhaustive("half a minute in which a node stands still; one that dies is the witness")
+@pytest.mark.budget(60)
+def test_a_node_stands_still_while_rows_are_written_and_read(keyspace, nodes, tmp_path):
+    """Its connections stay open, and it answers nothing: after ``requestTimeout`` another one is asked."""
+    filled, written = keyspace(copies=3), keyspace(copies=3)
+    filled.fill()
+    patient = {"requestTimeout": "2s", "consistency": "LOCAL_QUORUM"}
+    schema = pa.schema([("id", pa.int64()), ("v", pa.string())])
+    options = {**written.options, **patient, "delivery": "exactly-once"}
+    query = sink_query(CassandraConnector(), options, schema, tmp_path / "checkpoint")
+    batches = [
+        [[pa.record_batch([ids := [*range(start, start + 500)], [f"v{n}" for n in ids]], schema=schema)]]
+        for start in range(0, ROWS, 500)
+    ]
+    query.run(0, batches[0])
+    source = filled.source(splits="6", pageRows="200", **patient)
+    splits = splits_of(source)
+    with standing_still(nodes[2].address)():
+        query.run_all(batches)
+        rows = list(rows_of(source, splits, retry=RetryPolicy()))
+    assert Counter(row["id"] for row in rows) == Counter(range(ROWS))
+    assert sorted(written.client.rows(f"select id, v from {written.name}.t")) == [(n, f"v{n}") for n in range(ROWS)]

@@ -11,6 +11,7 @@ import pytest
 import penstock_kafka.transactions._producers as producers
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import open_producer
+from penstock_kafka.client.broker import _pool
 from penstock_kafka.dev import KafkaToolbox
 from suite.over_network import FAULTS, every, sink_query, source_query
 
@@ -28,8 +29,10 @@ ASKED = [
 
 @pytest.fixture(autouse=True)
 def pools():
+    """No test uses what another one has learned of the brokers."""
     yield
     producers._pools.clear()
+    _pool._shared.clear()
 
 
 @pytest.fixture
