@@ -129,7 +129,7 @@ def client(request):
 @pytest.fixture
 def impatient(monkeypatch):
     """Refusals are told when a first connection is given up; until then it is tried again."""
-    monkeypatch.setattr("penstock_kafka.client.broker._kafka_python._CONNECT_MS", 1_000)
+    monkeypatch.setattr("penstock_kafka.client.broker._pool._FIRST_CONNECT_MS", 1_000)
 
 
 def source_query(settings, **options):

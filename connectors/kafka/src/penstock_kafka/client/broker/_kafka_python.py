@@ -8,7 +8,6 @@ update kafka-python, look here and nowhere else.
 from __future__ import annotations
 
 import logging
-import math
 import random
 import socket
 import threading
@@ -30,7 +29,6 @@ __all__ = ["IN_FLIGHT", "KafkaPython", "connect", "find_coordinators", "sasl_mec
 
 #: Requests that may be in flight to one broker.
 IN_FLIGHT = 64
-_CONNECT_MS = 5000
 #: Without an answer for so long, a broker is not asked what any broker can answer, for a while.
 _SILENT_S, _AVOIDED_S = 2.5, 30.0
 #: Brokers that were silent, and until when they are avoided. By address, for all connections of the process; each entry
@@ -201,14 +199,14 @@ class _Causes(logging.Handler):
         self.seen += [one for one in arguments if isinstance(one, BaseException)]
 
 
-def connect(arguments: Mapping[str, Any], timeout_ms: float = math.inf) -> KafkaPython:
-    """Returns a client that has found its brokers, within 5 s at most.
+def connect(arguments: Mapping[str, Any], timeout_ms: float) -> KafkaPython:
+    """Returns a client that has found its brokers, within ``timeout_ms``.
 
     Raises what kept it from that, which kafka-python itself only logs.
     """
     own = {
         "max_in_flight_requests_per_connection": IN_FLIGHT,
-        "bootstrap_timeout_ms": int(min(timeout_ms, _CONNECT_MS)),
+        "bootstrap_timeout_ms": int(timeout_ms),
     }
     causes = _Causes()
     logging.getLogger("kafka.net.manager").addHandler(causes)

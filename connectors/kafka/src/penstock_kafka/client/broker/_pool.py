@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, RequestTimedOutError
 from kafka.future import Future
 
 from penstock.per_process import PerProcess
@@ -21,6 +21,7 @@ from penstock_kafka.config import files_of
 __all__ = ["Connections", "Settings", "acquire", "release"]
 
 _PAUSE_S = 0.1
+_FIRST_CONNECT_MS, _LONGEST_CONNECT_MS = 5_000.0, 60_000.0
 #: Unless the user says otherwise: kafka-python waits up to half a minute before it tries a broker again, Java's client
 #: a second.
 _QUICK = {"reconnect_backoff_max_ms": 1_000}
@@ -38,6 +39,8 @@ class Connections:
         #: Held while connecting, so that one thread does it and the others wait for it.
         self._connecting = threading.Lock()
         self._client: KafkaPython | None = None
+        #: How long the next try to connect may take: over a slow network, several answers take long.
+        self._connect_ms = _FIRST_CONNECT_MS
 
     @property
     def client(self) -> KafkaPython:
@@ -60,7 +63,10 @@ class Connections:
             raise KafkaTimeoutError("another thread is still trying to connect")
         try:
             if self._client is None:
-                self._client = connect({**_QUICK, **self.arguments()}, left_ms)
+                self._client = connect({**_QUICK, **self.arguments()}, min(left_ms, self._connect_ms))
+        except (KafkaTimeoutError, RequestTimedOutError):
+            self._connect_ms = min(2 * self._connect_ms, _LONGEST_CONNECT_MS)
+            raise
         finally:
             self._connecting.release()
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 from penstock_kafka.client._errors import NOT_AUTHENTICATED, request_error
 from penstock_kafka.client._interfaces import ClientConfig
@@ -72,8 +72,10 @@ class RetryingBrokers:
                     problem = error.problem
                 else:
                     problem = replace(problem_of(error), text=words_of(error))
-                # After a broker's answer, even a refusal: what is wrong is not the connection.
-                are_useful = problem.code[0] != "_" and problem.code not in _CONNECTION_LOST
+                # After a broker's answer, even a refusal: what is wrong is not the connection. And a try whose time is
+                # over says little: over a slow network, connecting again would take even longer.
+                is_early = try_s is not None and try_s == self._first_try_s and isinstance(error, KafkaTimeoutError)
+                are_useful = is_early or (problem.code[0] != "_" and problem.code not in _CONNECTION_LOST)
                 if not problem.retriable or time.monotonic() + pause > deadline:
                     raise request_error(problem, what, self._servers, self._patience_s) from error
             finally:
