@@ -135,19 +135,6 @@ def test_a_query_reads_through(network, toolbox, client, fault):
     assert sorted(found) == sorted(record["value"] for record in records)
 
 
-@pytest.mark.exhaustive("a minute; queries that are running when the network becomes slow are the witnesses")
-@pytest.mark.budget(90)
-def test_a_query_starts_over_two_seconds_of_latency(network, toolbox):
-    """To connect takes several answers, and so longer than a first try."""
-    topic = toolbox.create_topic()
-    toolbox.produce(topic, [b"%d" % i for i in range(100)])
-    network.latency_s = 1.0
-    where = {"kafka.bootstrap.servers": network.address, "subscribe": topic, "startingOffsets": "earliest"}
-    query = source_query(KafkaConnector(), where)
-    assert len(query.run_batch()) == 100
-    query.stop()
-
-
 def test_a_coordinator_is_asked_by_another_connection_while_there_is_time(network, toolbox):
     topic, group = toolbox.create_topic(), uuid.uuid4().hex
     settings = {"bootstrap.servers": network.address, "socket.timeout.ms": "500", "request.timeout.ms": "500"}
