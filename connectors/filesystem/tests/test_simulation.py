@@ -26,3 +26,8 @@ def test_requests_that_the_client_sends_twice(schedules):
 def test_a_clean_up_that_is_killed_leaves_no_upload_of_a_zombie():
     """The seed of the schedule that found this: the marker had gone before the last upload was looked for."""
     check_seed(S3Target, 425024360865)
+
+
+def test_an_upload_that_was_begun_twice_is_aborted_twice():
+    """The seed of the schedule that found this: the first answer was lost, and the driver gave the second one up."""
+    check_seed(S3Target, 123001640)

@@ -142,8 +142,8 @@ class MultipartStaging(Staging):
         try:
             for upload in self._uploads:
                 upload.abort()
-            # An upload without an id may have begun all the same: a clean-up finds it by its marker.
-            markers = [upload.marker for upload in self._uploads if upload.id]
+            # Where an answer was lost, an upload may be open that only a clean-up finds, by the marker.
+            markers = [upload.marker for upload in self._uploads if upload.was_begun_once]
             self._storage.retrying(NO_RETRIES).delete(map(self.layout.full, [*markers, *self._chunks]))
         except (OSError, RetriableError):
             return  # garbage as soon as the decision log moves on, and found by its markers
@@ -203,12 +203,12 @@ class MultipartCommitter(FileSystemCommitter):
         """Aborts the uploads; the marker goes first: without it, a missing object means that there never was one."""
         for part in committables:
             self._delete([part.marker])
-            abort_uploads(self._storage, self._layout.full(part.final), [part.upload_id])
+            self._end_uploads(self._layout.full(part.final))
 
     def discard(self, committables: Sequence[PendingPart], states: Sequence[Chunk]) -> None:
         """Aborts the uploads and deletes markers and chunks."""
         for part in committables:
-            abort_uploads(self._storage, self._layout.full(part.final), [part.upload_id])
+            self._end_uploads(self._layout.full(part.final))
         self._delete([*(part.marker for part in committables), *(chunk.path for chunk in states)])
 
     def _remove(self, paths: Sequence[str]) -> None:
@@ -233,4 +233,7 @@ class MultipartCommitter(FileSystemCommitter):
         return target if target.startswith(root) and ".." not in target.split("/") else ""
 
     def _end_uploads(self, path: str) -> None:
+        """Aborts every upload to the key, which only one attempt has: an answer about its beginning may have been lost,
+        and then there are two.
+        """
         abort_uploads(self._storage, path, list(open_upload_ids(self._storage, path)))
