@@ -51,9 +51,11 @@ def kafka_scene(folder: Path, rate: int, findings: Findings) -> Scene:
         @contextmanager
         def partitions_move(dice: random.Random) -> Iterator[str]:
             with closing(KafkaAdminClient(bootstrap_servers=cluster.address)) as admin:
-                _move(admin, kafka, (source, target), dice, replicas=2)
-                yield "to two brokers each, and back to three"
-                _move(admin, kafka, (source, target), dice, replicas=3)
+                for replicas in (2, len(cluster.servers)):
+                    partitions = [Partition(topic, n) for topic in (source, target) for n in kafka.leaders(topic)]
+                    _move(admin, {one: dice.sample([*cluster.servers], replicas) for one in partitions})
+                    if replicas == 2:
+                        yield "to two brokers each, and back to three"
             elect = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0}).elect_leaders
             elect(ElectionType.PREFERRED, None).result(30)
 
@@ -71,16 +73,8 @@ def reading(where: dict[str, str], topic: str) -> dict[str, object]:
     return {"format": "penstock.kafka", "options": options}
 
 
-def _move(
-    admin: KafkaAdminClient, kafka: KafkaToolbox, topics: tuple[str, ...], dice: random.Random, *, replicas: int
-) -> None:
-    """Gives each partition replicas on brokers chosen at random, and waits until they have everything."""
-    numbers = [broker["node_id"] for broker in admin.describe_cluster()["brokers"]]
-    wanted = {
-        Partition(topic, partition): dice.sample(sorted(numbers), min(replicas, len(numbers)))
-        for topic in topics
-        for partition in kafka.leaders(topic)
-    }
+def _move(admin: KafkaAdminClient, wanted: dict[Partition, list[int]]) -> None:
+    """Gives each partition its replicas, and waits until they have everything."""
     admin.alter_partition_reassignments(wanted)
     deadline = time.monotonic() + _MOVING_SECONDS
     while admin.list_partition_reassignments() and time.monotonic() < deadline:
