@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from cassandra import ConsistencyLevel
-
 from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev import CassandraCluster
 from penstock_kafka.dev import kafka_server
@@ -21,6 +19,7 @@ __all__ = ["cassandra_scene"]
 
 _KEYSPACE = "soak"
 _TABLE = "create table soak.records (k text, n bigint, v text, primary key (k, n))"
+_NEW = "select n, v from soak.records where k = ? and n >= ?"
 _COLUMNS = [
     "split(cast(value as string), ':')[0] as k",
     "bigint(split(cast(value as string), ':')[1]) as n",
@@ -34,13 +33,11 @@ class _Reader(PollingChecker):
     def __init__(self, client: Client, findings: Findings) -> None:
         super().__init__(findings, ordered=False)
         self._client = client
-        self._statement = client.prepare("select n, v from soak.records where k = ? and n >= ?").prepared
-        self._statement.consistency_level = ConsistencyLevel.QUORUM
 
     def take(self) -> Sequence[str]:
         new: list[str] = []
         for key in KEYS:
-            for number, value in self._client.session.execute(self._statement, (key, self.next[key])):
+            for number, value in self._client.rows(_NEW, (key, self.next[key]), "QUORUM"):
                 if value != f"{key}:{number}":
                     self._findings.add(f"the row of {key}:{number} holds {value}")
                 if number not in self.early[key]:

@@ -18,6 +18,8 @@ from suite.s3 import S3Server, started_s3_server
 __all__ = ["files_scene"]
 
 _BUCKET, _FOLDER = "soak", "out"
+#: Every batch is visible at once.
+_PARTS = {"format": "text", "rollingPolicy": "onCheckpoint"}
 
 
 class _Reader(PollingChecker):
@@ -54,7 +56,10 @@ def files_scene(folder: Path, rate: int, findings: Findings) -> Scene:
             findings,
             source=source,
             columns=["cast(value as string) as value"],
-            sink={"format": "penstock.filesystem", "options": {**where, "format": "text"}},
+            sink={
+                "format": "penstock.filesystem",
+                "options": {**where, "format": "text", "rollingPolicy": "onCheckpoint"},
+            },
         )
         stack.callback(supervisor.stop)
         checker = _Reader(store, findings)
