@@ -143,7 +143,8 @@ def main() -> int:
     finally:
         if good:
             shutil.rmtree(folder, ignore_errors=True)
-    print(f"the same choices again: scripts/soak servers {arguments.minutes:g} --seed {seed}")
+    again = f"{arguments.minutes:g} --seed {seed} --rate {arguments.rate} --only {' '.join(arguments.only)}"
+    print(f"the same choices again: scripts/soak servers {again}")
     return 0 if good else 1
 
 

@@ -46,23 +46,17 @@ def keep_copying(folder: Path, findings: Findings, **spec: Any) -> Supervisor:
 def node_faults(nodes: Sequence[LocalServer]) -> dict[str, Fault]:
     """One node is killed, shut down or stands still, or each is restarted in turn."""
 
-    @contextmanager
-    def killed(dice: random.Random) -> Iterator[str]:
-        node = dice.choice(nodes)
-        node.kill()
-        try:
-            yield node.address
-        finally:
-            node.start()
+    def down(end: Callable[[LocalServer], None]) -> Fault:
+        @contextmanager
+        def manager(dice: random.Random) -> Iterator[str]:
+            node = dice.choice(nodes)
+            end(node)
+            try:
+                yield node.address
+            finally:
+                node.start()
 
-    @contextmanager
-    def shut_down(dice: random.Random) -> Iterator[str]:
-        node = dice.choice(nodes)
-        node.stop()
-        try:
-            yield node.address
-        finally:
-            node.start()
+        return manager
 
     @contextmanager
     def rolled(dice: random.Random) -> Iterator[str]:
@@ -73,7 +67,12 @@ def node_faults(nodes: Sequence[LocalServer]) -> dict[str, Fault]:
         yield f"{len(nodes)} nodes"
 
     still = stands_still([node.address for node in nodes])
-    return {"killed": killed, "shut down": shut_down, "stands still": still, "rolling restart": rolled}
+    return {
+        "killed": down(LocalServer.kill),
+        "shut down": down(LocalServer.stop),
+        "stands still": still,
+        "rolling restart": rolled,
+    }
 
 
 def stands_still(addresses: Sequence[str]) -> Fault:

@@ -275,7 +275,10 @@ class RecordEmitter(ABC, Generic[ElementT, SplitT]):
         """
 
     def finish_split(self, split_state: Any) -> Iterator[pa.RecordBatch]:
-        """Returns what is left when a split is finished. Nothing, for most emitters."""
+        """Returns what is left when a split is finished. Nothing, for most emitters.
+
+        Called again as :meth:`emit_record` is.
+        """
         return iter(())
 
 

@@ -30,7 +30,7 @@ class HeldBack:
             now = time.monotonic()
             self.ms += round(1000 * seconds)
             self._until = max(self._until, now + seconds)
-            says, self._say_again = now >= self._say_again, max(self._say_again, now)
+            says = now >= self._say_again
             if says:
                 self._say_again = now + _SAY_EVERY_S
         if says:

@@ -202,8 +202,8 @@ class BatchProducer(ABC):
     @property
     @abstractmethod
     def held_back(self) -> HeldBack:
-        """For how long quotas have held writing back since the producer was made. That time is not counted as a delay
-        in delivery.
+        """For how long quotas have held writing back since the producer was made. The client that speaks the protocol
+        itself does not count that time as a delay in delivery; librdkafka does.
         """
 
     @property

@@ -19,6 +19,7 @@ from penstock_kafka.client.broker._errors import (
 )
 from penstock_kafka.client.broker._kafka_python import find_coordinators
 from penstock_kafka.client.broker._markers import Unmarked
+from penstock_kafka.client.broker._metadata import SILENT_S
 from penstock_kafka.client.broker._partitions import by_topic
 from penstock_kafka.client.broker._pool import Connections, Settings, acquire, release
 from penstock_kafka.client.broker._retrying import RetryingBrokers
@@ -34,6 +35,7 @@ __all__ = [
     "IDENTITY_LOST",
     "MAYBE_WRITTEN",
     "PATIENCE_SECONDS",
+    "SILENT_S",
     "WRITTEN",
     "YES_OR_NO",
     "BrokerConnection",

@@ -147,10 +147,13 @@ class KafkaPython:
         if connection is not None:
             connection.close(why)
 
-    def held_back_s(self, node: int) -> float:
-        """Returns for how many seconds a node takes no request, because a quota is used up. Belongs to the loop."""
+    def held_back_until(self, node: int) -> float:
+        """Returns until when a node takes no request, because a quota is used up; 0 if it takes them.
+
+        In seconds of the monotonic clock. Belongs to the loop.
+        """
         connection = self._admin._manager._conns.get(node)
-        return 0.0 if connection is None else max(0.0, connection._throttle_time - time.monotonic())
+        return 0.0 if connection is None else float(connection._throttle_time)
 
     def version_of(self, request: Any, *limits: int) -> int:
         """Returns the newest version of a request that both sides know, between ``limits``."""

@@ -14,7 +14,11 @@ from penstock_kafka.client._errors import Code
 from penstock_kafka.client._transactions import Partition
 from penstock_kafka.client.broker._kafka_python import KafkaPython
 
-__all__ = ["Leaders"]
+__all__ = ["SILENT_S", "Leaders"]
+
+#: Without an answer to a request for so long: another broker may have taken the place of the one that was asked. Of a
+#: request that the broker may let wait, so long after that.
+SILENT_S = 3.0
 
 #: How long it may go unnoticed that a topic has more partitions.
 _KEPT_S = 60.0

@@ -11,7 +11,14 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.protocol.consumer import FetchRequest
 
 from penstock.errors import FatalError
-from penstock_kafka.client.broker import BrokerConnection, Connections, ProblemError, problem_of, problem_of_code
+from penstock_kafka.client.broker import (
+    SILENT_S,
+    BrokerConnection,
+    Connections,
+    ProblemError,
+    problem_of,
+    problem_of_code,
+)
 from penstock_kafka.client.codec import Scan, scan
 from penstock_kafka.client.consumer._fetch_protocol import (
     VERSIONS,
@@ -27,8 +34,6 @@ from penstock_kafka.client.consumer._position import FetchedBatches, FetchPositi
 __all__ = ["Channel"]
 
 _AT_END_PAUSE_S = 0.1
-#: Without an answer for so long, beyond what the broker may wait for records: another may have taken its place.
-_SILENT_S = 3.0
 _WRONG = {
     Scan.CORRUPT: "a record batch does not fit its checksum",
     Scan.OLD_FORMAT: "records are of a message format before 2 (Kafka 0.11): read them with client=librdkafka",
@@ -97,7 +102,7 @@ class Channel:
         """Returns a connection that is not made yet."""
         settings, wait_s = self._settings, self._settings.wait_ms / 1000
         return BrokerConnection(
-            self._connections.arguments(), settings.request_timeout_ms / 1000 + wait_s, wait_s + _SILENT_S
+            self._connections.arguments(), settings.request_timeout_ms / 1000 + wait_s, wait_s + SILENT_S
         )
 
     def _drop(self) -> None:
@@ -139,7 +144,7 @@ class Channel:
         client, leaders = self._connections.client, self._connections.leaders
         topics = {position.topic for position in positions}
         with suppress(KafkaError, OSError, ProblemError):
-            client.run(leaders.refresh_metadata, client, topics, _SILENT_S * 1000, False, timeout_s=_SILENT_S)
+            client.run(leaders.refresh_metadata, client, topics, SILENT_S * 1000, False, timeout_s=SILENT_S)
         left = set(leaders.have_left(self._node, ((one.topic, one.partition) for one in positions)))
         if left:
             self._fetches.forget_leader([one for one in positions if (one.topic, one.partition) in left])

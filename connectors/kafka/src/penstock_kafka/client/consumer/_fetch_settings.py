@@ -57,9 +57,8 @@ class FetchSettings:
         given.drop(_OF_THE_READER)
         given.drop(PROTOCOL_WITHOUT_EFFECT["consumer"])
         queue_bytes = given.number("queued.max.messages.kbytes", 16_384) * 1024
-        request_timeout_ms = given.number(
-            "socket.timeout.ms", 60_000
-        )  # before those of the connection, which has it too
+        # Read before the settings of the connection, which include it.
+        request_timeout_ms = given.number("socket.timeout.ms", 60_000)
         connection = given.all_of(CONNECTION_SETTINGS)
         return cls(
             is_committed=given.one_of("isolation.level", "read_committed", _ISOLATION),

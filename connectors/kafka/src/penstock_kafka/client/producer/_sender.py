@@ -17,6 +17,7 @@ from penstock_kafka.client._held_back import HeldBack
 from penstock_kafka.client.broker import (
     IDENTITY_LOST,
     MAYBE_WRITTEN,
+    SILENT_S,
     WRITTEN,
     Connections,
     ProblemError,
@@ -41,8 +42,6 @@ _REQUEST_BYTES = 4 << 20
 _TICK_S = 0.25
 #: No time limit of the library's: what a broker holds back may take longer than a request.
 _UNLIMITED_MS = 86_400_000.0
-#: Without an answer to a request for so long: another broker may have taken the place of the one that was asked.
-_SILENT_S = 3.0
 _WATCH_S = 1.0
 _REFRESH_PAUSE_S = 0.05
 
@@ -258,10 +257,10 @@ class Sender:
         answer.add_errback(lambda error: self._on_failure(number, batches, error))
 
     def _is_held_back(self, node: int, now: float) -> bool:
-        """Returns whether the node takes nothing at the moment. That time counts in no time limit."""
+        """Returns whether the node takes nothing at the moment. Adds that time to every time limit, once."""
         client = self._connections.client
-        until, before = now + client.held_back_s(node), max(now, self._held_until.get(node, 0.0))
-        if (longer := until - before) > 0:
+        until = client.held_back_until(node)
+        if (longer := until - max(now, self._held_until.get(node, 0.0))) > 0:
             self._held_until[node] = until
             self.held_back.note(f"broker {node}", longer)
             for asked in self._requests.values():
@@ -286,7 +285,7 @@ class Sender:
         for node in {asked.node for asked in self._requests.values() if now > asked.deadline}:
             seconds = self._settings.request_timeout_ms / 1000
             self._connections.client.disconnect(node, RequestTimedOutError(f"no answer within {seconds:g} s"))
-        silent = {asked.node for asked in self._requests.values() if now - asked.since > _SILENT_S}
+        silent = {asked.node for asked in self._requests.values() if now - asked.since > SILENT_S}
         if silent := {node for node in silent if not self._is_held_back(node, now)}:
             self._connections.client.call_soon(self._look_for_successors, silent)
         elif self._requests:
@@ -303,7 +302,7 @@ class Sender:
         client, leaders = self._connections.client, self._connections.leaders
         topics = {topic for asked in self._requests.values() if asked.node in silent for topic, _ in asked.keys}
         with suppress(KafkaError, OSError):
-            await client.within(_SILENT_S * 1000, leaders.refresh_metadata, client, topics, _SILENT_S * 1000)
+            await client.within(SILENT_S * 1000, leaders.refresh_metadata, client, topics, SILENT_S * 1000)
         for node in silent:
             keys = [key for asked in self._requests.values() if asked.node == node for key in asked.keys]
             if leaders.have_left(node, keys):
