@@ -272,9 +272,9 @@ def test_small_ranges_are_not_joined_beyond_what_a_task_may_read(log):
 def test_split_requested_alone_leaves_the_rest(log):
     log.make("a", 5, 5)
     enumerator = log.enumerate(start=Earliest())
-    assert enumerator.handle_split_request() == LogSplit("a", 0, 0, 5)
+    assert enumerator.handle_split_request() == LogSplit("a", 0, 0, 5, "a/1")
     assert enumerator.snapshot_state().positions == {A0: 5, A1: 0}
-    assert enumerator.handle_split_request() == LogSplit("a", 1, 0, 5)
+    assert enumerator.handle_split_request() == LogSplit("a", 1, 0, 5, "a/1")
     assert enumerator.handle_split_request() is None
 
 

@@ -117,9 +117,13 @@ def test_log_positions_of_format_1_open():
 
 
 def test_log_splits_of_format_1_open():
-    split = LogSplit("orders", 3, 10, 25)
-    assert SPLIT_SERIALIZER.deserialize(1, b'["orders",3,10,25]') == split
-    assert SPLIT_SERIALIZER.deserialize(1, SPLIT_SERIALIZER.serialize(split)) == split
+    assert SPLIT_SERIALIZER.deserialize(1, b'["orders",3,10,25]') == LogSplit("orders", 3, 10, 25)
+
+
+def test_log_splits_of_format_2_open():
+    split = LogSplit("orders", 3, 10, 25, "an id")
+    assert SPLIT_SERIALIZER.serialize(split) == b'["orders",3,10,25,"an id"]'
+    assert SPLIT_SERIALIZER.unpack(SPLIT_SERIALIZER.pack(split)) == split
 
 
 def test_serializer_refuses_versions_from_the_future():

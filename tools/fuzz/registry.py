@@ -36,6 +36,10 @@ def _first(version: int, *names: str) -> Any:
     return lambda: [bytes([version]) + line for data in stored.golden(*names) for line in stored.forms(data)]
 
 
+def _of_each_version(name: str) -> Any:
+    return lambda: [form for version in (1, 2) for form in _first(version, name.format(version))()]
+
+
 def _versions(*names: str) -> Any:
     return lambda: stored.stored(names)
 
@@ -43,7 +47,7 @@ def _versions(*names: str) -> Any:
 #: Name → the serializer, and golden files of its forms.
 SERIALIZERS: dict[str, tuple[SimpleVersionedSerializer[Any], Any]] = {
     "log-state": (log_forms.STATE_SERIALIZER, _first(1, "core/tests/golden/log-state-v1.json")),
-    "log-split": (log_forms.SPLIT_SERIALIZER, lambda: [b'\x01["topic",3,5,9]']),
+    "log-split": (log_forms.SPLIT_SERIALIZER, lambda: [b'\x01["topic",3,5,9]', b'\x02["topic",3,5,9,"id"]']),
     "segment": (
         _SEGMENTS,
         lambda: [b'\x01{"batch_id":1,"writer_index":0,"attempt_id":"a","number":2,"rows":3,"size_bytes":4}'],
@@ -60,8 +64,8 @@ SERIALIZERS: dict[str, tuple[SimpleVersionedSerializer[Any], Any]] = {
         kafka_committables.COMMITTABLE_SERIALIZER,
         _versions(*(f"{_KAFKA}committable-v{version}.json" for version in (1, 2, 3))),
     ),
-    "cassandra-state": (cassandra_forms.STATE_SERIALIZER, _first(1, _CASSANDRA + "state-v1.json")),
-    "cassandra-split": (cassandra_forms.SPLIT_SERIALIZER, _first(1, _CASSANDRA + "split-v1.json")),
+    "cassandra-state": (cassandra_forms.STATE_SERIALIZER, _of_each_version(_CASSANDRA + "state-v{}.json")),
+    "cassandra-split": (cassandra_forms.SPLIT_SERIALIZER, _of_each_version(_CASSANDRA + "split-v{}.json")),
     "pravega-state": (pravega_forms.STATE_SERIALIZER, _versions(_PRAVEGA + "state-v1.json")),
     "pravega-split": (pravega_forms.SPLIT_SERIALIZER, _versions(_PRAVEGA + "split-v1.json")),
     "pravega-transaction": (
@@ -108,6 +112,14 @@ TARGETS = [
         reads=("penstock_kafka.client.consumer._fetch_protocol",),
         errors=(ValueError,),
         refused=kafka.refused_fetches,
+    ),
+    Target(
+        "kafka.fetch-by-id",
+        kafka.read_fetch_by_id,
+        kafka.fetch_by_id_seeds,
+        reads=("penstock_kafka.client.consumer._fetch_protocol",),
+        errors=(ValueError,),
+        refused=kafka.refused_fetches_by_id,
     ),
     Target(
         "kafka.answer",

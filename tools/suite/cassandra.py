@@ -67,7 +67,7 @@ class CassandraToolbox:
     def insert(self, table: str, columns: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Writes rows, a hundred in flight at a time. ``columns`` are names separated by commas."""
         places = ", ".join("?" for _ in columns.split(","))
-        statement = self.client.prepare(f"insert into {self.keyspace}.{table} ({columns}) values ({places})")
+        statement = self.client.prepare_again(f"insert into {self.keyspace}.{table} ({columns}) values ({places})")
         execute_concurrent_with_args(self.client.session, statement.prepared, rows, concurrency=100)
 
     def rows(self, table: str, columns: str = "*") -> list[tuple[Any, ...]]:

@@ -58,8 +58,8 @@ class OneRow(Request):
 def send(errors, *, repeatable, retry_for_s=60.0):
     client, metrics = Client(errors), Metrics()
     dispatcher = RequestDispatcher(
-        client, metrics, lambda *_: None, max_in_flight=4, retry=RetryPolicy(retry_for_s), rows_per_second=None,
-        repeatable=repeatable,
+        client, metrics, lambda *_: None, lambda: None, max_in_flight=4, retry=RetryPolicy(retry_for_s),
+        rows_per_second=None, repeatable=repeatable,
     )  # fmt: skip
     dispatcher.send(OneRow(Encoded(), 0, 1, None))
     dispatcher.drain()
@@ -99,6 +99,7 @@ def test_it_is_said_once_for_all_requests_and_once_at_the_end(caplog):
         Client([UNAVAILABLE] * 3),
         metrics,
         lambda *_: None,
+        lambda: None,
         max_in_flight=4,
         retry=RetryPolicy(60),
         rows_per_second=None,

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import struct
 import threading
 import time
 import uuid
@@ -22,6 +23,7 @@ from penstock_kafka.client import (
     open_consumer,
     open_producer,
 )
+from penstock_kafka.client.consumer._fetch_protocol import BY_ID, fetched_parts, held_back_ms
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 from penstock_kafka.dev import KafkaToolbox
 
@@ -134,10 +136,12 @@ def test_another_setting_gets_the_consumer_in_python(kafka):
 # --- what brokers answer ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(_channel.VERSIONS[0], _channel.VERSIONS[1] + 1))
+@pytest.mark.parametrize("version", [*range(_channel.BY_NAME[0], _channel.BY_NAME[1] + 1), _channel.BY_ID])
 def test_every_version_of_the_request(kafka, opened, monkeypatch, version):
     """As older brokers know it: 4 is Kafka 0.11's."""
-    monkeypatch.setattr(_channel, "VERSIONS", (version, version))
+    if version != _channel.BY_ID:
+        monkeypatch.setattr(_channel, "BY_NAME", (version, version))
+        monkeypatch.setattr(_channel.BrokerConnection, "newest_version", lambda *_: version)
     topic = kafka.create_topic()
     for name, end in (("aborted", "abort"), ("open", "stay"), ("plain", "")):
         settings = {"bootstrap.servers": kafka.address}
@@ -334,10 +338,49 @@ def test_an_error_of_ours_is_told_again_and_again(kafka, opened, monkeypatch, ow
             read(consumer, topic, 1)
 
 
+def by_id(parts, tags=b"\0"):
+    """An answer of version 13 for one topic; ``parts`` are (partition, error code, aborted, records)."""
+    written = b"".join(
+        struct.pack(">ihqqqB", partition, code, 9, 9, 0, 1 + len(aborted))
+        + b"".join(struct.pack(">qq", *one) + tags for one in aborted)
+        + struct.pack(">iB", -1, 1 + len(records))
+        + records
+        + tags
+        for partition, code, aborted, records in parts
+    )
+    head = tags + struct.pack(">ihi", 250, 0, 0)
+    return memoryview(head + b"\2" + bytes(range(16)) + bytes([1 + len(parts)]) + written + tags + tags)
+
+
+@pytest.mark.parametrize("tags", [b"\0", b"\1\x81\1\3abc", b"\2\0\1x\1\0"])
+def test_answers_to_fetches_by_id(tags):
+    parts = [(0, 0, [(5, 1), (6, 2)], b"records"), (3, 100, [], b""), (4, 0, [(7, 1 << 40)], b"r")]
+    found = fetched_parts(by_id(parts, tags), BY_ID)
+    assert [(one.partition, one.error_code, list(one.aborted), bytes(one.records)) for one in found] == parts
+    assert {one.topic for one in found} == {"AAECAwQFBgcICQoLDA0ODw"}
+    assert held_back_ms(by_id(parts, tags), BY_ID) == 250
+
+
+@pytest.mark.parametrize("newest", [11, 12, 13, 17])
+def test_brokers_that_know_no_ids_are_asked_by_name(kafka, opened, monkeypatch, newest):
+    asked = []
+    request = _channel.fetch_request
+
+    def seen(wanted, settings, version):
+        asked.append(version)
+        return request(wanted, settings, version)
+
+    monkeypatch.setattr(_channel, "fetch_request", seen)
+    monkeypatch.setattr(_channel.BrokerConnection, "newest_version", lambda *_: newest)
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"v"])
+    assert values(opened(), topic, 1) == [b"v"]
+    assert set(asked) == {13 if newest >= 13 else 11}
+
+
 def test_an_answer_that_is_cut_off_is_told(kafka, opened, monkeypatch):
     topic, consumer = kafka.create_topic(), opened()
     kafka.produce(topic, [b"v"])
-    fetched_parts = _channel.fetched_parts
     monkeypatch.setattr(_channel, "fetched_parts", lambda answer, version: fetched_parts(answer[:30], version))
     with pytest.raises(FatalError, match="30 bytes"):
         read(consumer, topic, 1)
@@ -346,7 +389,6 @@ def test_an_answer_that_is_cut_off_is_told(kafka, opened, monkeypatch):
 def test_records_that_do_not_fit_their_checksum_are_not_handed_over(kafka, opened, monkeypatch):
     topic, consumer = kafka.create_topic(), opened()
     kafka.produce(topic, [b"good"])
-    fetched_parts = _channel.fetched_parts
 
     def spoiled(answer, version):
         parts = fetched_parts(answer, version)

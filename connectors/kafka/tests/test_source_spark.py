@@ -20,6 +20,7 @@ class Job:
         self.spark, self.checkpoint, self.query = spark, checkpoint, None
         self.options = {"kafka.bootstrap.servers": address, **options}
         self.batches = []
+        self.fails = False
 
     def start(self, connector="penstock.kafka", *, available_now=True, **options):
         rows = self.spark.readStream.format(connector).options(**{**self.options, **options}).load()
@@ -29,6 +30,8 @@ class Job:
         return self.query
 
     def _take(self, frame, batch_id):
+        if self.fails:
+            raise ValueError("it fails")
         self.batches.append(sorted(row.value for row in frame.collect()))
 
     def run(self, connector="penstock.kafka", **options):
@@ -147,6 +150,24 @@ def test_checkpoint_of_sparks_connector_is_gone_on_with(kafka, job):
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_was_not_finished_is_not_read_from_a_new_topic_of_the_name(kafka, job):
+    topic = kafka.create_topic(partitions=2)
+    put(kafka, topic, 0, 20)
+    query = job(subscribe=topic, startingOffsets="earliest")
+    query.fails = True
+    with pytest.raises(Exception, match="it fails"):
+        query.run()
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic, partitions=2)
+    put(kafka, topic, 100, 140)
+    query.fails = False
+    with pytest.raises(Exception, match=f"'{topic}' was deleted and re-created"):
+        query.run()
+    assert query.batches == []
+    # Its first batch has what was planned and is gone: nothing.
+    assert query.run(failOnDataLoss="false") == [values(100, 140)]
 
 
 def test_available_now_goes_on_where_it_ended_and_commits_to_the_group(kafka, job):

@@ -16,7 +16,7 @@ from penstock_kafka.client import HEADERS_TYPE
 from penstock_kafka.client.broker import BrokerConnection, _oidc
 from penstock_kafka.client.broker._oidc import OidcTokenProvider, by_client_secret
 from penstock_kafka.client.codec import RecordEncoder, Rows, Scan, Stop, Stopped, compress, scan, stamp
-from penstock_kafka.client.consumer._fetch_protocol import fetched_parts
+from penstock_kafka.client.consumer._fetch_protocol import BY_ID, fetched_parts, held_back_ms
 from penstock_kafka.client.consumer._position import FetchedBatches, FetchPosition
 
 _VERSION = 11
@@ -156,7 +156,7 @@ def read_batches(data: bytes) -> int:
     batches = FetchedBatches(
         memoryview(data)[:length], [(5, 100), (5, 90)], is_compressed=status is Scan.PACKED, most_bytes=8 << 20
     )
-    position = FetchPosition(0, "topic", 0, _OFFSETS.stop, 0, _OFFSETS.start)
+    position = FetchPosition(0, "topic", "", 0, _OFFSETS.stop, 0, _OFFSETS.start)
     position.fetched.append(batches)
     rows = 0
     for records in _all_of(position, with_headers, max_rows):
@@ -205,6 +205,57 @@ def refused_fetches() -> list[bytes]:
 def read_fetch(data: bytes) -> int:
     """Reads an answer to a fetch."""
     return sum(len(part.records) for part in fetched_parts(memoryview(data), _VERSION))
+
+
+def fetch_by_id_seeds() -> list[bytes]:
+    """Returns the answers of :func:`fetch_seeds` with topics' ids and tagged fields."""
+    records = batch_seeds()[0]
+    parts = b"".join(
+        struct.pack(">ihqqqB", number, code, 9, 9, 0, 1 + len(aborted))
+        + b"".join(struct.pack(">qq", *one) + tags for one, tags in aborted)
+        + struct.pack(">i", -1)
+        + _varint(len(found) + 1)
+        + found
+        + b"\0"
+        for number, code, aborted, found in (
+            (0, 0, [((5, 1), b"\0"), ((6, 2), b"\0")], records),
+            (1, 100, [], b""),
+            (2, 0, [((5, 1), b"\1\7\2ab"), ((6, 2), b"\0")], records),
+        )
+    )
+    head = b"\0" + struct.pack(">ihi", 0, 0, 0)
+    return [head + b"\2" + bytes(range(16)) + b"\4" + parts + b"\0\0", head + b"\1\0"]
+
+
+def refused_fetches_by_id() -> list[bytes]:
+    """Returns answers whose lengths are not theirs."""
+    head, most = b"\0" + struct.pack(">ihi", 0, 0, 0), b"\xff\xff\xff\xff\x7f"
+    part = struct.pack(">ihqqq", 0, 0, 9, 9, 0)
+    topic = head + b"\2" + bytes(16) + b"\2"
+    return [
+        b"",
+        b"\xff" * 20,  # a number that does not end
+        most + bytes(100),  # tagged fields of the header, again and again
+        b"\1\1" + most + bytes(20),
+        head + most + bytes(100),
+        topic + part + most + bytes(100),
+        topic + part + b"\1" + struct.pack(">i", -1) + most + b"cut off",
+    ]
+
+
+def read_fetch_by_id(data: bytes) -> int:
+    """Reads an answer to a fetch by topics' ids."""
+    answer = memoryview(data)
+    held_back_ms(answer, BY_ID)
+    return sum(len(part.records) for part in fetched_parts(answer, BY_ID))
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
 
 
 def _answers() -> Sequence[tuple[type, bytes]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, DataLostError
 from penstock.options import nearest_hint
 from penstock_cassandra.client import Client
 
-__all__ = ["quoted", "table_of"]
+__all__ = ["check_same_table", "quoted", "table_id", "table_of"]
+
+_ID = "select id from system_schema.{kind}s where keyspace_name = ? and {kind}_name = ?"
 
 
 def quoted(name: str) -> str:
@@ -30,3 +32,23 @@ def table_of(client: Client, keyspace: str, table: str) -> Any:
         near = nearest_hint(table, known.tables)
         raise BadConfigurationError(f"keyspace '{keyspace}' has no table '{table}'{near}")
     return found
+
+
+def table_id(client: Client, keyspace: str, table: str) -> str:
+    """Returns the id by which servers know a table or a view; empty if it has none, or is not there.
+
+    One that is dropped and created again has another id. Statements that were prepared for the first one keep its
+    types, and go through: servers know statements by their text.
+    """
+    for kind in ("table", "view"):
+        if rows := client.rows(_ID.format(kind=kind), (keyspace, table)):
+            return str(rows[0][0])
+    return ""
+
+
+def check_same_table(keyspace: str, table: str, before: str, now: str, then: str) -> None:
+    """Raises DataLostError for two ids of tables that are not the same. ``then`` says what that means."""
+    if before and now and now != before:
+        raise DataLostError(
+            f"table {keyspace}.{table} was dropped and created again (id {before} is now {now}): {then}"
+        )

@@ -63,7 +63,7 @@ class Client:
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
         #: The one that was asked for last at the end.
-        self._prepared: OrderedDict[str, Statement] = OrderedDict()
+        self._prepared: OrderedDict[tuple[str, str], Statement] = OrderedDict()
         self._lock = threading.Lock()
         with cassandra_errors(f"connecting to Cassandra ({settings.where})"):
             self._cluster = open_cluster(settings)
@@ -95,16 +95,24 @@ class Client:
         with cassandra_errors(f"table {keyspace}.{table}"):
             self._cluster.refresh_table_metadata(keyspace, table)
 
-    def prepare(self, cql: str) -> Statement:
-        """Returns the prepared statement, the same each time while it is one of the last few hundred."""
+    def prepare(self, cql: str, table_id: str = "") -> Statement:
+        """Returns the prepared statement, the same each time while it is one of the last few hundred.
+
+        It is another one for another ``table_id``: the types of a table that was created again may be others.
+        """
+        key = cql, table_id
         with self._lock:
-            if cql not in self._prepared:
-                with cassandra_errors(f"preparing '{cql}'"):
-                    self._prepared[cql] = Statement(cql, self.session.prepare(cql))
-            self._prepared.move_to_end(cql)
+            if key not in self._prepared:
+                self._prepared[key] = self.prepare_again(cql)
+            self._prepared.move_to_end(key)
             if len(self._prepared) > _MOST_PREPARED:
                 self._prepared.popitem(last=False)
-            return self._prepared[cql]
+            return self._prepared[key]
+
+    def prepare_again(self, cql: str) -> Statement:
+        """Returns the statement as the table takes it now. Raises BadConfigurationError if it does not any more."""
+        with cassandra_errors(f"preparing '{cql}'"):
+            return Statement(cql, self.session.prepare(cql))
 
     def rows(self, cql: str, values: Sequence[Any] = (), consistency: str | None = None) -> list[tuple[Any, ...]]:
         """Returns all rows of a small query, as Python values of the driver's choice. ``consistency`` goes with

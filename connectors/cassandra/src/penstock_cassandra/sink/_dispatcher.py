@@ -36,6 +36,7 @@ class RequestDispatcher:
     """Used by one thread; the driver's calls back. Memory: ``max_in_flight`` requests, and the rows they point to.
 
     ``on_rejected`` is called with a single row that the server does not take (its request, the reason); it may raise.
+    ``check_table`` is called before that, and raises if it is not the rows that the server does not take.
     With ``repeatable`` false a request whose fate is unknown is not sent again.
     """
 
@@ -44,6 +45,7 @@ class RequestDispatcher:
         client: Client,
         metrics: Metrics,
         on_rejected: Callable[[Request, str], None],
+        check_table: Callable[[], None],
         *,
         max_in_flight: int,
         retry: RetryPolicy,
@@ -54,6 +56,7 @@ class RequestDispatcher:
         self._client = client
         self._metrics = metrics
         self._on_rejected = on_rejected
+        self._check_table = check_table
         self._max_in_flight = max_in_flight
         self._retries = Retries(retry, metrics=metrics)
         self._throttle = Throttle(rows_per_second)
@@ -110,6 +113,9 @@ class RequestDispatcher:
             if not self._answered:
                 self._changed.wait(timeout_s)
             answered, self._answered = self._answered, []
+        refused = [error for *_, error in answered if error is not None and _is_refusal(error)]
+        if refused:  # once for all of them: they were answered before
+            self._check_table()
         for request, since, failures, rows, error in answered:
             self._repeated -= failures > 0
             if error is None:
@@ -137,7 +143,7 @@ class RequestDispatcher:
                 raise error
             due = time.monotonic() + self._retries.failed(error, since=since, failures=failures)
             heapq.heappush(self._waiting, _Waiting(due, next(self._numbers), request, since, failures + 1))
-        elif isinstance(error, BadConfigurationError) and "may not do that" not in str(error):
+        elif _is_refusal(error):
             # The server does not take the request: too large, or a row of it is bad.
             if request.count == 1:
                 self._on_rejected(request, str(error))
@@ -146,3 +152,9 @@ class RequestDispatcher:
                 heapq.heappush(self._waiting, _Waiting(0.0, next(self._numbers), half, since, failures))
         else:
             raise error
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Returns whether the server does not take what a request holds. A user without the right is not its fault."""
+    translated = translate(error, "writing rows")
+    return isinstance(translated, BadConfigurationError) and "may not do that" not in str(translated)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint, warn_once
-from penstock_cassandra._tables import quoted, table_of
+from penstock_cassandra._tables import check_same_table, quoted, table_id, table_of
 from penstock_cassandra.client import Client, Statement
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.types import CqlType, check_writable, cql_type_of
@@ -48,7 +48,8 @@ class BoundStatement:
 @dataclass(frozen=True)
 class WritePlan:
     """``key``: columns of the rows that are the primary key. ``partition_key``: those that decide where a row goes,
-    with their types; empty if they are unknown. ``deletes`` is for rows that the delete column marks.
+    with their types; empty if they are unknown. ``deletes`` is for rows that the delete column marks. ``table_id``: of
+    the table that was planned for.
     """
 
     writes: BoundStatement
@@ -59,6 +60,30 @@ class WritePlan:
     table: str
     counters: bool
     lwt: bool
+    table_id: str
+
+    def check_table(self, client: Client) -> None:
+        """Raises an error if the statements are not for the table as it is now: no row is to blame for that.
+
+        It is BadConfigurationError for one that was dropped, or altered so that it does not take the columns any more;
+        DataLostError for one that was dropped and created again.
+        """
+        for prepared in (self.writes, self.deletes):
+            if prepared is not None:
+                try:
+                    client.prepare_again(prepared.statement.cql)
+                except BadConfigurationError as error:
+                    what = f"table {self.keyspace}.{self.table} was changed while rows were written to it"
+                    raise BadConfigurationError(f"{what}: {error}") from error
+        self.check_table_id(client)
+
+    def check_table_id(self, client: Client) -> None:
+        """Raises DataLostError for a table that was dropped and created again."""
+        then = (
+            "rows that were written to it are gone, or, where columns have other types now, may have other values. "
+            "Write them again"
+        )
+        check_same_table(self.keyspace, self.table, self.table_id, table_id(client, self.keyspace, self.table), then)
 
     def check(self, schema: pa.Schema, options: SinkOptions) -> None:
         """Raises BadConfigurationError for rows that can't be written so; warns of what is cut off."""
@@ -137,17 +162,18 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     written = ", ".join(quoted(targets[name]) for name in names)
     insert = f"INSERT INTO {where} ({written}) VALUES ({marks}){exists}{using}"  # noqa: S608 - quoted
     row_key = tuple(of_table[name] for name in key)
-    writes = _prepared(client, insert, [*names, *extra], _unset(options, targets, key) | set(extra), row_key)
+    found_id = table_id(client, options.keyspace, options.table)
+    writes = _prepared(client, insert, found_id, [*names, *extra], _unset(options, targets, key) | set(extra), row_key)
     deletes = None
     if options.delete_column:
         stamp = [name for name in extra if name == options.timestamp_column]
         conditions = " AND ".join(f"{quoted(name)} = ?" for name in key)
         delete = f"DELETE FROM {where}{' USING TIMESTAMP ?' if stamp else ''} WHERE {conditions}"  # noqa: S608 - quoted
-        deletes = _prepared(client, delete, [*stamp, *row_key], set(stamp), row_key)
+        deletes = _prepared(client, delete, found_id, [*stamp, *row_key], set(stamp), row_key)
     types = {one.column: one for one in writes.bindings[: len(names)]}
     partition = tuple(types[of_table[column.name]] for column in table.partition_key)
     return WritePlan(
-        writes, deletes, row_key, partition, options.keyspace, options.table, counters, options.if_not_exists
+        writes, deletes, row_key, partition, options.keyspace, options.table, counters, options.if_not_exists, found_id
     )
 
 
@@ -192,8 +218,10 @@ def _using(options: SinkOptions) -> tuple[str, list[str]]:
     return (f" USING {' AND '.join(parts)}" if parts else ""), columns
 
 
-def _prepared(client: Client, cql: str, columns: Sequence[str], unset: set[str], key: Sequence[str]) -> BoundStatement:
-    statement = client.prepare(cql)
+def _prepared(
+    client: Client, cql: str, table_id: str, columns: Sequence[str], unset: set[str], key: Sequence[str]
+) -> BoundStatement:
+    statement = client.prepare(cql, table_id)
     bindings = [
         Binding(column, cql_type_of(marker[3]), column in unset, column in key)
         for column, marker in zip(columns, statement.markers, strict=True)
@@ -226,12 +254,13 @@ def _of_statement(client: Client, options: SinkOptions, schema: pa.Schema) -> Wr
     key = tuple(by_marker[column.name] for column in table.primary_key if column.name in by_marker)
     if not key:
         raise BadConfigurationError("option 'statement' has no ? for a column of the table's key")
-    writes = _prepared(client, cql, schema.names, unset - set(key), key)
+    found_id = table_id(client, markers[0][0], markers[0][1])
+    writes = _prepared(client, cql, found_id, schema.names, unset - set(key), key)
     bound = {one.column: one for one in writes.bindings}
     partition = [by_marker.get(column.name) for column in table.partition_key]
     counters = any(column.cql_type == "counter" for column in table.columns.values())
     complete = tuple(bound[name] for name in partition if name) if all(partition) else ()
-    return WritePlan(writes, None, key, complete, markers[0][0], markers[0][1], counters, lwt)
+    return WritePlan(writes, None, key, complete, markers[0][0], markers[0][1], counters, lwt, found_id)
 
 
 def _check_repeatable(cql: str) -> None:

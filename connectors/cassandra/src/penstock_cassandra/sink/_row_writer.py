@@ -58,6 +58,7 @@ class RowWriter:
             client,
             metrics,
             self._reject,
+            lambda: self.plan.check_table(client),
             max_in_flight=options.max_in_flight,
             retry=retry,
             rows_per_second=options.max_rows_per_second,
@@ -101,6 +102,11 @@ class RowWriter:
             raise self._bad_row(batch, error) from error
         for request in requests(encoded, options.batch_bytes, stamp):
             self._dispatcher.send(request)
+
+    def flush(self) -> None:
+        """Returns when all rows are in the table. Raises DataLostError if it was dropped and created again."""
+        self.drain()
+        self.plan.check_table_id(self._client)
 
     def drain(self) -> None:
         """Returns when the server has taken all rows, and those that it does not take are put aside."""

@@ -33,7 +33,7 @@ class CassandraUpserter(Upserter):
         self._writer.write(batch, timestamp_us)
 
     def flush(self) -> None:
-        self._writer.drain()
+        self._writer.flush()
 
     def close(self) -> None:
         self._writer.close()
@@ -97,7 +97,7 @@ class _OrderedRows:
 
     def flush(self) -> None:
         """Returns when the server has all rows."""
-        self._writer.drain()
+        self._writer.flush()
 
     def close(self) -> None:
         """Ends the use of the connection."""

@@ -11,7 +11,7 @@ from penstock.errors import BadDataError
 from penstock.source import ReaderContext, RecordEmitter
 from penstock_cassandra.client import RawRows
 from penstock_cassandra.source._split import TokenSplit
-from penstock_cassandra.types import check_count, cql_type_of, decode_page
+from penstock_cassandra.types import check_count, check_readable, cql_type_of, decode_page
 
 __all__ = ["CassandraRecordEmitter"]
 
@@ -21,6 +21,8 @@ class CassandraRecordEmitter(RecordEmitter[RawRows, TokenSplit]):
 
     def __init__(self, context: ReaderContext) -> None:
         self._schema = context.schema
+        #: Of the last page, compared with the schema.
+        self._columns: Any = None
 
     def emit_record(self, element: RawRows, split_state: Any) -> Iterator[pa.RecordBatch]:
         """Yields one batch for each page."""
@@ -34,6 +36,11 @@ class CassandraRecordEmitter(RecordEmitter[RawRows, TokenSplit]):
         missing = [n for n in wanted if n not in names]
         if missing:
             raise BadDataError(f"a page of a result has no column '{missing[0]}', which was asked for")
+        if element.columns is not self._columns:
+            for name, cql in zip(names, types, strict=True):
+                if name in wanted:
+                    check_readable(name, cql, wanted[name])
+            self._columns = element.columns
         columns = decode_page(element.body, element.count, types, [wanted.get(n) for n in names], names)
         by_name = dict(zip(names, columns, strict=True))
         yield pa.RecordBatch.from_arrays([by_name[field.name] for field in self._schema], schema=self._schema)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from penstock.printable import get_logger
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock.source.log import FirstAnswer
+from penstock_cassandra._tables import check_same_table
 from penstock_cassandra.client import Client, shared_client
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._estimates import SPLITS_PER_SLOT, describe_scan, estimated_bytes, split_count
@@ -47,16 +48,19 @@ class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
     def _discover(self) -> tuple[Ring, TableState]:
         client = shared_client(self._options.connection)
         plan = self._make_plan(client)
-        ring = Ring(client.metadata, plan.select.keyspace)
+        keyspace, table = plan.select.keyspace, plan.select.table
+        ring = Ring(client.metadata, keyspace)
         if self._state is not None:
+            then = "this stream had begun to read the first one. Start with a new checkpoint location"
+            check_same_table(keyspace, table, self._state.table_id, plan.table_id, then)
             return ring, self._state
         partitioner = partitioner_of(client.metadata.partitioner)
         if not plan.by_token:
-            return ring, TableState(0, 1, 0, partitioner.name, by_token=False)
-        estimate = estimated_bytes(client, plan.select.keyspace, plan.select.table, partitioner)
+            return ring, TableState(0, 1, 0, partitioner.name, by_token=False, table_id=plan.table_id)
+        estimate = estimated_bytes(client, keyspace, table, partitioner)
         count = split_count(self._options, estimate) or SPLITS_PER_SLOT * self._context.parallelism
         _log.warning("penstock.cassandra: %s", describe_scan(plan, estimate, count))
-        return ring, TableState(0, count, (estimate or 0) // count, partitioner.name)
+        return ring, TableState(0, count, (estimate or 0) // count, partitioner.name, table_id=plan.table_id)
 
     def _on_discovered(self, found: tuple[Ring, TableState] | None, error: BaseException | None) -> None:
         if found is None:
@@ -77,12 +81,12 @@ class CassandraSplitEnumerator(SplitEnumerator[TokenSplit, TableState]):
             return None
         self._state = TableState(**{**vars(state), "next": state.next + 1})
         if not state.by_token:
-            return TokenSplit(state.next, (), state.split_bytes)
+            return TokenSplit(state.next, (), state.split_bytes, state.table_id)
         partitioner = partitioner_of(state.partitioner)
         after = partitioner.cut(state.next, state.count)
         until = partitioner.cut(state.next + 1, state.count)
         ranges: tuple[TokenRange, ...] = ring.pieces(after, until)
-        return TokenSplit(state.next, ranges, state.split_bytes)
+        return TokenSplit(state.next, ranges, state.split_bytes, state.table_id)
 
     def add_splits_back(self, splits: Sequence[TokenSplit]) -> None:
         """They are the last ones that were handed out: counting goes back, so that the state holds them."""

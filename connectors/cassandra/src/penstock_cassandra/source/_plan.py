@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock_cassandra._tables import quoted, table_of
+from penstock_cassandra._tables import quoted, table_id, table_of
 from penstock_cassandra.client import Client, Statement
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._cql import Select, parse_select, split_conditions
@@ -22,7 +22,8 @@ __all__ = ["ReadPlan", "plan_of"]
 class ReadPlan:
     """``statement`` is prepared; with ``by_token`` its last two values are the bounds of a range.
 
-    ``full_scan``: every row of the table is looked at, here or by the server.
+    ``full_scan``: every row of the table is looked at, here or by the server. ``table_id``: see
+    :func:`~penstock_cassandra._tables.table_id`.
     """
 
     select: Select
@@ -31,6 +32,7 @@ class ReadPlan:
     types: tuple[CqlType, ...]
     by_token: bool
     full_scan: bool
+    table_id: str
 
     def schema(self) -> pa.Schema:
         """Returns what rows are, unless the user says otherwise."""
@@ -69,12 +71,13 @@ def plan_of(
     else:
         tokens = f"token({', '.join(map(quoted, key))})"
         condition, filtering = f"{tokens} > ? AND {tokens} <= ?", bool(found)
-    statement = client.prepare(select.cql(condition, filtering=filtering))
+    found_id = table_id(client, select.keyspace, select.table)
+    statement = client.prepare(select.cql(condition, filtering=filtering), found_id)
     names = tuple(column[2] for column in statement.columns)
     if len(set(names)) != len(names):
         raise BadConfigurationError(f"two columns share a name, rename one with AS: {', '.join(names)}")
     types = tuple(cql_type_of(column[3]) for column in statement.columns)
-    return ReadPlan(select, statement, names, types, not one_partition, not one_partition)
+    return ReadPlan(select, statement, names, types, not one_partition, not one_partition, found_id)
 
 
 def _select(client: Client, options: SourceOptions, columns: Sequence[str] | None) -> Select:

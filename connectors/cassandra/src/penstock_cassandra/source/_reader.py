@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.errors import RetriableError
 from penstock.source import ReaderContext, RecordsBySplits, SplitReader
+from penstock_cassandra._tables import check_same_table, table_id
 from penstock_cassandra.client import Client, Page, RawRows, Throttle, acquire_client, release_client
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._plan import ReadPlan
@@ -24,7 +26,9 @@ _MOST_PAGE_ROWS = 100_000
 class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
     """An element is a page as it came. Memory: two pages here, and those that wait for the emitter.
 
-    A page that fails is asked for again where it began, of any node: rows are neither lost nor duplicated.
+    A page that fails is asked for again where it began, of any node: rows are neither lost nor duplicated. Before the
+    first page and after the last one of a split the table's id is compared with the split's: of a table that was
+    dropped and created again in between, the server sends the rest of another one's rows.
     """
 
     def __init__(
@@ -64,7 +68,13 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         split, _, is_last = self._pending[0]
         future, self._future = self._future, None
         assert self._client is not None
-        page = self._client.page(future, f"reading split {split.split_id}")
+        try:
+            page = self._client.page(future, f"reading split {split.split_id}")
+        except RetriableError:  # of another table, servers may not understand where this page begins
+            self._look_at_table(self._client, split)
+            raise
+        if page.next is None and is_last:
+            self._look_at_table(self._client, split)
         self._paging_state = page.next
         self._adapt(page)
         finished = []
@@ -76,10 +86,12 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         return RecordsBySplits([(split.split_id, page.rows)] if page.rows.count else [], finished)
 
     def _ask(self) -> None:
+        split, one, _ = self._pending[0]
         if self._client is None:
             self._client = self._connect()
+            assert self._plan is not None
+            self._check_table(split, self._plan.table_id)
         assert self._plan is not None and self._partitioner is not None
-        _, one, _ = self._pending[0]
         values = [] if one is None else [self._partitioner.pack(one.after), self._partitioner.pack(one.until)]
         self._answered = answered = threading.Event()
         future = self._client.execute_async(
@@ -91,6 +103,16 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         )
         future.add_callbacks(lambda _: answered.set(), lambda _: answered.set())
         self._future = future
+
+    def _look_at_table(self, client: Client, split: TokenSplit) -> None:
+        assert self._plan is not None
+        self._check_table(split, table_id(client, self._plan.select.keyspace, self._plan.select.table))
+
+    def _check_table(self, split: TokenSplit, now: str) -> None:
+        assert self._plan is not None
+        select = self._plan.select
+        then = "what was left of it is gone. Read it again from the beginning, a stream with a new checkpoint location"
+        check_same_table(select.keyspace, select.table, split.table_id, now, then)
 
     def _connect(self) -> Client:
         client = acquire_client(self._options.connection)

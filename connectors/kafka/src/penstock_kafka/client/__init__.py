@@ -21,6 +21,7 @@ from penstock_kafka.client._interfaces import (
     ProducerFencedError,
     ProducerIdentity,
     RangeConsumer,
+    TopicReplacedError,
     TransientClientError,
 )
 from penstock_kafka.client._open import ClientKind, open_consumer, open_producer
@@ -47,6 +48,7 @@ __all__ = [
     "ProducerIdentity",
     "Proof",
     "RangeConsumer",
+    "TopicReplacedError",
     "TransactionRef",
     "TransientClientError",
     "native_problem",

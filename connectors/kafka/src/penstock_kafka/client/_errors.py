@@ -14,6 +14,7 @@ from penstock_kafka.client._interfaces import (
     DeliveryError,
     OffsetOutOfRangeError,
     ProducerFencedError,
+    TopicReplacedError,
     TransientClientError,
 )
 from penstock_kafka.config import hide, is_secret_setting
@@ -22,6 +23,7 @@ __all__ = [
     "MISSING",
     "MOVING",
     "NOT_AUTHENTICATED",
+    "TOPIC_REPLACED",
     "Code",
     "Problem",
     "bad_setting",
@@ -116,6 +118,8 @@ MOVING = frozenset(
 )
 MISSING = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"})
 NOT_AUTHENTICATED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"})
+#: Ours: another topic has the name by now.
+TOPIC_REPLACED = "_TOPIC_REPLACED"
 _NOT_HELD = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}
 _UNREADABLE = {"_BAD_MSG", "_BAD_COMPRESSION", "_NOT_IMPLEMENTED", "_UNSUPPORTED_FEATURE", "MESSAGE_TOO_LARGE"}
 _FENCED = {
@@ -165,6 +169,8 @@ def consumer_error(problem: Problem) -> PenstockError | None:
     code = problem.code
     if code in _NOT_HELD:
         return OffsetOutOfRangeError(problem.topic, problem.partition, problem.offset)
+    if code == TOPIC_REPLACED:
+        return TopicReplacedError(problem.topic, problem.text)
     if code in MISSING or code == "INVALID_TOPIC_EXCEPTION":
         return DataLostError(f"{_where(problem)} does not exist, or not any more ({code})")
     if code in NOT_AUTHENTICATED:

@@ -31,6 +31,7 @@ __all__ = [
     "ProducerFencedError",
     "ProducerIdentity",
     "RangeConsumer",
+    "TopicReplacedError",
     "TransientClientError",
     "deliverable",
 ]
@@ -80,12 +81,16 @@ ClientConfig = Mapping[str, str]
 
 @dataclass(frozen=True)
 class PartitionRange:
-    """Offsets ``start`` (inclusive) to ``end`` (exclusive) of one partition. ``start <= end``."""
+    """Offsets ``start`` (inclusive) to ``end`` (exclusive) of one partition. ``start <= end``.
+
+    ``topic_id``: of the topic that has these offsets, spelled as Kafka's tools do; empty for whichever has the name.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,14 @@ class OffsetOutOfRangeError(DataLostError):
         self.offset = offset
 
 
+class TopicReplacedError(DataLostError):
+    """The topic was deleted, and another one has its name by now."""
+
+    def __init__(self, topic: str, text: str) -> None:
+        super().__init__(f"topic '{topic}' was deleted and re-created: {text}")
+        self.topic = topic
+
+
 class ProducerFencedError(FatalError):
     """Another producer with the same transactional id has taken over, or the transaction timed out."""
 
@@ -143,6 +156,14 @@ class RangeConsumer(ABC):
     def held_back(self) -> HeldBack:
         """For how long quotas have held reading back since the consumer was made. Meanwhile polls return nothing."""
 
+    @property
+    @abstractmethod
+    def reads_by_id(self) -> bool:
+        """Whether a topic that was replaced by another one of its name is noticed, where brokers have ids (Kafka 3.1).
+
+        :meth:`poll` raises :class:`TopicReplacedError` then.
+        """
+
     @abstractmethod
     def assign(self, ranges: Sequence[PartitionRange], *, headers: bool) -> None:
         """Replaces what is read. Leftovers of earlier ranges are dropped. An empty list stops all fetching."""
@@ -154,7 +175,8 @@ class RangeConsumer(ABC):
         Raises :class:`OffsetOutOfRangeError`, :class:`TransientClientError` (no broker that leads what is left can be
         reached, as far as the client knows; calling again continues where it stopped),
         :class:`penstock.errors.BadConfigurationError` (not authorized, authentication failed),
-        :class:`penstock.errors.DataLostError` for a topic or partition that does not exist (any more).
+        :class:`penstock.errors.DataLostError` for a topic or partition that does not exist (any more), and
+        :class:`TopicReplacedError` if :attr:`reads_by_id`.
         """
 
     @abstractmethod

@@ -18,6 +18,7 @@ from penstock_kafka.client import (
     OffsetOutOfRangeError,
     PartitionRange,
     RangeConsumer,
+    TopicReplacedError,
     TransientClientError,
 )
 from penstock_kafka.client.broker import KafkaAdmin
@@ -73,6 +74,9 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         self._consumer: RangeConsumer | None = None
         self._admin: KafkaAdmin | None = None
         self._reading: dict[str, _Reading] = {}
+        #: Topics and their ids that the splits were planned for; read to the end, but not compared with it yet.
+        self._ids: dict[str, str] = {}
+        self._unconfirmed: list[str] = []
         self._assigned: list[str] = []
         self._quiet_since: float | None = None
         self._trouble = ""
@@ -82,6 +86,7 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
     def handle_splits_changes(self, splits: Sequence[LogSplit]) -> None:
         """Adds splits. All unfinished ones are assigned again with the next fetch."""
         self._reading.update({split.split_id: _Reading(split, split.start, split.end) for split in splits})
+        self._ids.update({split.stream: split.incarnation for split in splits if split.incarnation})
         self._assigned = []
 
     def fetch(self) -> RecordsBySplits[pa.RecordBatch]:
@@ -89,7 +94,11 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         if self._consumer is None:
             self._consumer = KEPT_CONSUMERS.acquire(ClientKind.of(self._config, self._implementation))
             self._held_back_ms = self._consumer.held_back.ms
+        if self._unconfirmed:
+            return self._confirm()
         if not self._assigned:
+            if replaced := self._replaced():
+                return self._skip_replaced(replaced)
             self._assign()
         started = time.monotonic()
         try:
@@ -99,6 +108,8 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
             return self._nothing_came(started)
         except OffsetOutOfRangeError as error:
             return self._skip_refused(LogPartition(error.topic, error.partition), str(error))
+        except TopicReplacedError as error:
+            return self._skip_replaced({error.topic: str(error)})
         except DataLostError as error:
             return self._skip_refused(None, str(error))
         self._count_held_back(self._consumer)
@@ -115,13 +126,16 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
             if one.finished:
                 del self._reading[split_id]
                 result.finished_splits.append(split_id)
+        if not self._reading and self._ids and not self._consumer.reads_by_id:
+            self._unconfirmed, result.finished_splits = result.finished_splits, []
         return result
 
     def _assign(self) -> None:
         self._assigned = list(self._reading)
         ranges = [
-            PartitionRange(reading.partition.stream, reading.partition.partition, reading.next, reading.end)
+            PartitionRange(split.stream, split.partition, reading.next, reading.end, split.incarnation)
             for reading in self._reading.values()
+            for split in (reading.split,)
         ]
         assert self._consumer is not None
         self._consumer.assign(ranges, headers=self._headers)
@@ -175,6 +189,37 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
             raise RetriableError(f"{where}{why}, and yet the brokers say that they hold it: try again")
         return skipped
 
+    def _replaced(self) -> dict[str, str]:
+        """Returns what to say of topics that were replaced, for a client that does not notice it."""
+        assert self._consumer is not None
+        if self._consumer.reads_by_id or not self._ids:
+            return {}
+        now = self._asked().describe(list(self._ids))
+        return {
+            topic: f"topic '{topic}' was deleted and re-created: id {before} is now {now[topic][0]}"
+            for topic, before in self._ids.items()
+            if topic in now and now[topic][0] not in ("", before)
+        }
+
+    def _skip_replaced(self, replaced: Mapping[str, str]) -> RecordsBySplits[pa.RecordBatch]:
+        """Leaves out ranges of topics that are gone. Raises DataLostError."""
+        finished = [split_id for split_id, reading in self._reading.items() if reading.partition.stream in replaced]
+        for split_id in finished:
+            reading = self._reading.pop(split_id)
+            what = f"{reading.partition} offsets {reading.next} to {reading.end - 1} are gone"
+            self._losses.report(f"{replaced[reading.partition.stream]}; {what}", reading.end - reading.next)
+        self._ids = {topic: one for topic, one in self._ids.items() if topic not in replaced}
+        self._assigned = []
+        return RecordsBySplits(finished_splits=finished)
+
+    def _confirm(self) -> RecordsBySplits[pa.RecordBatch]:
+        """Finishes what was read if its topics are still there. A client that uses names may have read another."""
+        for topic, why in self._replaced().items():
+            self._losses.report(f"{why} while it was read: some of the records may be the new one's")
+            del self._ids[topic]
+        finished, self._unconfirmed = self._unconfirmed, []
+        return RecordsBySplits(finished_splits=finished)
+
     def _skip_lost(self, held: Mapping[LogPartition, tuple[int, int]]) -> RecordsBySplits[pa.RecordBatch] | None:
         """Compares every range with what the brokers hold, and leaves out what they don't. Raises DataLostError.
 
@@ -216,11 +261,15 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         return (reading.next, reading.end) != (start, end)
 
     def _held(self) -> dict[LogPartition, tuple[int, int]]:
+        admin = self._asked()
+        wanted = list({reading.partition for reading in self._reading.values()})
+        earliest, end = admin.earliest(wanted), admin.end(wanted)
+        return {p: (earliest[p], end[p]) for p in wanted if p in earliest and p in end}
+
+    def _asked(self) -> KafkaAdmin:
         if self._admin is None:
             self._admin = self._open_admin()
-        wanted = list({reading.partition for reading in self._reading.values()})
-        earliest, end = self._admin.earliest(wanted), self._admin.end(wanted)
-        return {p: (earliest[p], end[p]) for p in wanted if p in earliest and p in end}
+        return self._admin
 
     # --- life ---------------------------------------------------------------------------------------------------------
 

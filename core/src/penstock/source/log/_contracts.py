@@ -19,12 +19,17 @@ __all__ = ["LogClient", "LogOptions", "LogSplit", "LogState"]
 
 @dataclass(frozen=True)
 class LogSplit:
-    """Positions ``start`` (inclusive) to ``end`` (exclusive) of one partition: at most ``end - start`` records."""
+    """Positions ``start`` (inclusive) to ``end`` (exclusive) of one partition: at most ``end - start`` records.
+
+    ``incarnation`` is the id of the stream for which the range was planned; empty where the system has none. Readers
+    compare: a stream that was deleted and re-created in between has other records at these positions.
+    """
 
     stream: str
     partition: int
     start: int
     end: int
+    incarnation: str = ""
 
     @property
     def log_partition(self) -> LogPartition:

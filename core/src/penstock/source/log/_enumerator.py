@@ -188,7 +188,11 @@ class LogEnumerator(BatchEnumerator[LogSplit, LogState]):
         share = self._share(limits.max_records)
         if not share or self._should_wait(share, limits):
             return []
-        ranges = [LogSplit(p.stream, p.partition, positions[p], end) for p, end in sorted(share.items())]
+        ids = self._tracked.incarnations
+        ranges = [
+            LogSplit(p.stream, p.partition, positions[p], end, ids.get(p.stream, ""))
+            for p, end in sorted(share.items())
+        ]
         positions.update(share)
         self._look_ahead(limits.max_records)
         self._last_batch = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from penstock.source.log._contracts import LogSplit
@@ -52,4 +53,4 @@ def cut(ranges: list[LogSplit], min_partitions: int | None, max_records: int | N
 
 def _pieces(split: LogSplit, pieces: int) -> list[LogSplit]:
     bounds = [split.start + split.records * number // pieces for number in range(pieces + 1)]
-    return [LogSplit(split.stream, split.partition, a, b) for a, b in pairwise(bounds)]
+    return [replace(split, start=a, end=b) for a, b in pairwise(bounds)]

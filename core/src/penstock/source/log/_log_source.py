@@ -141,7 +141,7 @@ class LogSource(Source[LogSplit, LogState], SupportsOffsetAdoption[LogSplit, Log
             )
         before = start.positions
         ranges = [
-            LogSplit(p.stream, p.partition, before.get(p, 0), position)
+            LogSplit(p.stream, p.partition, before.get(p, 0), position, end.incarnations.get(p.stream, ""))
             for p, position in sorted(end.positions.items())
             if position > before.get(p, 0)
         ]

@@ -47,7 +47,10 @@ def _state(version: int, fields: dict[str, Any]) -> LogState:
 #: if there are any.
 STATE_SERIALIZER: JsonSerializer[LogState] = JsonSerializer(1, _state_fields, _state)
 
-#: ``[stream, partition, start, end]``
-SPLIT_SERIALIZER: JsonSerializer[LogSplit] = JsonSerializer(
-    1, lambda split: [split.stream, split.partition, split.start, split.end], lambda version, fields: LogSplit(*fields)
-)
+
+def _split_fields(split: LogSplit) -> list[Any]:
+    return [split.stream, split.partition, split.start, split.end, split.incarnation]
+
+
+#: ``[stream, partition, start, end, id of the stream]``; version 1 had no id.
+SPLIT_SERIALIZER: JsonSerializer[LogSplit] = JsonSerializer(2, _split_fields, lambda version, fields: LogSplit(*fields))

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError, for_code
 from kafka.protocol.frame import KafkaBytes
+from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from penstock_kafka.client.broker._kafka_python import sasl_mechanism
@@ -49,6 +50,8 @@ class BrokerConnection:
         self._is_interrupted = False
         #: Whether it has answered anything but who we are.
         self.is_proven = False
+        #: The newest version of each kind of request that the broker takes. Asked once.
+        self._newest: dict[int, int] = {}
 
     @property
     def is_stale(self) -> bool:
@@ -97,6 +100,15 @@ class BrokerConnection:
         if lifetime_ms > 0:
             self._stale_at = time.monotonic() + _USABLE_SHARE * lifetime_ms / 1000
 
+    def newest_version(self, request: Any) -> int:
+        """Returns the newest version of a request that this broker takes: in an upgrade, others take other ones."""
+        if not self._newest:
+            answer = self._answer_of(ApiVersionsRequest(version=0))
+            if answer.error_code:
+                raise for_code(answer.error_code)("the broker does not say which requests it takes")
+            self._newest = {one.api_key: one.max_version for one in answer.api_keys}
+        return self._newest.get(request.API_KEY, -1)
+
     def _answer_of(self, request: Any) -> Any:
         return self.decoded(request, self._exchange(request))
 
@@ -113,7 +125,7 @@ class BrokerConnection:
             raise KafkaConnectionError(f"not an answer to {what}: {type(error).__name__}: {error}") from error
 
     def ask(self, request: Any, on_silence: Callable[[], None] | None = None) -> memoryview:
-        """Returns the answer after its header, for requests whose answers have a header of no tagged fields.
+        """Returns the answer after the number of its request: with the tagged fields of its header, if it has some.
 
         ``on_silence`` is called in the calling thread whenever nothing has come for a while; what it raises ends the
         waiting.

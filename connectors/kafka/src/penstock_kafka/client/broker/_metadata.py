@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+import uuid
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -54,7 +55,7 @@ class Leaders:
         return count if time.monotonic() - asked < _KEPT_S else 0
 
     def id_of(self, topic: str) -> str:
-        """Returns the topic's id, spelled as Kafka's tools do; empty if it is not known."""
+        """Returns the topic's id, spelled as Kafka's tools do; empty if it is not known, or the topic has none."""
         return self._ids.get(topic, "")
 
     def problem_of(self, topic: str) -> int:
@@ -92,13 +93,17 @@ class Leaders:
                 self._problems[topic.name] = topic.error_code
                 continue
             self._counts[topic.name] = (len(topic.partitions), time.monotonic())
-            # Brokers before 2.8 have no ids, and say so by one of zeros only.
-            self._ids[topic.name] = base64.b64encode(topic.topic_id.bytes).decode().rstrip("=")
+            self._ids[topic.name] = _spelled(topic.topic_id)
             for one in topic.partitions:
                 if one.leader_id >= 0:
                     self._nodes[topic.name, one.partition_index] = one.leader_id
                 else:
                     self._problems[topic.name] = Code.LEADER_NOT_AVAILABLE
+
+
+def _spelled(topic_id: uuid.UUID) -> str:
+    """Brokers before 2.8 have no ids, and say so by one of zeros only."""
+    return base64.b64encode(topic_id.bytes).decode().rstrip("=") if topic_id.int else ""
 
 
 def _has_moved(broker: Any, known: Any) -> bool:

@@ -21,7 +21,8 @@ from penstock_kafka.client.broker import (
 )
 from penstock_kafka.client.codec import Scan, scan
 from penstock_kafka.client.consumer._fetch_protocol import (
-    VERSIONS,
+    BY_ID,
+    BY_NAME,
     FetchedPart,
     fetch_request,
     fetched_parts,
@@ -113,22 +114,28 @@ class Channel:
     # --- fetching -----------------------------------------------------------------------------------------------------
 
     def _fetch(self, connection: BrokerConnection, positions: Sequence[FetchPosition]) -> None:
-        version = self._connections.client.version_of(FetchRequest, *VERSIONS)
+        ids = [position.topic_id or self._connections.leaders.id_of(position.topic) for position in positions]
+        if all(ids) and connection.newest_version(FetchRequest) >= BY_ID:
+            version, topics = BY_ID, ids
+        else:
+            version = self._connections.client.version_of(FetchRequest, *BY_NAME)
+            topics = [position.topic for position in positions]
         wanted: dict[str, list[tuple[int, int]]] = {}
-        for position in positions:
-            wanted.setdefault(position.topic, []).append((position.partition, position.fetch_offset))
+        for topic, position in zip(topics, positions, strict=True):
+            wanted.setdefault(topic, []).append((position.partition, position.fetch_offset))
         answer = connection.ask(
             fetch_request(wanted, self._settings, version), lambda: self._look_for_successors(positions)
         )
-        if (held_s := held_back_ms(answer) / 1000) > 0:
-            self._held_until = time.monotonic() + held_s
-            self._fetches.held_back.note(self._where, held_s)
         try:
+            held_s = held_back_ms(answer, version) / 1000
             found = {(part.topic, part.partition): part for part in fetched_parts(answer, version)}
         except ValueError as error:
             raise FatalError(f"{self._where}: {error}") from error
-        for position in positions:
-            part = found.get((position.topic, position.partition))
+        if held_s > 0:
+            self._held_until = time.monotonic() + held_s
+            self._fetches.held_back.note(self._where, held_s)
+        for topic, position in zip(topics, positions, strict=True):
+            part = found.get((topic, position.partition))
             if part is None:  # the broker has answered only an error for all
                 self._fetches.forget_leader([position])
             elif part.error_code:

@@ -35,6 +35,11 @@ class ProtocolConsumer(SequencedRangeConsumer):
         """For how long quotas have held reading back."""
         return self._fetches.held_back
 
+    @property
+    def reads_by_id(self) -> bool:
+        """It does."""
+        return True
+
     def _start(self, ranges: list[PartitionRange], headers: bool) -> None:
         self._with_headers = headers
         self._fetcher.start(ranges)

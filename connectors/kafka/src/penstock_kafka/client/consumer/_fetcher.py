@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from kafka.errors import KafkaError
 
-from penstock_kafka.client._errors import Code
+from penstock_kafka.client._errors import TOPIC_REPLACED, Code
 from penstock_kafka.client._interfaces import PartitionRange
 from penstock_kafka.client.broker import ProblemError, acquire, problem_of, problem_of_code, release
 from penstock_kafka.client.consumer._channel import Channel
@@ -51,7 +51,9 @@ class Fetcher:
             for i, one in enumerate(ranges):
                 node = self._connections.leaders.node_of(one.topic, one.partition)
                 leader = node if node in self._channels else None
-                positions.append(FetchPosition(i, one.topic, one.partition, one.end, one.start, one.start, leader))
+                positions.append(
+                    FetchPosition(i, one.topic, one.topic_id, one.partition, one.end, one.start, one.start, leader)
+                )
             self.fetches.set(positions)
             if ranges and self._finder is None:
                 self._finder = threading.Thread(target=self._find_leaders, name="penstock-kafka-find", daemon=True)
@@ -108,6 +110,10 @@ class Fetcher:
 
     def _find_leader(self, position: FetchPosition) -> None:
         leaders, now = self._connections.leaders, time.monotonic()
+        topic_id = leaders.id_of(position.topic)
+        if position.topic_id and topic_id and position.topic_id != topic_id:
+            self.fetches.report_on(position, TOPIC_REPLACED, f"id {position.topic_id} is now {topic_id}")
+            return
         position.node = leaders.node_of(position.topic, position.partition)
         if position.node is not None:
             position.missing_since = 0.0

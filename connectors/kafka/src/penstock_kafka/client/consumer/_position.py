@@ -52,6 +52,8 @@ class FetchPosition:
 
     index: int
     topic: str
+    #: Empty: whichever has the name.
+    topic_id: str
     partition: int
     end_offset: int
     #: Where to fetch next. Written by the channel of the partition's leader.

@@ -175,6 +175,11 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
         return self._held_back
 
     @property
+    def reads_by_id(self) -> bool:
+        """It uses names."""
+        return False
+
+    @property
     def _open(self) -> Consumer:
         if self._client is None:
             raise RuntimeError("the consumer is closed")
