@@ -29,13 +29,13 @@ def records(count, **fields):
     return [{"value": str(number), "partition": 0, **fields} for number in range(count)]
 
 
-def go_on(source, enumerator, until=1):
+def go_on(source, enumerator, until=1, limits=ALL):
     """Takes batches, as Spark's triggers do, until there are so many splits."""
     found = []
     deadline = time.monotonic() + 60
     while len(found) < until and time.monotonic() < deadline:
         source.coordinator.run_handlers()
-        found += enumerator.take_batch(ALL)
+        found += enumerator.take_batch(limits)
         time.sleep(0.02)
     return found
 
@@ -269,3 +269,28 @@ def test_partitions_are_counted_for_who_writes(kafka):
     assert kafka_admin({"bootstrap.servers": kafka.address, "linger.ms": "5"}) is admin, "the connections are the same"
     with pytest.raises(BadConfigurationError, match=f"'{topic}-missing' can't be written to"):
         admin.partition_count(f"{topic}-missing")
+
+
+@pytest.mark.parametrize("client", ["protocol", "librdkafka"])
+def test_what_retention_has_deleted_is_counted_once(kafka, kafka_source, client):
+    """A reader slower than retention: before planning, and between planning and reading."""
+    topic = kafka.create_topic()
+    source = kafka_source(
+        subscribe=topic,
+        startingOffsets="earliest",
+        failOnDataLoss="false",
+        maxOffsetsPerTrigger=10,
+        discoveryInterval="50ms",
+        client=client,
+    )
+    kafka.produce(topic, records(100))
+    seen = []
+    limits = ReadLimits(max_records=10)
+    with source.enumerator() as enumerator:
+        for deleted in (5, 30, 31, 64, 90):
+            splits = go_on(source, enumerator, limits=limits)
+            kafka.delete_records(topic, 0, before=deleted)
+            seen += [row["offset"] for row in source.read(splits)]
+        seen += [row["offset"] for row in source.read(go_on(source, enumerator))]
+    assert seen == sorted(set(seen)) and seen[-1] == 99
+    assert source.metrics.snapshot()["records_lost"] == 100 - len(seen) > 0

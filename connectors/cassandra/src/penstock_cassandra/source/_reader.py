@@ -19,7 +19,9 @@ from penstock_cassandra.source._split import TokenRange, TokenSplit
 __all__ = ["CassandraSplitReader"]
 
 _POLL_S = 0.05
-_FIRST_PAGE_ROWS = 1000
+#: Few, as a row may have megabytes; the pages that follow are larger by what the rows before them took.
+_FIRST_PAGE_ROWS = 8
+_MOST_GROWTH = 8
 _MOST_PAGE_ROWS = 100_000
 
 
@@ -132,7 +134,7 @@ class CassandraSplitReader(SplitReader[RawRows, TokenSplit]):
         if self._options.page_rows is None and page.rows.count:
             row_bytes = max(1, len(page.rows.body) // page.rows.count)
             # Not at once: the first rows may be unlike the others.
-            most = min(_MOST_PAGE_ROWS, 4 * self._page_rows)
+            most = min(_MOST_PAGE_ROWS, _MOST_GROWTH * self._page_rows)
             self._page_rows = max(1, min(most, self._options.page_bytes // row_bytes))
 
     def wake_up(self) -> None:
