@@ -672,6 +672,10 @@ def test_the_differences_are_as_the_page_says(spark, source_harness, tmp_path, o
 #: Differences that are no matter of one file's rows, with the test that shows them.
 SHOWN_ELSEWHERE = {
     "directories below the path": "test_hourly_buckets_need_recursive_file_lookup",
+    "a file next to directories `name=value`": "test_a_file_outside_the_directories_has_not_got_their_columns",
+    "directories `name=value` in several other ones (`x/a=1`, `y/a=2`)": "test_which_directories_count",
+    "a column of which all directories are null": "test_types_are_those_that_spark_infers",
+    "a column that a Parquet or Avro file lacks": "test_parquet_columns_by_name",
     "`quoteAll`, and null without a `nullValue`": "test_what_stands_for_null_and_for_empty",
     "timestamps that are written without a `timestampFormat`": "test_csv_as_the_options_say",
 }

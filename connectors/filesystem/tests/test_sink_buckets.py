@@ -12,9 +12,10 @@ import pytest
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.options import Option
 from penstock.serialization.values import TimeWriter
+from penstock_filesystem.formats import escape_path_name
 from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
 from penstock_filesystem.sink import BucketAssigner, PartFileInfo, RollingPolicy, create_sink
-from penstock_filesystem.sink._buckets import create_bucket_assigner, escape_path_name, split_by_bucket
+from penstock_filesystem.sink._buckets import create_bucket_assigner, split_by_bucket
 
 NOW_MS = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 TIMES = [datetime(2013, 1, 1, 4, 59, 59, 999999), None, datetime(2013, 6, 30, 22, 0), datetime(2013, 1, 1, 4, 0)]

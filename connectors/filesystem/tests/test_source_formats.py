@@ -87,7 +87,11 @@ def test_parquet_row_groups_are_read_once_whatever_the_split_size(tmp_path, sour
 def test_parquet_columns_by_name(tmp_path, source_harness):
     write_parquet(tmp_path / "a.parquet", 2)
     schema = [("S", pa.string()), ("gone", pa.date32()), ("id", pa.float64())]
-    assert source_harness.rows(tmp_path, schema, format="parquet") == [("text 0", None, 0.0), ("text 1", None, 1.0)]
+    with pytest.raises(BadDataError, match=r"a\.parquet: the column 'gone' is neither in the file nor.*missingColumns"):
+        source_harness.rows(tmp_path, schema, format="parquet")
+    for more in ({"missingColumns": "null"}, {"mergeSchema": True}):
+        rows = source_harness.rows(tmp_path, schema, format="parquet", **more)
+        assert rows == [("text 0", None, 0.0), ("text 1", None, 1.0)]
     assert source_harness.rows(tmp_path, [("_file_name", pa.string())], format="parquet") == [("a.parquet",)] * 2
     with pytest.raises(BadDataError, match=r"a\.parquet: column s holds string, which does not fit int64"):
         source_harness.rows(tmp_path, [("s", pa.int64())], format="parquet")
@@ -153,7 +157,11 @@ def test_avro(tmp_path, source_harness):
     schema = source.infer_schema()
     assert schema.field("d").type == pa.decimal128(6, 2) and schema.field("at").type == pa.timestamp("us", "UTC")
     assert len(source_harness.splits(source)) == 1
-    read = source_harness.read(source, pa.schema([*schema, ("gone", pa.int64()), ("_file_offset", pa.int64())]))
+    wanted = pa.schema([*schema, ("gone", pa.int64()), ("_file_offset", pa.int64())])
+    with pytest.raises(BadDataError, match=r"a\.avro: the column 'gone' is neither in the file nor.*missingColumns"):
+        source_harness.read(source, wanted)
+    source = source_harness.source(tmp_path, format="avro", maxSplitBytes=10, missingColumns="null")
+    read = source_harness.read(source, wanted)
     assert read.num_rows == 20_000 and read.column("_file_offset").to_pylist() == list(range(20_000))
     row = read.slice(1, 1).to_pylist()[0]
     assert row["m"] == [("k", 1)] and row["n"] == {"l": ["A"]} and row["d"] == Decimal("1.25") and row["gone"] is None

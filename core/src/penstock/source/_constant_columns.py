@@ -16,12 +16,12 @@ class ConstantColumns:
     """
 
     def __init__(self) -> None:
-        self._built: dict[str, tuple[Any, pa.Array]] = {}
+        self._built: dict[str, tuple[Any, pa.Array]] = {}  # a null may be a value
 
     def column(self, name: str, value: Any, type_: pa.DataType, rows: int) -> pa.Array:
         """Returns ``rows`` times ``value``."""
         known, array = self._built.get(name, (None, None))
-        if known != value or len(array) < rows:
+        if array is None or known != value or len(array) < rows:
             array = pa.repeat(pa.scalar(value, type_), rows)
             self._built[name] = (value, array)
         return array.slice(0, rows)

@@ -12,12 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.options import load_object
+from penstock_filesystem.formats._directory_names import NULL_PARTITION, escape_path_name, unescape_path_name
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions, WriteOptions, check_encoding, check_line_sep
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+from penstock_filesystem.formats._text_values import DECIMAL, cell_converter
 from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter
 
 __all__ = [
+    "DECIMAL",
+    "NULL_PARTITION",
     "READ_FORMATS",
     "WRITE_FORMATS",
     "BinaryOutput",
@@ -31,11 +35,14 @@ __all__ = [
     "SplitState",
     "WriteOptions",
     "can_join_bytes",
+    "cell_converter",
     "check_encoding",
     "check_line_sep",
     "create_reader",
     "create_writer",
+    "escape_path_name",
     "merge_files",
+    "unescape_path_name",
 ]
 
 _READERS = {

@@ -28,6 +28,7 @@ class ReadOptions:
     csv: CsvReadDialect
     times: TimeParser
     merge_schema: bool
+    missing_columns: str
 
     @classmethod
     def from_values(cls, values: OptionValues) -> ReadOptions:
@@ -43,6 +44,7 @@ class ReadOptions:
             csv=CsvReadDialect.from_values(values),
             times=_times(values),
             merge_schema=values["mergeSchema"],
+            missing_columns="null" if values["mergeSchema"] else values["missingColumns"],
         )
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
+from penstock.serialization import shortened
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 
-__all__ = ["Decoder", "FormatReader", "Rows", "SplitState"]
+__all__ = ["Decoder", "FormatReader", "Rows", "SplitState", "missing_column"]
 
 
 @dataclass
@@ -42,6 +43,16 @@ class Rows:
     columns: dict[str, pa.Array]
     count: int
     offsets: pa.Array | None = None
+
+
+def missing_column(name: str, there: Iterable[str], options: ReadOptions, url: str) -> None:
+    """Returns if a column that a file lacks is null. Raises BadDataError otherwise."""
+    if options.missing_columns == "fail":
+        columns = shortened(", ".join(there))
+        raise BadDataError(
+            f"{url}: the column '{name}' is neither in the file nor in the name of a directory; the file has {columns}."
+            " Correct the schema, or set missingColumns to null if some files lack it"
+        )
 
 
 class Decoder(ABC):

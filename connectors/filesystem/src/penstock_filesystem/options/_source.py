@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
-from penstock.serialization.values import check_zone
+from penstock.serialization.values import TimeParser, check_zone
 from penstock.storage import STORAGE_OPTIONS
 from penstock_filesystem.formats import READ_FORMATS, ReadOptions, check_encoding, check_line_sep
 
@@ -49,7 +49,17 @@ SOURCE_OPTIONS = OptionSet(
         ),
         common_option("maxBytesPerTrigger", ", about: after so many it takes no more splits"),
         Option("pathGlobFilter", "Only files whose name matches this glob"),
-        Option("recursiveFileLookup", "Whether to look into nested directories", kind="bool", default="true"),
+        Option(
+            "recursiveFileLookup",
+            "true: all nested directories are looked into, and their names are no columns; false: only directories "
+            "name=value. Default: all are looked into, and those name=value are columns",
+            kind="bool",
+        ),
+        Option(
+            "basePath",
+            "Directory below which the directories name=value are columns; default: each path",
+            excludes=(when("recursiveFileLookup"),),
+        ),
         common_option("discoveryInterval", ", a listing; longer for stores that charge for them", default="1s"),
         Option(
             "checkpointLocation",
@@ -144,6 +154,15 @@ SOURCE_OPTIONS = OptionSet(
         _of_format("timeZone", "Zone of timestamps that name none", _CSV_OR_JSON, default="UTC", check=check_zone),
         _of_format("inferSchema", "Infer types (batch), not only names", _CSV, "bool", "false"),
         Option(
+            "missingColumns",
+            "A column of the schema that a file and its directories lack: fail, or null (so with mergeSchema)",
+            kind="choice",
+            choices=("fail", "null"),
+            default="fail",
+            needs=(when("format", "parquet", "avro"),),
+            tolerated=True,
+        ),
+        Option(
             "mergeSchema",
             "Infer from every file instead of one",
             kind="bool",
@@ -164,6 +183,9 @@ class SourceOptions:
     storage_options: Mapping[str, str | None] = field(repr=False)
     path_glob_filter: str | None
     recursive: bool
+    base_path: str | None
+    with_partitions: bool
+    directory_times: TimeParser
     max_files: int
     max_bytes: int | None
     discovery_interval_ms: int
@@ -185,7 +207,10 @@ class SourceOptions:
             paths=_paths(values),
             storage_options=values.with_prefix("s3."),
             path_glob_filter=values["pathGlobFilter"],
-            recursive=values["recursiveFileLookup"],
+            recursive=values["recursiveFileLookup"] is not False,
+            base_path=values["basePath"],
+            with_partitions=values["recursiveFileLookup"] is not True,
+            directory_times=TimeParser(values["timeZone"]),
             max_files=values["maxFilesPerTrigger"],
             max_bytes=values["maxBytesPerTrigger"],
             discovery_interval_ms=values["discoveryInterval"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from datetime import datetime
@@ -13,14 +12,13 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.serialization.values import TimeWriter
+from penstock_filesystem.formats import NULL_PARTITION, escape_path_name
 from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._extensions import load_extension
 
-__all__ = ["BucketAssigner", "create_bucket_assigner", "escape_path_name", "split_by_bucket"]
+__all__ = ["BucketAssigner", "create_bucket_assigner", "split_by_bucket"]
 
 NO_TIME_BUCKET = "no-time"  # rows whose event time is null; must not begin with _ or ., which readers skip
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 
 class BucketAssigner(ABC):
@@ -137,11 +135,6 @@ class ColumnsBucketAssigner(BucketAssigner):
                 raise BadConfigurationError(f"option 'partitionColumns': '{name}' is {type_}: cast it to string")
         if set(self._columns) >= set(schema.names):
             raise BadConfigurationError("option 'partitionColumns' names every column: nothing is left for the files")
-
-
-def escape_path_name(text: str) -> str:
-    """Escapes what Hive and Spark escape in a partition's directory: ``a/b`` → ``a%2Fb``."""
-    return _ESCAPED.sub(lambda match: f"%{ord(match.group()):02X}", text)
 
 
 def _directory_value(value: Any) -> str:

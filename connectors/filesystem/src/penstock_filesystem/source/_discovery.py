@@ -68,8 +68,8 @@ def glob_to_regex(pattern: str) -> re.Pattern[str]:
 
 
 def is_hidden(name: str) -> bool:
-    """Returns whether a file or directory of this name is skipped."""
-    return name.startswith((".", "_")) or name.endswith("._COPYING_")
+    """Returns whether a file or directory of this name is skipped. As in Spark, ``_a=1`` is not: it holds a column."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 def without_wildcards(root: str) -> str:
@@ -82,9 +82,10 @@ def without_wildcards(root: str) -> str:
 class FileDiscovery:
     """Lists the files below ``roots`` and finds those that are new since the last listing.
 
-    Names that begin with ``.`` or ``_`` are skipped, and directories of such names with everything in them; so are
-    names that are not UTF-8. A local directory whose time has not moved is not listed again: a file in it that was
-    changed in place is noticed when it is read. Memory grows with the files that are there, not with those that were.
+    Hidden names (:func:`is_hidden`) are skipped, and directories of such names with everything in them; so are names
+    that are not UTF-8. Without ``recursive``, only directories that hold a column (``day=1``) are looked into. A local
+    directory whose time has not moved is not listed again: a file in it that was changed in place is noticed when it is
+    read. Memory grows with the files that are there, not with those that were.
     Thread-safe: one listing runs at a time, and what it found waits for :meth:`take`. ``_lock`` guards all attributes
     that change; it is held for the whole listing, so that two of them never report a file twice.
     """
@@ -148,6 +149,9 @@ class FileDiscovery:
         self._listed = visited
         return found
 
+    def _goes_into(self, name: str) -> bool:
+        return self._recursive or "=" in name
+
     def _wanted(self, name: str) -> bool:
         return self._name_filter is None or self._name_filter.fullmatch(name) is not None
 
@@ -184,8 +188,11 @@ class FileDiscovery:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 directory = visited[path] = self._list_directory(path, status.st_mtime_ns)
                 found.update(directory.files)
-                if self._recursive:
-                    waiting += [(child, os.stat(child)) for child in directory.directories if os.path.exists(child)]
+                waiting += [
+                    (child, os.stat(child))
+                    for child in directory.directories
+                    if self._goes_into(os.path.basename(child)) and os.path.exists(child)
+                ]
 
     def _list_directory(self, path: str, mtime_ns: int) -> _Directory:
         before = self._listed.get(path)
@@ -216,13 +223,23 @@ class FileDiscovery:
             if self._wanted(info.base_name):
                 found[root] = (info.mtime_ns or 0, info.size)
             return
-        selector = pafs.FileSelector(root, recursive=self._recursive, allow_not_found=True)
-        for info in self._storage.fs.get_file_info(selector):
+        for info in self._infos_below(root):
             if info.type != pafs.FileType.File or not self._wanted(info.base_name):
                 continue
             if any(map(is_hidden, info.path[len(root) :].strip("/").split("/"))):
                 continue
             found[info.path] = (info.mtime_ns or 0, info.size)
+
+    def _infos_below(self, root: str) -> Iterator[pafs.FileInfo]:
+        if self._recursive:
+            yield from self._storage.fs.get_file_info(pafs.FileSelector(root, recursive=True, allow_not_found=True))
+            return
+        waiting = [root]
+        while waiting:
+            for info in self._storage.fs.get_file_info(pafs.FileSelector(waiting.pop(), allow_not_found=True)):
+                yield info
+                if info.type == pafs.FileType.Directory and self._goes_into(info.base_name):
+                    waiting.append(info.path)
 
     def _expand(self, root: str) -> Iterator[str]:
         """Yields the existing paths that a glob matches; a path without wildcards as it is."""

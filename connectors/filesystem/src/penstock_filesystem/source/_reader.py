@@ -19,6 +19,7 @@ from penstock.source import RecordsBySplits, SplitReader
 from penstock.storage import Storage
 from penstock_filesystem.formats import FormatReader, InputFile
 from penstock_filesystem.options import SourceOptions
+from penstock_filesystem.source._partitions import PartitionColumns
 from penstock_filesystem.source._split import FileSplit
 
 __all__ = ["FileSystemSplitReader"]
@@ -58,6 +59,7 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         format_reader: FormatReader,
         options: SourceOptions,
         schema: pa.Schema,
+        partitions: PartitionColumns | None,
         metrics: Metrics,
         roots: Sequence[str],
     ) -> None:
@@ -66,6 +68,7 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         self._format_reader = format_reader
         self._options = options
         self._schema = schema
+        self._partitions = partitions
         self._metrics = metrics
         self._splits: deque[FileSplit] = deque()
         self._elements: Iterator[Any] | None = None
@@ -123,7 +126,8 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         if split.length == 0 and not self._format_reader.reads_empty_files:
             return iter(())
         file = InputFile(self._storage, split.path, info.size)
-        return self._format_reader.elements(file, split.start, split.end, self._schema)
+        schema = self._schema if self._partitions is None else self._partitions.without(split.path, self._schema)
+        return self._format_reader.elements(file, split.start, split.end, schema)
 
     def _takes_changed(self, split: FileSplit, size: int) -> bool:
         self._count("changed_files", split)

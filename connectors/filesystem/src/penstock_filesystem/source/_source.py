@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import islice
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.printable import get_logger
 from penstock.serialization import MALFORMED, SimpleVersionedSerializer, shortened
-from penstock.source import EnumeratorContext, ReaderContext, ReadLimits, Source
+from penstock.source import (
+    ColumnFilter,
+    EnumeratorContext,
+    ReaderContext,
+    ReadLimits,
+    Source,
+    SupportsFilterPushDown,
+)
 from penstock.storage import open_storage
 from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
-from penstock_filesystem.source._discovery import FileDiscovery, without_wildcards
+from penstock_filesystem.source._discovery import FileDiscovery, FoundFile, without_wildcards
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._metadata import METADATA_SCHEMA, data_schema, validate_metadata
+from penstock_filesystem.source._partitions import PartitionColumns
 from penstock_filesystem.source._reader import FileSystemSplitReader
 from penstock_filesystem.source._split import (
     SPLIT_SERIALIZER,
@@ -37,7 +46,7 @@ _INFER_FILES = 100
 _NOT_INFERRED = (pa.ArrowException, OSError, *MALFORMED)
 
 
-class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
+class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFilterPushDown):
     """Reads files of one format from one file system. Raises BadConfigurationError for options that do not fit."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -48,6 +57,8 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
         self._roots = [path for _, path in opened]
         self._options = options
         self._format_reader = create_reader(options.format)
+        self._partitions = self._partition_columns() if options.with_partitions else None
+        self._filters: tuple[ColumnFilter, ...] = ()
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[FileSplit]:
@@ -59,29 +70,61 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
         """Stored form of the enumerator's state."""
         return STATE_SERIALIZER
 
+    def _partition_columns(self) -> PartitionColumns:
+        base = self._options.base_path
+        if base is not None:
+            base = open_storage(base, self._options.storage_options)[1].rstrip("/")
+            for root in self._roots:
+                if not f"{root}/".startswith(f"{base}/"):
+                    raise BadConfigurationError(f"option 'basePath': {self._storage.url(root)} is not in {base}")
+        return PartitionColumns(self._roots, base, self._options.directory_times)
+
     def fixed_schema(self) -> pa.Schema | None:
-        """Returns the schema of text and binary files, with the metadata columns if ``includeMetadata`` is set."""
+        """Returns the schema of text and binary files, with the metadata columns if ``includeMetadata`` is set.
+
+        ``None`` if directories hold columns, which have to be inferred, or given.
+        """
         schema = self._format_reader.fixed_schema()
-        return None if schema is None else self._with_metadata(schema)
+        if schema is None or (self._partitions is not None and self._partitions.infer(self._paths())):
+            return None
+        return self._with_metadata(schema)
+
+    def _paths(self) -> list[str]:
+        return [file.path for file in self._list()]
+
+    def _list(self) -> list[FoundFile]:
+        discovery = self._discovery()
+        try:
+            discovery.list_files()
+        except OSError as error:
+            raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
+        return discovery.take()
 
     def infer_schema(self) -> pa.Schema:
-        """Infers the schema of the oldest files that are not empty."""
-        discovery = self._discovery()
-        discovery.list_files()
-        found = [file for file in discovery.take() if file.size > 0]
+        """Infers the schema of the oldest files that are not empty, and the columns that directories hold."""
+        every = self._list()
+        columns = [] if self._partitions is None else self._partitions.infer(file.path for file in every)
+        return self._with_metadata(_with_columns(self._infer_data(every), columns))
+
+    def _infer_data(self, every: Sequence[FoundFile]) -> pa.Schema:
+        """Returns the columns that are in the files."""
+        fixed = self._format_reader.fixed_schema()
+        if fixed is not None:
+            return fixed
+        found = [file for file in every if file.size > 0]
         if not found:
             paths = ", ".join(self._options.paths)
             raise BadConfigurationError(
                 f"no file with anything in it was found in {paths}: give a schema with .schema(...)"
             )
         most = len(found) if self._options.format.merge_schema else _INFER_FILES
-        every = (InputFile(self._storage, file.path, file.size) for file in found)
-        usable = filter(self._can_be_inferred, every) if self._options.ignore_corrupt_files else every
+        inputs = (InputFile(self._storage, file.path, file.size) for file in found)
+        usable = filter(self._can_be_inferred, inputs) if self._options.ignore_corrupt_files else inputs
         files = list(islice(usable, most))
         if not files:
             raise BadConfigurationError(f"no schema could be inferred: all {len(found)} files are corrupt")
         try:
-            return self._with_metadata(self._format_reader.infer(files))
+            return self._format_reader.infer(files)
         except _NOT_INFERRED as error:
             raise BadConfigurationError(
                 f"the schema of {files[0].url} could not be inferred: {shortened(str(error))}"
@@ -107,7 +150,29 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
             if not pa.types.is_string(data.field(corrupt).type):
                 raise BadConfigurationError(f"the column {corrupt} for bad rows must be a string")
             data = pa.schema([field for field in data if field.name != corrupt])
+        fixed = self._format_reader.fixed_schema()
+        if fixed is not None and self._partitions is not None and set(data.names) - set(fixed.names):
+            data = self._without_directories(data, fixed)
         self._format_reader.validate(data)
+
+    def _without_directories(self, schema: pa.Schema, fixed: pa.Schema) -> pa.Schema:
+        """Returns what files have to hold of ``schema``. Before there are files, directories may hold anything."""
+        assert self._partitions is not None
+        paths = self._paths()
+        held = {field.name.lower() for field in self._partitions.infer(paths)}
+        return pa.schema(
+            [field for field in schema if field.name in fixed.names or (paths and field.name.lower() not in held)]
+        )
+
+    def push_filters(self, filters: Sequence[ColumnFilter]) -> tuple[FileSystemSource, Sequence[ColumnFilter]]:
+        """Files are left out of which the directories say that no row meets a filter. The engine applies all filters:
+        what a name means depends on the schema.
+        """
+        if self._partitions is None:
+            return self, ()
+        source = copy(self)
+        source._filters = (*self._filters, *filters)
+        return source, ()
 
     def read_limits(self) -> ReadLimits:
         """Returns ``maxFilesPerTrigger``, which bounds what Spark stores, and ``maxBytesPerTrigger``."""
@@ -140,14 +205,20 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
         )
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[FileSplit]:
-        """Yields everything that one listing finds, without the background."""
+        """Yields everything that one listing finds and no filter leaves out, without the background."""
         enumerator = self.create_enumerator(context, None)
+        left_out = 0
         try:
             enumerator.prepare_for_available_now()
             while (split := enumerator.handle_split_request()) is not None:
-                yield split
+                if self._partitions is None or self._partitions.may_hold(split.path, self._filters):
+                    yield split
+                else:
+                    left_out += split.start == 0
         finally:
             enumerator.close()
+        if left_out:
+            _log.info("%d files are left out by filters on columns of their directories", left_out)
 
     def create_reader(self, context: ReaderContext) -> FileSystemSplitReader:
         """Creates the reader of a task."""
@@ -156,13 +227,14 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
             self._format_reader,
             self._options,
             data_schema(context.schema),
+            self._partitions,
             context.metrics,
             [without_wildcards(root) for root in self._roots],
         )
 
     def create_emitter(self, context: ReaderContext) -> FileSystemRecordEmitter:
         """Creates the emitter of a task."""
-        return FileSystemRecordEmitter(self._storage, self._format_reader, context)
+        return FileSystemRecordEmitter(self._storage, self._format_reader, self._partitions, context)
 
     def _discovery(self) -> FileDiscovery:
         return FileDiscovery(
@@ -178,3 +250,10 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState]):
             if type(storage) is not type(self._storage):
                 raise BadConfigurationError("sourceArchiveDir must be in the file system that is read")
         return FileCleaner(self._storage, self._roots, archive, context.metrics)
+
+
+def _with_columns(schema: pa.Schema, columns: Sequence[pa.Field]) -> pa.Schema:
+    """Returns ``schema`` with the columns of directories behind it; one that files hold as well stays in its place."""
+    by_name = {field.name.lower(): field for field in columns}
+    fields = [by_name.pop(field.name.lower(), field) for field in schema]
+    return pa.schema([*fields, *by_name.values()])

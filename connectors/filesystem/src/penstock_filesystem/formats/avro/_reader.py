@@ -15,7 +15,8 @@ from penstock.metrics import Metrics
 from penstock.serialization import MALFORMED, shortened
 from penstock.serialization.avro import avro_to_arrow, contains_itself, holds_values_without_bytes, is_without_bytes
 from penstock_filesystem.formats._input_file import InputFile
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+from penstock_filesystem.formats._options import ReadOptions
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
 from penstock_filesystem.formats.avro._bounded import BoundedStream
 
 __all__ = ["AvroReader"]
@@ -78,7 +79,7 @@ class AvroReader(FormatReader):
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder of records."""
-        return _AvroDecoder(schema)
+        return _AvroDecoder(schema, self.options)
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Translates the first file's writer schema."""
@@ -108,8 +109,9 @@ def _plain(value: Any, type_: pa.DataType) -> Any:
 
 
 class _AvroDecoder(Decoder):
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, options: ReadOptions) -> None:
         self._schema = schema
+        self._options = options
 
     def decode(self, element: AvroRecords, state: SplitState) -> Iterator[Rows]:
         """Yields the rows of a batch of records."""
@@ -117,6 +119,8 @@ class _AvroDecoder(Decoder):
         columns = {}
         for field in self._schema:
             # Value by value in Python: that is how they come out of the Avro reader.
+            if field.name not in records[0]:
+                missing_column(field.name, records[0], self._options, state.url)
             values = [record.get(field.name) for record in records]
             try:
                 if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_decimal(field.type):

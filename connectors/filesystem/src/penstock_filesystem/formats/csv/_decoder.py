@@ -15,9 +15,9 @@ from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Rows, SplitState
+from penstock_filesystem.formats._text_values import cell_converter
 from penstock_filesystem.formats.csv._cells import Cell, CsvLines, row_cells
 from penstock_filesystem.formats.csv._parser import CsvBlockParser
-from penstock_filesystem.formats.csv._values import cell_converter
 
 __all__ = ["CsvDecoder"]
 

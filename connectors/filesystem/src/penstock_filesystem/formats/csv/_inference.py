@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from penstock.serialization.values import TimeParser
-from penstock_filesystem.formats.csv._values import FLOAT
+from penstock_filesystem.formats._text_values import FLOAT
 
 __all__ = ["infer_types"]
 

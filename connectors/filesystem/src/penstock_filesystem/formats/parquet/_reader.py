@@ -12,7 +12,7 @@ from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.storage import LocalStorage
 from penstock_filesystem.formats._input_file import InputFile
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
 from penstock_filesystem.formats.parquet._footer import first_bytes, footer_of
 
 __all__ = ["ParquetReader"]
@@ -30,7 +30,8 @@ class TableRows(NamedTuple):
 class ParquetReader(FormatReader):
     """Reads row groups. A row group belongs to the range that holds its first byte, so planning opens no file.
 
-    Columns are found by name, exactly or else without regard to case; missing ones are null; types must cast safely.
+    Columns are found by name, exactly or else without regard to case; missing ones are as ``missingColumns`` says;
+    types must cast safely.
     Memory: batches of 65,536 rows and what the pages of one row group need.
     """
 
@@ -43,6 +44,8 @@ class ParquetReader(FormatReader):
         with file.random_access() as source:
             parquet = pq.ParquetFile(source, pre_buffer=not isinstance(file.storage, LocalStorage))
             names = {wanted: _match(wanted, parquet.schema_arrow.names) for wanted in schema.names}
+            for wanted in (wanted for wanted, name in names.items() if name is None):
+                missing_column(wanted, parquet.schema_arrow.names, self.options, file.url)
             columns = [name for name in names.values() if name is not None]
             row = 0
             count = parquet.metadata.num_row_groups

@@ -1,4 +1,4 @@
-"""Single cells of CSV to values, for rows that do not fit as a whole."""
+"""Single texts to values: cells of CSV, and names of directories."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pyarrow as pa
 
 from penstock.serialization.values import TimeParser, fit_decimal
 
-__all__ = ["FLOAT", "CellConverter", "cell_converter"]
+__all__ = ["DECIMAL", "FLOAT", "CellConverter", "cell_converter"]
 
 #: A cell's text to a value that ``pa.array`` takes. Raises ValueError.
 CellConverter = Callable[[str], Any]
 
 _INTEGER = re.compile(r"[+-]?\d+|-?0[xX][0-9a-fA-F]+")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+#: Numbers as Java writes them, without a type.
+DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 #: Regular expression of numbers with a fraction as Java reads them. Spark adds Inf and -Inf.
-FLOAT = rf"{_DECIMAL.pattern}[fFdD]?|[+-]?(?:NaN|Infinity)"
+FLOAT = rf"{DECIMAL.pattern}[fFdD]?|[+-]?(?:NaN|Infinity)"
 #: What Java takes around a number with a fraction, and around nothing else.
 _BLANKS = "".join(map(chr, range(33)))
 
@@ -56,7 +57,7 @@ def _boolean(text: str) -> bool:
 
 def _decimal(type_: pa.DataType) -> CellConverter:
     def convert(text: str) -> Decimal:
-        if _DECIMAL.fullmatch(text) is None:
+        if DECIMAL.fullmatch(text) is None:
             raise ValueError(f"{text!r} is not a number")
         try:
             return fit_decimal(Decimal(text), type_)
