@@ -46,6 +46,7 @@ def test_batches_look_ups_and_calls(server, csv_files, tmp_path, cassandra):
     assert found["called"] == sum(number**2 for number in range(100))
     assert found["found"] == [[3, "three"], [4, "four"]]
     assert "did you mean 'maxFilesPerTrigger'" in found["misspelt"]
+    assert found["directories"] == ["n=1"]
     assert found["counters"] == {}  # Spark has no accumulators there; they are in the progress of streams
     logged = "".join(file.read_text("utf-8", "replace") for file in server.events.rglob("events_*"))
     assert str(tmp_path / "out") in logged and SECRET not in logged

@@ -373,6 +373,47 @@ def test_what_is_written_by_columns_is_read_back(spark, tmp_path):
     assert sorted(map(repr, spark.read.schema(rows.schema).parquet(str(tmp_path / "ours")).collect())) == expected
 
 
+def stream_of(spark, folder):
+    put(folder, "a", "b")
+    return (
+        spark.readStream.format("penstock.filesystem").option("format", "parquet").schema("id long").load(str(folder))
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", ["method", "argument", "list"])
+def test_partition_by_of_a_stream_is_honoured(spark, tmp_path, way):
+    """Spark itself does not tell a sink in Python of it."""
+    stream = stream_of(spark, tmp_path / "in").selectExpr("id", "id % 2 as n", "'x' as m")
+    writer = stream.writeStream.option("format", "parquet").option("checkpointLocation", str(tmp_path / "ck"))
+    writer = writer.option("path", str(tmp_path / "out")).trigger(availableNow=True)
+    if way == "argument":
+        query = writer.start(format="penstock.filesystem", partitionBy=["n", "m"])
+    else:
+        columns = ("n", "m") if way == "method" else (["n", "m"],)
+        query = writer.partitionBy(*columns).format("penstock.filesystem").start()
+    query.awaitTermination()
+    found = sorted(str(path.parent.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("n=*/*/*"))
+    assert found == ["n=0/m=x", "n=1/m=x"]
+
+
+@pytest.mark.spark
+def test_partition_by_is_refused_by_connectors_that_have_no_directories(spark, tmp_path):
+    stream = stream_of(spark, tmp_path / "in").selectExpr("cast(id as string) as value")
+    writer = stream.writeStream.format("penstock.kafka").option("kafka.bootstrap.servers", "127.0.0.1:1")
+    writer = writer.option("topic", "t").option("checkpointLocation", str(tmp_path / "ck")).partitionBy("value")
+    with pytest.raises(Exception, match="has no option 'partitionBy'"):
+        writer.start().awaitTermination()
+
+
+@pytest.mark.spark
+def test_partition_by_of_other_formats_is_sparks(spark, tmp_path):
+    writer = stream_of(spark, tmp_path / "in").selectExpr("id", "id as n").writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(tmp_path / "ck")).partitionBy("n").trigger(availableNow=True)
+    writer.start(str(tmp_path / "out")).awaitTermination()
+    assert sorted(path.name for path in (tmp_path / "out").glob("n=*")) == ["n=0", "n=1"]
+
+
 @pytest.mark.spark
 def test_a_stream_takes_columns_that_its_schema_names(spark, tmp_path):
     put(tmp_path / "in", "n=1", "n=2")

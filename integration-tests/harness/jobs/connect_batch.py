@@ -3,6 +3,7 @@ out (a directory), secret (which is not needed), and where a Cassandra node is: 
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession, functions
@@ -31,6 +32,16 @@ def refused(*options: tuple[str, str]) -> str:
     return ""
 
 
+def directories() -> list[str]:
+    """What partitionBy of a stream's writer makes."""
+    rows = spark.readStream.schema("value string").text(given["in"]).selectExpr("value", "1 as n")
+    writer = rows.writeStream.format("penstock.filesystem").option("format", "text").partitionBy("n")
+    out = given["out"] + "-by-n"
+    writer = writer.option("path", out).option("checkpointLocation", out + "-checkpoint").trigger(availableNow=True)
+    writer.start().awaitTermination()
+    return sorted(path.name for path in Path(out).iterdir() if not path.name.startswith("."))
+
+
 files = spark.read.format("penstock.filesystem").schema("id long, at string, note string")
 files = files.option("path", given["in"]).option("format", "csv").option("header", "true").load()
 target = {"path": given["out"], "format": "parquet", "s3.key": given["secret"], "s3.secret": given["secret"]}
@@ -49,6 +60,7 @@ print(
             "found": [list(row) for row in named.collect()],
             "misspelt": refused(("format", "csv"), ("maxFilesPerTriger", "1")),
             "counters": done.metrics(),
+            "directories": directories(),
         }
     )
 )

@@ -14,6 +14,7 @@ from penstock.printable import get_logger
 from penstock.spark._data_source import ENGINE_OPTIONS
 from penstock.spark._ends import ENDS_OPTION, stopping_queries_first, wrap_method
 from penstock.spark._finish_source import FinishSource, finish_on_server
+from penstock.spark._partition_by import noting_partitions, with_partitions
 
 __all__ = ["publish_at_connect_ends"]
 
@@ -34,7 +35,8 @@ def publish_at_connect_ends(spark: Any) -> None:
     spark.dataSource.register(FinishSource)
     wrap_method(DataStreamWriter, "trigger", _telling)
     for name in ("start", "toTable"):
-        wrap_method(DataStreamWriter, name, _remembering)
+        wrap_method(DataStreamWriter, name, lambda start: _remembering(with_partitions(start)))
+    noting_partitions(DataStreamWriter)
     wrap_method(StreamingQuery, "stop", _publishing)
     wrap_method(SparkSession, "stop", stopping_queries_first)
 

@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
 from penstock.spark._data_source import data_source_of
-from penstock.spark._ends import publish_at_ends
+from penstock.spark._ends import publish_at_ends, wrap_method
 from penstock.spark._listener import PublishingListener
 from penstock.spark._metrics import CountsParam
+from penstock.spark._partition_by import noting_partitions, with_partitions
 from penstock.spark._redaction import hide_secrets
 from penstock.spark._workers import classic_context, run_this_python
 
@@ -76,6 +77,10 @@ def register(spark: SparkSession) -> Registration:
     if not done.formats and not done.problems:
         warnings.warn("no penstock connector is installed: pip install penstock-filesystem", stacklevel=2)
     if context is not None:
+        from pyspark.sql.streaming import DataStreamWriter
+
+        noting_partitions(DataStreamWriter)
+        wrap_method(DataStreamWriter, "start", with_partitions)
         publish_at_ends(PublishingListener.attach(spark).publish_all)
     else:
         from penstock.spark._connect_ends import publish_at_connect_ends

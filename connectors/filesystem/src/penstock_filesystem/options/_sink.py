@@ -83,6 +83,7 @@ SINK_OPTIONS = OptionSet(
             "columns: comma-separated list; directories are col=value as Hive's and Spark's, files leave them out",
             required_with=(when("bucketAssigner", "columns"),),
             excludes=(when("bucketAssigner", "dateTime", "basePath"),),
+            aliases=("partitionBy",),
         ),
         Option(
             "rollingPolicy",
