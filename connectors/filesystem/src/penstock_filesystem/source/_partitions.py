@@ -128,24 +128,27 @@ class PartitionColumns:
         wanted = one.value if one.operator == "in" else (one.value,)
         try:
             return any(_holds(one.operator, self._like(text, value), value) for value in wanted)
-        except (ValueError, TypeError, OverflowError, pa.ArrowException):
-            return True  # the task says what is wrong
+        except (ValueError, TypeError, ArithmeticError, pa.ArrowException):
+            return True  # the task says what is wrong, if anything is
 
     def _like(self, text: str, value: Any) -> Any:
+        """Returns a text as what the column has, going by a value of it. Raises ValueError if that does not tell."""
         type_ = pa.scalar(value).type
+        if isinstance(value, float):
+            raise ValueError("a column of floats holds another number than one of doubles")
         if isinstance(value, Decimal):
-            return Decimal(text)
+            number = Decimal(text)
+            if number.quantize(value) != number:
+                raise ValueError("the column's scale is smaller, so it holds a rounded number")
+            return number
         if isinstance(value, datetime) and value.tzinfo is not None:
             type_ = _ZONED
         return cell_converter(type_, self._times)(text)
 
 
 def _holds(operator: str, left: Any, right: Any) -> bool:
-    if left != left or right != right:
-        return True
-    compared = {"=": left == right, "in": left == right}
-    if operator in compared:
-        return bool(compared[operator])
+    if operator in ("=", "in"):
+        return bool(left == right)
     return bool({"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator])
 
 
