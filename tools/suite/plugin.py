@@ -19,6 +19,8 @@ from suite.durations import Durations
 from suite.kinds import Kinds
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Characters of a failure that are printed while tests run; all of it is at the end.
+_SAID = 4000
 _LEFT: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
 
 
@@ -143,8 +145,14 @@ class Report:
         self._left = getattr(node, "workeroutput", {}).get("suite_left", self._left)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Every phase of every test."""
+        """Every phase of every test. What failed is said at once: a run that is ended would take it along."""
         self._budgets.add(report)
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            said = str(report.longrepr if crash is None else crash.message)
+            reporter.ensure_newline()
+            reporter.write_line(f"{report.nodeid}: {said[:_SAID]}")
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         """The slowest, those over their budget, what was left, and the cores; or the tiers, if that was asked."""

@@ -105,6 +105,14 @@ def test_the_report_names_the_slowest_and_those_over_their_budget(suite):
     assert "cores were busy" in text or not Path("/proc/stat").exists()
 
 
+@pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "loadscope")], ids=["one", "two"])
+def test_a_failure_is_said_at_once(suite, processes):
+    """The seed of a schedule is in it, and the run may be ended before its report."""
+    _, text = suite(*processes, test_one="def test_it():\n    assert False, 'seed 7'\n")
+    before, _, _ = text.partition("= FAILURES =")
+    assert "test_one.py::test_it: AssertionError: seed 7" in before
+
+
 def test_where_the_time_went(suite, tmp_path):
     sleeper = "import time, subprocess, sys\n\ndef test_it():\n    time.sleep(0.2)\n"
     sleeper += "    subprocess.run([sys.executable, '-c', 'import time; time.sleep(0.1)'])\n"
