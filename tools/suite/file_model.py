@@ -278,10 +278,16 @@ def _refusal(code: str, what: str) -> ClientError:
 class _Client:
     """What of boto3's client is used. Keys are kept with their bucket in front."""
 
-    def put_object(self, *, Bucket: str, Key: str, Body: Any) -> None:
+    def put_object(self, *, Bucket: str, Key: str, Body: Any, IfNoneMatch: str = "") -> None:
         data = Body if isinstance(Body, bytes) else Body.read()
         there, path = target(), f"{Bucket}/{Key}"
-        there.ask(f"put {_short(path)}", lambda: _put(there, path, data))
+
+        def put() -> None:
+            if IfNoneMatch == "*" and path in there.files:
+                raise _refusal("PreconditionFailed", "PutObject")
+            _put(there, path, data)
+
+        there.ask(f"{'create' if IfNoneMatch else 'put'} {_short(path)}", put)
 
     def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         there, path = target(), f"{Bucket}/{Key}"

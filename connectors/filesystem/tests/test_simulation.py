@@ -28,6 +28,11 @@ def test_a_clean_up_that_is_killed_leaves_no_upload_of_a_zombie():
     check_seed(S3Target, 425024360865)
 
 
+def test_a_marker_that_was_revoked_is_not_written_again():
+    """The seed of the schedule that found this: a request was repeated after its first try had come late."""
+    check_seed(S3Target, 979337790144)
+
+
 def test_an_upload_that_was_begun_twice_is_aborted_twice():
     """The seed of the schedule that found this: the first answer was lost, and the driver gave the second one up."""
     check_seed(S3Target, 123001640)

@@ -364,7 +364,7 @@ def test_a_marker_is_revoked_first_and_goes_last(bucket, monkeypatch):
 
 def test_an_upload_that_is_not_open_has_nothing_to_abort(bucket, monkeypatch):
     upload = Upload(bucket.layout, f"{HIDDEN}/5/a.upload", "dir/a")
-    monkeypatch.setattr(bucket.storage, "put", lambda path, data: (_ for _ in ()).throw(OSError("away")))
+    monkeypatch.setattr(bucket.storage, "create", lambda path, data: (_ for _ in ()).throw(OSError("away")))
     with pytest.raises(OSError, match="away"):
         upload.open()
     upload.abort()

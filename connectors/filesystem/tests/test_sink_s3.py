@@ -199,13 +199,13 @@ def test_zombie_whose_marker_was_cleaned_up_opens_no_upload(query_on_s3, numbers
     writer = query.task_sink().create_writer(query.context())
     writer.write(numbers([1]))
     storage = writer._staging.layout.storage
-    put = storage.put
+    create = storage.create
 
-    def put_then_lose(path, data, **given):
-        put(path, data, **given)
+    def create_then_lose(path, data):
+        create(path, data)
         client.delete_object(Bucket=bucket, Key=path.partition("/")[2])
 
-    monkeypatch.setattr(storage, "put", put_then_lose)
+    monkeypatch.setattr(storage, "create", create_then_lose)
     with pytest.raises(RetriableError, match="cleaned up"):
         writer.prepare_commit()
     writer.abort()

@@ -22,7 +22,8 @@ class Upload:
     """An upload to the key of ``target``. Nothing of it can be seen before it is completed.
 
     A marker object with the key is written first: stores list open uploads by their exact key only (some of them), so
-    without it the upload of a crashed attempt could not be found. The marker is looked at again once the upload is
+    without it the upload of a crashed attempt could not be found. It never replaces one that is there: a clean-up may
+    have revoked what an earlier try of the same request has written. The marker is looked at again once the upload is
     open: if a clean-up has revoked it meanwhile, the attempt is a zombie, and aborts its upload itself.
     """
 
@@ -44,7 +45,7 @@ class Upload:
     def open(self) -> None:
         """Begins the upload. Raises RetriableError, also if this attempt was cleaned up; call :meth:`abort` then."""
         marker = marker_of(self.key)
-        self._storage.put(self._marker_path, marker)
+        self._storage.create(self._marker_path, marker)
         tries = 0
 
         def create() -> Any:
