@@ -34,6 +34,7 @@ PLACES = ['{"t":{"0":7}}']
 EXAMPLES = {
     "filesystem source": {
         "paths": ['["/other"]'],
+        "basePath": ["/"],
         "encoding": ["latin-1"],
         "lineSep": [";"],
         "timeZone": ["Europe/Rome"],

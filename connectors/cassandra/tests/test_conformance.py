@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -138,6 +140,7 @@ class TestWriteAheadOnSpark(SparkSinkSuite):
 
 class TestSource(SourceSuite):
     connector = CassandraConnector
+    golden = Path(__file__).parent / "golden" / "stored"
     ordered = False  # rows come in the order of their tokens
     limit = ("maxSplitsPerTrigger", "5", 25)
     many = 20_000
@@ -154,7 +157,7 @@ class TestSource(SourceSuite):
 
 
 class TestSourceOnSpark(SparkSourceSuite):
-    connector, origin = CassandraConnector, TestSource.origin
+    connector, origin, golden = CassandraConnector, TestSource.origin, TestSource.golden
     test_a_reader_is_killed = by_default(
         SparkSourceSuite.test_a_reader_is_killed,
         "after fetch",

@@ -102,6 +102,7 @@ class TestSinkOnSpark(TieredSparkSinkSuite):
 
 class TestSource(SourceSuite):
     connector = KafkaConnector
+    golden = TestSink.golden
     schema = record_schema(pa.binary(), pa.binary())
     limit = ("maxOffsetsPerTrigger", "6", 6)
     most_memory_bytes = 256 << 20  # what librdkafka fetches ahead (queued.max.messages.kbytes), and its buffers
@@ -123,6 +124,7 @@ class TestSource(SourceSuite):
 
 class TestSourceOnSpark(SparkSourceSuite):
     connector, schema, origin, id_of = KafkaConnector, TestSource.schema, TestSource.origin, TestSource.id_of
+    golden = TestSource.golden
     test_a_reader_is_killed = by_default(
         SparkSourceSuite.test_a_reader_is_killed,
         "after fetch",

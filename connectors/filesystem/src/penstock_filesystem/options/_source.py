@@ -160,6 +160,7 @@ SOURCE_OPTIONS = OptionSet(
             choices=("fail", "null"),
             default="fail",
             needs=(when("format", "parquet", "avro"),),
+            excludes=(when("mergeSchema"),),
             tolerated=True,
         ),
         Option(
