@@ -453,7 +453,7 @@ def test_partition_by_is_refused_by_connectors_that_have_no_directories(spark, t
     stream = stream_of(spark, tmp_path / "in").selectExpr("cast(id as string) as value")
     writer = stream.writeStream.format("penstock.kafka").option("kafka.bootstrap.servers", "127.0.0.1:1")
     writer = writer.option("topic", "t").option("checkpointLocation", str(tmp_path / "ck")).partitionBy("value")
-    with pytest.raises(Exception, match="(?i)has no option 'partitionBy'"):
+    with pytest.raises(Exception, match=r"(?i)has no option 'partitionBy'"):
         writer.start().awaitTermination()
 
 
