@@ -113,8 +113,7 @@ class RequestDispatcher:
             if not self._answered:
                 self._changed.wait(timeout_s)
             answered, self._answered = self._answered, []
-        refused = [error for *_, error in answered if error is not None and _is_refusal(error)]
-        if refused:  # once for all of them: they were answered before
+        if any(error is not None and _is_refusal(error) for *_, error in answered):  # once: all were answered before
             self._check_table()
         for request, since, failures, rows, error in answered:
             self._repeated -= failures > 0

@@ -74,8 +74,9 @@ class KafkaSplitReader(SplitReader[pa.RecordBatch, LogSplit]):
         self._consumer: RangeConsumer | None = None
         self._admin: KafkaAdmin | None = None
         self._reading: dict[str, _Reading] = {}
-        #: Topics and their ids that the splits were planned for; read to the end, but not compared with it yet.
+        #: By topic, the id that the splits were planned for.
         self._ids: dict[str, str] = {}
+        #: Splits that were read to their ends by a client that uses names, before the ids are compared once more.
         self._unconfirmed: list[str] = []
         self._assigned: list[str] = []
         self._quiet_since: float | None = None

@@ -19,7 +19,7 @@ from penstock_kafka.client.broker._errors import (
 )
 from penstock_kafka.client.broker._kafka_python import find_coordinators
 from penstock_kafka.client.broker._markers import Unmarked
-from penstock_kafka.client.broker._metadata import SILENT_S
+from penstock_kafka.client.broker._metadata import SILENT_S, spelled_id
 from penstock_kafka.client.broker._partitions import by_topic
 from penstock_kafka.client.broker._pool import Connections, Settings, acquire, release
 from penstock_kafka.client.broker._retrying import RetryingBrokers
@@ -59,4 +59,5 @@ __all__ = [
     "problem_of_code",
     "raise_for",
     "release",
+    "spelled_id",
 ]

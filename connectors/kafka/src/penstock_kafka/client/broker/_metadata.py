@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import time
-import uuid
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -15,7 +14,7 @@ from penstock_kafka.client._errors import Code
 from penstock_kafka.client._transactions import Partition
 from penstock_kafka.client.broker._kafka_python import KafkaPython
 
-__all__ = ["SILENT_S", "Leaders"]
+__all__ = ["SILENT_S", "Leaders", "spelled_id"]
 
 #: Without an answer to a request for so long: another broker may have taken the place of the one that was asked. Of a
 #: request that the broker may let wait, so long after that.
@@ -93,7 +92,8 @@ class Leaders:
                 self._problems[topic.name] = topic.error_code
                 continue
             self._counts[topic.name] = (len(topic.partitions), time.monotonic())
-            self._ids[topic.name] = _spelled(topic.topic_id)
+            # Brokers before 2.8 have no ids, and say so by one of zeros only.
+            self._ids[topic.name] = spelled_id(topic.topic_id.bytes) if topic.topic_id.int else ""
             for one in topic.partitions:
                 if one.leader_id >= 0:
                     self._nodes[topic.name, one.partition_index] = one.leader_id
@@ -101,9 +101,9 @@ class Leaders:
                     self._problems[topic.name] = Code.LEADER_NOT_AVAILABLE
 
 
-def _spelled(topic_id: uuid.UUID) -> str:
-    """Brokers before 2.8 have no ids, and say so by one of zeros only."""
-    return base64.b64encode(topic_id.bytes).decode().rstrip("=") if topic_id.int else ""
+def spelled_id(topic_id: bytes | memoryview) -> str:
+    """Returns a topic's id as checkpoints hold it."""
+    return base64.b64encode(topic_id).decode().rstrip("=")
 
 
 def _has_moved(broker: Any, known: Any) -> bool:

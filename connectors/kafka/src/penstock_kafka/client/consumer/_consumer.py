@@ -37,7 +37,7 @@ class ProtocolConsumer(SequencedRangeConsumer):
 
     @property
     def reads_by_id(self) -> bool:
-        """It does."""
+        """Returns True: it fetches topics by their ids where brokers have them."""
         return True
 
     def _start(self, ranges: list[PartitionRange], headers: bool) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kafka.protocol.consumer import FetchRequest
 
+from penstock_kafka.client.broker import spelled_id
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 
 __all__ = ["BY_ID", "BY_NAME", "FetchedPart", "fetch_request", "fetched_parts", "held_back_ms"]
@@ -124,7 +125,7 @@ def _parts_by_id(answer: memoryview) -> Iterator[FetchedPart]:
     at = _after_tags(answer, 0) + 10  # see held_back_ms; an error of fetch sessions, and the session
     topics, at = _count_at(answer, at)
     for _ in range(topics):
-        topic = base64.b64encode(_bytes_at(answer, at, 16)).decode().rstrip("=")
+        topic = spelled_id(_bytes_at(answer, at, 16))
         partitions, at = _count_at(answer, at + 16)
         for _ in range(partitions):
             partition, code, *_ = per_partition.unpack_from(answer, at)

@@ -176,7 +176,7 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
 
     @property
     def reads_by_id(self) -> bool:
-        """It uses names."""
+        """Returns False: it fetches topics by their names."""
         return False
 
     @property
