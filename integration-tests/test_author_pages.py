@@ -93,10 +93,20 @@ def reader(wheels, tmp_path, cases):
     ("page", "cases"),
     [
         pytest.param("write-a-source", BRIEFLY, id="write-a-source"),
-        pytest.param("write-a-sink", BRIEFLY, id="write-a-sink"),
+        pytest.param(
+            "write-a-sink",
+            BRIEFLY,
+            id="write-a-sink",
+            marks=pytest.mark.exhaustive("as long as write-a-source, which is the witness"),
+        ),
         pytest.param("options", "", id="options"),
         pytest.param("prove-it", BRIEFLY, id="prove-it"),
-        pytest.param("publish-it", WITH_SPARK, id="publish-it"),
+        pytest.param(
+            "publish-it",
+            WITH_SPARK,
+            id="publish-it",
+            marks=pytest.mark.exhaustive("wheels and Spark; test_third_party.py::test_a_spark_job_with_it has both"),
+        ),
         pytest.param(
             "publish-it",
             "",

@@ -62,18 +62,26 @@ def test_the_plugin_is_found_through_its_entry_point(environment):
 
 @pytest.mark.budget(20)
 @pytest.mark.parametrize(
-    "chosen",
+    ("chosen", "cases"),
     [
-        "not spark",
+        pytest.param("not spark", "not every_line and not bounded_memory", id="not spark"),
+        pytest.param(
+            "not spark",
+            "",
+            id="not spark, all cases",
+            marks=pytest.mark.exhaustive("kills for fifteen seconds and a million rows; the other cases run without"),
+        ),
         pytest.param(
             "spark",
+            "",
+            id="spark",
             marks=pytest.mark.exhaustive("the kit on Spark; test_a_spark_job_with_it is the witness"),
         ),
     ],
 )
-def test_its_own_tests_pass_there(environment, tmp_path, chosen):
+def test_its_own_tests_pass_there(environment, tmp_path, chosen, cases):
     tests = shutil.copytree(PLUGIN / "tests", tmp_path / "tests")
-    text = environment.run("pytest", "-q", "-p", "no:cacheprovider", "-m", chosen, tests).stdout
+    text = environment.run("pytest", "-q", "-p", "no:cacheprovider", "-m", chosen, "-k", cases, tests).stdout
     proven = "exactly-once" if chosen == "not spark" else "stream-write"
     assert f"{proven}: declared and proven" in text and "failed" not in text
 

@@ -46,6 +46,7 @@ def new_project(tmp_path):
 def test_a_new_package_passes_the_kit(new_project, pytester, monkeypatch, kind):
     for suite in (SinkSuite, SourceSuite):
         monkeypatch.setattr(suite, "many", 10_000)
+    monkeypatch.setattr(SinkSuite, "kill_seconds", 3.0)
     monkeypatch.setattr(SimpleSource, "discovery_interval_ms", 10)
     project = new_project(kind)
     pytester.syspathinsert(project / "src")
@@ -54,7 +55,9 @@ def test_a_new_package_passes_the_kit(new_project, pytester, monkeypatch, kind):
     done.stdout.fnmatch_lines([f"*{capability}: declared and proven*" for capability in PROVEN[kind]])
 
 
-@pytest.mark.exhaustive("the kit's million rows, in a process of its own; test_a_new_package_passes_the_kit has fewer")
+@pytest.mark.exhaustive(
+    "the kit's million rows and all of its kills, in a process of its own; test_a_new_package_passes_the_kit has fewer"
+)
 @pytest.mark.parametrize("kind", PROVEN)
 def test_a_new_package_passes_the_kit_as_an_author_runs_it(new_project, kind):
     project = new_project(kind)

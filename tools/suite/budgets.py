@@ -44,11 +44,17 @@ class Budgets:
         return dict(self._seconds)
 
     def report(self) -> list[str]:
-        """Lines: the slowest tests, then those over their budget."""
+        """Lines: the slowest tests, the files that took longest, the tests over their budget."""
         slowest = sorted(self._seconds.items(), key=lambda one: -one[1])
+        files: dict[str, float] = {}
+        for name, seconds in slowest:
+            file = name.partition("::")[0]
+            files[file] = files.get(file, 0.0) + seconds
+        longest = sorted(files.items(), key=lambda one: -one[1])[:_SLOWEST]
         over = [(name, seconds) for name, seconds in slowest if seconds > self._budget[name]]
         return [
             *_titled("slowest tests", [_line(*one) for one in slowest[:_SLOWEST]]),
+            *_titled("by file", [_line(*one) for one in longest] if len(files) > 1 else []),
             *_titled("over budget", [f"{_line(*one)} (budget {self._budget[one[0]]:.0f} s)" for one in over]),
         ]
 

@@ -69,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     run, left = tiers.select(items, config.invocation_params.args)
     if config.option.all:
         run, left = list(items), []
+    else:
+        tiers.shorten(run)
     config.stash[_LEFT] = left
     if config.option.tiers:
         run = []

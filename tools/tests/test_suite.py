@@ -92,6 +92,16 @@ def test_two_processes_run_every_test_once(suite, tmp_path):
     assert sorted((tmp_path / "ran").read_text().split()) == sorted(f"{x}{n}" for x in "abcdefg" for n in range(30))
 
 
+def test_the_kit_kills_for_a_shorter_time_without_all(suite):
+    cases = (
+        "class TestKit:\n    kill_seconds = 15.0\n\n    def test_it(self):\n        assert self.kill_seconds == {}\n"
+    )
+    status, text = suite(test_one=cases.format("4.0"))
+    assert status == 0, text
+    status, text = suite("--all", test_one=cases.format("15.0"))
+    assert status == 0, text
+
+
 def test_two_processes_say_what_was_left(suite):
     _, text = suite("-n", "2", "--dist", "loadscope", test_one=TESTS)
     assert "3 more tests run with --all" in text
@@ -102,7 +112,15 @@ def test_the_report_names_the_slowest_and_those_over_their_budget(suite):
     _, text = suite("--where", "where.jsonl", test_one=slow)
     assert "slowest tests    0.1 s  test_one.py::test_slow" in text
     assert "over budget      0.1 s  test_one.py::test_slow (budget 0 s)" in text
+    assert "by file" not in text
     assert "cores were busy" in text or not Path("/proc/stat").exists()
+
+
+def test_the_report_adds_up_files(suite):
+    waits = "import threading\n\ndef test_one():\n    threading.Event().wait(0.1)\n\n"
+    _, text = suite(test_a=waits + waits.replace("test_one", "test_two"), test_b=waits)
+    by_file = text.partition("by file")[2].splitlines()
+    assert [line.split() for line in by_file[:2]] == [["0.2", "s", "test_a.py"], ["0.1", "s", "test_b.py"]]
 
 
 @pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "loadscope")], ids=["one", "two"])

@@ -22,7 +22,14 @@ from suite.away import standing_still
 from suite.cassandra import close_clients
 from suite.over_network import sink_query
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.exhaustive(
+        "three nodes start, and take twenty seconds to believe that one is dead; "
+        "test_spark.py::test_the_server_is_killed_in_between and "
+        "test_source.py::test_pieces_cover_the_ring_once_and_know_their_replicas are the witnesses"
+    ),
+]
 
 ROWS = 3_000
 

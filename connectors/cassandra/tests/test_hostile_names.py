@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.source import ColumnFilter
 from penstock_cassandra._lookup import Lookup
-from penstock_cassandra._tables import quoted
+from penstock_cassandra._tables import Column, Table, quoted
 from penstock_cassandra.options import SINK_OPTIONS, SinkOptions
 from penstock_cassandra.sink._plan import write_plan
 from penstock_cassandra.source._cql import Select, _tokens, parse_select, split_conditions
@@ -43,11 +43,9 @@ def test_a_name_is_one_name_and_a_text_one_text(text):
 def test_filters_are_conditions_on_their_columns(first, second, value):
     if first == second or not first or not second:
         return
-    columns = {name: SimpleNamespace(name=name, cql_type=kind) for name, kind in ((first, "text"), (second, "int"))}
+    columns = {name: Column(name, kind) for name, kind in ((first, "text"), (second, "int"))}
     key, other = columns.values()
-    table = SimpleNamespace(
-        columns=columns, partition_key=[key], clustering_key=[other], primary_key=[key, other], indexes={}
-    )
+    table = Table("", columns, (key,), (other,))
     filters = [ColumnFilter(first, "=", value), ColumnFilter(second, ">=", 7)]
     found, served = conditions_for(table, filters)
     assert served == filters
@@ -63,20 +61,21 @@ class Client:
 
     def __init__(self, keyspace, table, columns):
         self.asked = []
-        named = {name: SimpleNamespace(name=name, cql_type="text") for name in columns}
-        key = [next(iter(named.values()))]
-        made = SimpleNamespace(
-            columns=named, partition_key=key, clustering_key=[], primary_key=key, indexes={}, name=table
-        )
-        known = SimpleNamespace(tables={table: made}, views={})
-        self.metadata = SimpleNamespace(keyspaces={keyspace: known})
+        self._table = {
+            "tables": [(None, {"compound"})],
+            "columns": [
+                (name, "partition_key" if number == 0 else "regular", -1 + (number == 0), "text")
+                for number, name in enumerate(columns)
+            ],
+            "keyspaces": [(True, {"class": "SimpleStrategy", "replication_factor": "1"})],
+        }
+        self._names = {(keyspace, table), (keyspace,)}
+        self.metadata = SimpleNamespace(keyspaces={}, token_map=None)
 
-    def rows(self, cql, values):
-        """Tables have no ids."""
-        return []
-
-    def keyspace(self, name):
-        return self.metadata.keyspaces.get(name)
+    def schema_rows(self, *queries):
+        """Rows of ``system_schema``."""
+        assert {values for _, values in queries} <= self._names
+        return [self._table.get(cql.partition("system_schema.")[2].split()[0], []) for cql, _ in queries]
 
     def prepare(self, cql, table_id=""):
         self.asked.append(cql)

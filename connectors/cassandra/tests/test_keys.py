@@ -12,6 +12,7 @@ import pytest
 from penstock.errors import BadDataError
 from penstock.testing import SinkQuery, SourceQuery
 from penstock_cassandra import CassandraConnector
+from penstock_cassandra._tables import table_of
 from penstock_cassandra.types import arrow_type, cql_type_of
 
 ADDRESS = "(street text, tags frozen<set<text>>, at frozen<tuple<double, int>>)"
@@ -54,7 +55,7 @@ def new_table(cassandra):
 def write(cassandra, table, columns, folder, **options):
     """One batch; ``columns`` are arrays by name."""
     given = {**cassandra.options, "table": table, **options}
-    if "id" in cassandra.client.metadata.keyspaces[cassandra.keyspace].tables[table].columns:
+    if "id" in table_of(cassandra.client, cassandra.keyspace, table).columns:
         columns = {"id": pa.array([1] * len(columns["v"]), pa.int32()), **columns}
     rows = pa.record_batch(list(columns.values()), list(columns))
     connector = CassandraConnector()

@@ -120,17 +120,14 @@ def test_what_the_first_edition_has_recorded_is_found_and_forgotten(notes, first
 def test_the_first_editions_table_may_be_dropped_at_any_time(cassandra, notes):
     """The client hears of that later."""
     mine, old = notes(), segment(base=-1, batch=7)
-    cassandra.client.refresh_schema(cassandra.keyspace, committer._TABLE_OF_FIRST_EDITION)
-    tables = cassandra.client.keyspace(cassandra.keyspace).tables
     for ask in (lambda: mine.is_recorded(old), lambda: mine.forget(8, [])):
-        tables[committer._TABLE_OF_FIRST_EDITION] = None  # as it was known
+        mine._has_first_edition = True  # as it was known
         assert not ask()
-        assert committer._TABLE_OF_FIRST_EDITION not in cassandra.client.keyspace(cassandra.keyspace).tables
+        assert mine._has_first_edition is False
 
 
 def test_a_failure_that_is_about_something_else_is_told(cassandra, notes, first_edition, monkeypatch):
     mine = notes()
-    cassandra.client.refresh_schema(cassandra.keyspace, committer._TABLE_OF_FIRST_EDITION)
     rows = mine._rows
 
     def failing(cql, *values):

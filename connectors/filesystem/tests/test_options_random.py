@@ -310,6 +310,8 @@ def parquet_cases(draw):
         chosen = chosen[:1]
     files = {name: parquet_bytes(PARQUET[number]) for name, number in zip(["a", "b", "n/a"], chosen, strict=False)}
     ddl = draw(st.sampled_from([None, "a int, s string, t timestamp, x double"]))
+    if ddl is not None and str(options.get("mergeSchema")).lower() != "true":
+        options["missingColumns"] = "null"  # as Spark; by default we refuse a column that no file has
     return Case("parquet", options, files, ddl)
 
 

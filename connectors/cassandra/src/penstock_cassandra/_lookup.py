@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import penstock
 from penstock.enrichment import TableLookup
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock_cassandra._tables import quoted, table_id, table_of
+from penstock_cassandra._tables import quoted, table_of
 from penstock_cassandra.client import Client, Page, Statement, acquire_client, release_client, shared_client
 from penstock_cassandra.options import LOOKUP_OPTIONS, LookupOptions
 from penstock_cassandra.types import arrow_type, check_writable, cql_type_of, decode_page, key_cells, prefixed
@@ -108,7 +108,7 @@ class Lookup(TableLookup):
         columns = ", ".join(map(quoted, self._columns))
         where = " AND ".join(f"{quoted(column)} = ?" for column in self._on.values())
         cql = f"SELECT {columns} FROM {quoted(keyspace)}.{quoted(name)} WHERE {where}"  # noqa: S608 - quoted
-        return client.prepare(cql, table_id(client, keyspace, name))
+        return client.prepare(cql, table.id)
 
     def _found(self, client: Client, statement: Statement, keys: list[list[bytes]]) -> tuple[pa.Table, Any]:
         """Returns what was found, key by key, and how many rows for each."""

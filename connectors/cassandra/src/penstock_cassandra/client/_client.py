@@ -77,23 +77,8 @@ class Client:
 
     @property
     def metadata(self) -> Any:
-        """The driver's view of the schema and the ring."""
+        """The driver's view of the ring. It holds no tables, and of the keyspaces those that we add."""
         return self._cluster.metadata
-
-    def keyspace(self, name: str) -> Any:
-        """Returns the driver's metadata of a keyspace, ``None`` if the cluster has none of that name.
-
-        The driver learns of a new one some seconds late, so it is requested before it is reported as missing.
-        """
-        if name not in self.metadata.keyspaces:
-            with cassandra_errors(f"keyspace {name}"):
-                self._cluster.refresh_keyspace_metadata(name)
-        return self.metadata.keyspaces.get(name)
-
-    def refresh_schema(self, keyspace: str, table: str) -> None:
-        """Requests a table's definition again."""
-        with cassandra_errors(f"table {keyspace}.{table}"):
-            self._cluster.refresh_table_metadata(keyspace, table)
 
     def prepare(self, cql: str, table_id: str = "") -> Statement:
         """Returns the prepared statement, the same each time while it is one of the last few hundred.
@@ -120,13 +105,24 @@ class Client:
         """
         with cassandra_errors(f"'{cql}'"):
             query = self._bound(cql, values, consistency) if values else cql
-            found: list[tuple[Any, ...]] = []
-            result = self.session.execute(query)
-            while True:
-                found += _python_rows(_raw_of(result))
-                if not result.has_more_pages:
-                    return found
-                result = self.session.execute(query, paging_state=result.paging_state)
+            return self._all_rows(query, self.session.execute(query))
+
+    def schema_rows(self, *queries: tuple[str, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
+        """Returns the rows of queries, with values, of what each node has for itself; all are asked at the same time.
+
+        One node answers each, whatever consistency is set for rows of tables.
+        """
+        with cassandra_errors(f"'{queries[0][0]}'"):
+            bound = [self._bound(cql, values, "ONE") for cql, values in queries]
+            futures = [self.session.execute_async(query) for query in bound]
+            return [self._all_rows(query, future.result()) for query, future in zip(bound, futures, strict=True)]
+
+    def _all_rows(self, query: Any, result: Any) -> list[tuple[Any, ...]]:
+        found = _python_rows(_raw_of(result))
+        while result.has_more_pages:
+            result = self.session.execute(query, paging_state=result.paging_state)
+            found += _python_rows(_raw_of(result))
+        return found
 
     def _bound(self, cql: str, values: Sequence[Any], consistency: str | None) -> Any:
         bound = self.prepare(cql).prepared.bind(tuple(values))

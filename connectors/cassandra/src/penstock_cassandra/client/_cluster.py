@@ -143,6 +143,10 @@ def open_cluster(settings: ConnectionSettings) -> Any:
         "idle_heartbeat_timeout": settings.request_timeout_s,
         # Else the last packet of a request waits for the server's delayed acknowledgement of those before: 40 ms.
         "sockopts": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+        # Else each connection loads every table of the cluster, and again when one changes: seconds, with thousands of
+        # them, in each of Spark's Python processes.
+        "schema_metadata_enabled": False,
+        "schema_event_refresh_window": -1,
         # Version 5 only adds checksums, which the driver computes in Python.
         "protocol_version": ProtocolVersion.V4,
     }

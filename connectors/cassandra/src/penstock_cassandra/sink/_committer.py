@@ -8,7 +8,7 @@ from typing import Any
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointCommitter, Segment, base_of
-from penstock_cassandra._tables import quoted
+from penstock_cassandra._tables import has_keyspace, quoted, table_id
 from penstock_cassandra.client import Client, release_client
 
 __all__ = ["CassandraCheckpointCommitter"]
@@ -34,6 +34,8 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
         self._keyspace = keyspace
         self._query_id = query_id
         self._retry = retry
+        #: Not known before it is asked for.
+        self._has_first_edition: bool | None = None
         self._name = f"{quoted(keyspace)}.{quoted(_TABLE)}"
         self._name_of_first_edition = f"{quoted(keyspace)}.{quoted(_TABLE_OF_FIRST_EDITION)}"
         given = client.settings.consistency
@@ -44,7 +46,9 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
 
     def create(self) -> None:
         """Makes the table unless it is there."""
-        if _TABLE not in self._tables():
+        if not has_keyspace(self._client, self._keyspace):
+            raise BadConfigurationError(f"the cluster has no keyspace '{self._keyspace}' (option 'checkpointKeyspace')")
+        if not table_id(self._client, self._keyspace, _TABLE):
             self._client.rows(
                 f"CREATE TABLE IF NOT EXISTS {self._name} "
                 "(query text, base bigint, segment text, PRIMARY KEY (query, base, segment))"
@@ -79,22 +83,18 @@ class CassandraCheckpointCommitter(CheckpointCommitter):
         return self._client.rows(cql, (self._query_id, *values), consistency=self._consistency)
 
     def _rows_of_first_edition(self, cql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Returns no rows if its table is not there; it may have been dropped since the client last looked."""
-        if not self._has_first_edition():
+        """Returns no rows if its table is not there; it may be dropped at any time, and never comes back."""
+        if self._has_first_edition is None:
+            self._has_first_edition = self._look_for_first_edition()
+        if not self._has_first_edition:
             return []
         try:
             return self._rows(cql, *values)
         except FatalError:
-            self._client.refresh_schema(self._keyspace, _TABLE_OF_FIRST_EDITION)
-            if self._has_first_edition():
+            self._has_first_edition = self._look_for_first_edition()
+            if self._has_first_edition:
                 raise
             return []
 
-    def _has_first_edition(self) -> bool:
-        return _TABLE_OF_FIRST_EDITION in self._tables()
-
-    def _tables(self) -> Any:
-        known = self._client.keyspace(self._keyspace)
-        if known is None:
-            raise BadConfigurationError(f"the cluster has no keyspace '{self._keyspace}' (option 'checkpointKeyspace')")
-        return known.tables
+    def _look_for_first_edition(self) -> bool:
+        return bool(table_id(self._client, self._keyspace, _TABLE_OF_FIRST_EDITION))

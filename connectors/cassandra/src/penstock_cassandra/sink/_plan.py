@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint, warn_once
-from penstock_cassandra._tables import check_same_table, quoted, table_id, table_of
+from penstock_cassandra._tables import Table, check_same_table, quoted, table_id, table_of
 from penstock_cassandra.client import Client, Statement
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.types import CqlType, check_writable, cql_type_of
@@ -162,22 +162,21 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     written = ", ".join(quoted(targets[name]) for name in names)
     insert = f"INSERT INTO {where} ({written}) VALUES ({marks}){exists}{using}"  # noqa: S608 - quoted
     row_key = tuple(of_table[name] for name in key)
-    found_id = table_id(client, options.keyspace, options.table)
-    writes = _prepared(client, insert, found_id, [*names, *extra], _unset(options, targets, key) | set(extra), row_key)
+    writes = _prepared(client, insert, table.id, [*names, *extra], _unset(options, targets, key) | set(extra), row_key)
     deletes = None
     if options.delete_column:
         stamp = [name for name in extra if name == options.timestamp_column]
         conditions = " AND ".join(f"{quoted(name)} = ?" for name in key)
         delete = f"DELETE FROM {where}{' USING TIMESTAMP ?' if stamp else ''} WHERE {conditions}"  # noqa: S608 - quoted
-        deletes = _prepared(client, delete, found_id, [*stamp, *row_key], set(stamp), row_key)
+        deletes = _prepared(client, delete, table.id, [*stamp, *row_key], set(stamp), row_key)
     types = {one.column: one for one in writes.bindings[: len(names)]}
     partition = tuple(types[of_table[column.name]] for column in table.partition_key)
     return WritePlan(
-        writes, deletes, row_key, partition, options.keyspace, options.table, counters, options.if_not_exists, found_id
+        writes, deletes, row_key, partition, options.keyspace, options.table, counters, options.if_not_exists, table.id
     )
 
 
-def _targets(table: Any, options: SinkOptions, names: Sequence[str], schema: pa.Schema) -> dict[str, str]:
+def _targets(table: Table, options: SinkOptions, names: Sequence[str], schema: pa.Schema) -> dict[str, str]:
     """Returns the column of the table by that of the rows."""
     for name in options.columns:
         if name not in names:
@@ -254,13 +253,12 @@ def _of_statement(client: Client, options: SinkOptions, schema: pa.Schema) -> Wr
     key = tuple(by_marker[column.name] for column in table.primary_key if column.name in by_marker)
     if not key:
         raise BadConfigurationError("option 'statement' has no ? for a column of the table's key")
-    found_id = table_id(client, markers[0][0], markers[0][1])
-    writes = _prepared(client, cql, found_id, schema.names, unset - set(key), key)
+    writes = _prepared(client, cql, table.id, schema.names, unset - set(key), key)
     bound = {one.column: one for one in writes.bindings}
     partition = [by_marker.get(column.name) for column in table.partition_key]
     counters = any(column.cql_type == "counter" for column in table.columns.values())
     complete = tuple(bound[name] for name in partition if name) if all(partition) else ()
-    return WritePlan(writes, None, key, complete, markers[0][0], markers[0][1], counters, lwt, found_id)
+    return WritePlan(writes, None, key, complete, markers[0][0], markers[0][1], counters, lwt, table.id)
 
 
 def _check_repeatable(cql: str) -> None:

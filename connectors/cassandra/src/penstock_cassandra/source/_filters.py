@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.source import ColumnFilter
-from penstock_cassandra._tables import quoted
+from penstock_cassandra._tables import Table, quoted
 
 __all__ = ["conditions_for", "literal", "servable"]
 
@@ -35,13 +35,13 @@ def literal(cql_type: str, value: Any) -> str | None:
     return None
 
 
-def conditions_for(table: Any, filters: Sequence[ColumnFilter]) -> tuple[list[str], list[ColumnFilter]]:
-    """Conditions in CQL, and the filters that they stand for. ``table`` is the driver's metadata.
+def conditions_for(table: Table, filters: Sequence[ColumnFilter]) -> tuple[list[str], list[ColumnFilter]]:
+    """Conditions in CQL, and the filters that they stand for.
 
     Served are: the whole partition key by ``=``; clustering columns by ``=`` from the first on, then one by a range;
     indexed columns by ``=``. That a column of the key is not null goes without saying.
     """
-    types = {name: str(column.cql_type) for name, column in table.columns.items()}
+    types = {name: column.cql_type for name, column in table.columns.items()}
     found: list[str] = []
     served: list[ColumnFilter] = []
 
@@ -71,7 +71,7 @@ def conditions_for(table: Any, filters: Sequence[ColumnFilter]) -> tuple[list[st
         if not (sum(f.column == column.name and f.operator == "=" for f in filters) == 1 and take(column.name, ("=",))):
             take(column.name, _RANGES)
             break
-    for name in _indexed(table):
+    for name in table.indexed:
         if sum(one.column == name and one.operator == "=" for one in filters) == 1:
             take(name, ("=",))
     primary = {column.name for column in table.primary_key}
@@ -79,12 +79,7 @@ def conditions_for(table: Any, filters: Sequence[ColumnFilter]) -> tuple[list[st
     return found, served
 
 
-def _indexed(table: Any) -> list[str]:
-    targets = {index.index_options.get("target", "").strip('"') for index in table.indexes.values()}
-    return sorted(targets & set(table.columns))
-
-
-def servable(table: Any) -> str:
+def servable(table: Table) -> str:
     """Returns a line about what :func:`conditions_for` takes of this table, for people."""
     key = " and ".join(f"{column.name} =" for column in table.partition_key)
     parts = [f"{key} (one partition, no scan)"]
@@ -92,5 +87,5 @@ def servable(table: Any) -> str:
         parts.append(
             f"{', '.join(column.name for column in table.clustering_key)} from the first on, the last by a range"
         )
-    parts += [f"{name} = (indexed)" for name in _indexed(table)]
+    parts += [f"{name} = (indexed)" for name in table.indexed]
     return f"filters that the server can apply: {'; '.join(parts)}"

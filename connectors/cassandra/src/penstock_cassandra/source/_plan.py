@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
-from penstock_cassandra._tables import quoted, table_id, table_of
+from penstock_cassandra._tables import Table, aggregates_of, quoted, table_of
 from penstock_cassandra.client import Client, Statement
 from penstock_cassandra.options import SourceOptions
 from penstock_cassandra.source._cql import Select, parse_select, split_conditions
@@ -57,13 +57,17 @@ def plan_of(
 
     Raises BadConfigurationError for a table that is not there and for what can't be split.
     """
-    select = _select(client, options, columns)
+    if options.query:
+        select = parse_select(options.query, options.keyspace)
+        table = table_of(client, select.keyspace, select.table)
+        _check_aggregates(client, select)
+    else:
+        table = table_of(client, options.keyspace, options.table)
+        select = _select(table, options, columns)
     if conditions:
         select = replace(select, where=" AND ".join(part for part in (select.where, *conditions) if part))
-    table = table_of(client, select.keyspace, select.table)
     key = [column.name for column in table.partition_key]
     found = split_conditions(select.where)
-    _check_aggregates(client, select)
     _check_conditions(found, key)
     one_partition = {name for name, operator in found if operator == "="} >= set(key)
     if one_partition:
@@ -71,19 +75,15 @@ def plan_of(
     else:
         tokens = f"token({', '.join(map(quoted, key))})"
         condition, filtering = f"{tokens} > ? AND {tokens} <= ?", bool(found)
-    found_id = table_id(client, select.keyspace, select.table)
-    statement = client.prepare(select.cql(condition, filtering=filtering), found_id)
+    statement = client.prepare(select.cql(condition, filtering=filtering), table.id)
     names = tuple(column[2] for column in statement.columns)
     if len(set(names)) != len(names):
         raise BadConfigurationError(f"two columns share a name, rename one with AS: {', '.join(names)}")
     types = tuple(cql_type_of(column[3]) for column in statement.columns)
-    return ReadPlan(select, statement, names, types, not one_partition, not one_partition, found_id)
+    return ReadPlan(select, statement, names, types, not one_partition, not one_partition, table.id)
 
 
-def _select(client: Client, options: SourceOptions, columns: Sequence[str] | None) -> Select:
-    if options.query:
-        return parse_select(options.query, options.keyspace)
-    table = table_of(client, options.keyspace, options.table)
+def _select(table: Table, options: SourceOptions, columns: Sequence[str] | None) -> Select:
     extra = {
         f"{name}_{what}": f"{what}({quoted(name)}) AS {quoted(f'{name}_{what}')}" for name, what in _extras(options)
     }
@@ -105,11 +105,10 @@ def _extras(options: SourceOptions) -> list[tuple[str, str]]:
 
 
 def _check_aggregates(client: Client, select: Select) -> None:
-    known = client.metadata.keyspaces[select.keyspace].aggregates
-    for function in known.values():
-        if re.search(rf"\b{re.escape(function.name)}\s*\(", select.columns, re.IGNORECASE):
+    for name in aggregates_of(client, select.keyspace):
+        if re.search(rf"\b{re.escape(name)}\s*\(", select.columns, re.IGNORECASE):
             raise BadConfigurationError(
-                f"option 'query' can't be read in splits: {function.name}() is an aggregate: each split would have one"
+                f"option 'query' can't be read in splits: {name}() is an aggregate: each split would have one"
             )
 
 
