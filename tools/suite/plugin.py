@@ -17,11 +17,13 @@ from suite.budgets import Budgets
 from suite.cores import Cores
 from suite.durations import Durations
 from suite.kinds import Kinds
+from suite.open_files import LeftOpen, OpenFiles
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Characters of a failure that are printed while tests run; all of it is at the end.
 _SAID = 4000
 _LEFT: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
+_OPEN: pytest.StashKey[OpenFiles] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     config.addinivalue_line("markers", f"{tiers.MARKER}(reason): only scripts/test --all runs it")
     config.addinivalue_line("markers", "budget(seconds): how long the test may take before the report names it")
+    config.stash[_OPEN] = OpenFiles()
     if config.option.tiers:
         config.option.collectonly, config.option.verbose = True, -2
     if not hasattr(config, "workerinput"):
@@ -100,9 +103,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """The budget goes with the report to the process that prints."""
+    """The budget, and after the last phase what is open, go with the report to the process that prints."""
     report: Any = yield
     report.suite_budget = Budgets.of(item)
+    if call.when == "teardown":
+        report.suite_opened = item.config.stash[_OPEN].more()
     return report
 
 
@@ -119,6 +124,7 @@ class Report:
         self._config = config
         self._cores = Cores()
         self._budgets = Budgets()
+        self._left_open = LeftOpen()
         self._announced = False
         self._left: int | None = None
 
@@ -149,6 +155,7 @@ class Report:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Every phase of every test. What failed is said at once: a run that is ended would take it along."""
         self._budgets.add(report)
+        self._left_open.add(report)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and reporter is not None:
             crash = getattr(report.longrepr, "reprcrash", None)
@@ -163,7 +170,7 @@ class Report:
             for line in tiers.show(left):
                 terminalreporter.line(line)
             return
-        for line in self._budgets.report():
+        for line in [*self._budgets.report(), *self._left_open.report()]:
             terminalreporter.line(line)
         count = len(left) if self._left is None else self._left
         if count:

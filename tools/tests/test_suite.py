@@ -123,6 +123,16 @@ def test_the_report_adds_up_files(suite):
     assert [line.split() for line in by_file[:2]] == [["0.2", "s", "test_a.py"], ["0.1", "s", "test_b.py"]]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not say what is open")
+def test_the_report_names_what_leaves_files_open(suite):
+    opens = "import os\n\nOPEN = []\n\ndef test_it():\n    OPEN.extend(os.open('/dev/null', 0) for _ in range(50))\n"
+    closes = "import os\n\ndef test_it():\n    for _ in range(100):\n        os.close(os.open('/dev/null', 0))\n"
+    _, text = suite(test_a=opens, test_b=closes)
+    (line,) = (line for line in text.splitlines() if line.startswith("left open"))
+    _, _, count, _, name = line.split()
+    assert name == "test_a.py" and 50 <= int(count) < 60  # pytest opens some of its own
+
+
 @pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "loadscope")], ids=["one", "two"])
 def test_a_failure_is_said_at_once(suite, processes):
     """The seed of a schedule is in it, and the run may be ended before its report."""

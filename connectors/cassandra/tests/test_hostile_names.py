@@ -67,12 +67,10 @@ class Client:
                 (name, "partition_key" if number == 0 else "regular", -1 + (number == 0), "text")
                 for number, name in enumerate(columns)
             ],
-            "keyspaces": [(True, {"class": "SimpleStrategy", "replication_factor": "1"})],
         }
         self._names = {(keyspace, table), (keyspace,)}
-        self.metadata = SimpleNamespace(keyspaces={}, token_map=None)
 
-    def schema_rows(self, *queries):
+    def local_rows(self, *queries):
         """Rows of ``system_schema``."""
         assert {values for _, values in queries} <= self._names
         return [self._table.get(cql.partition("system_schema.")[2].split()[0], []) for cql, _ in queries]

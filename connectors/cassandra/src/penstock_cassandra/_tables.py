@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cassandra.metadata import KeyspaceMetadata
-
 from penstock.errors import BadConfigurationError, DataLostError
 from penstock.options import nearest_hint
 from penstock_cassandra.client import Client
@@ -69,11 +67,11 @@ def table_of(client: Client, keyspace: str, table: str) -> Table:
     Costs one round trip. The driver learns on the way which nodes hold the keyspace's rows.
     """
     names = keyspace, table
-    tables, views, columns, indexes, keyspaces = client.schema_rows(
+    tables, views, columns, indexes, keyspaces = client.local_rows(
         (_TABLE, names), (_VIEW, names), (_COLUMNS, names), (_INDEXES, names), (_KEYSPACE, (keyspace,))
     )
     if keyspaces:
-        _show_driver(client, keyspace, *keyspaces[0])
+        client.learn_keyspace(keyspace, *keyspaces[0])
     if tables:
         ((found_id, flags),) = tables
         return _table(found_id, flags, columns, [options.get("target", "").strip('"') for (options,) in indexes])
@@ -88,35 +86,22 @@ def table_of(client: Client, keyspace: str, table: str) -> Table:
     raise BadConfigurationError(f"keyspace '{keyspace}' has no table '{table}'{near}")
 
 
-def _show_driver(client: Client, keyspace: str, durable_writes: bool, replication: Mapping[str, str]) -> None:
-    """Tells the driver how a keyspace is replicated: by that it chooses nodes."""
-    options = dict(replication)
-    now = KeyspaceMetadata(keyspace, durable_writes, options.pop("class"), options)
-    ring = client.metadata
-    before = ring.keyspaces.get(keyspace)
-    if before is None or before.replication_strategy != now.replication_strategy:
-        ring.keyspaces[keyspace] = now
-        if ring.token_map is not None:
-            # Renews what was made for the keyspace; otherwise it is made when it is first asked for.
-            ring.token_map.rebuild_keyspace(keyspace, build_if_absent=False)
-
-
 def has_keyspace(client: Client, keyspace: str) -> bool:
     """Returns whether the cluster has a keyspace of that name."""
-    return client.schema_rows((_KEYSPACE, (keyspace,))) != [[]]
+    return client.local_rows((_KEYSPACE, (keyspace,))) != [[]]
 
 
 def _virtual_columns(client: Client, keyspace: str, table: str) -> list[tuple[Any, ...]]:
     """Returns the columns of a table of ``system_views`` and its like, which servers before 4.0 do not have."""
     try:
-        (found,) = client.schema_rows((_VIRTUAL_COLUMNS, (keyspace, table)))
+        (found,) = client.local_rows((_VIRTUAL_COLUMNS, (keyspace, table)))
         return found
     except BadConfigurationError:
         return []
 
 
 def _names(client: Client, cql: str, *values: str) -> list[str]:
-    (rows,) = client.schema_rows((cql, values))
+    (rows,) = client.local_rows((cql, values))
     return [name for (name,) in rows]
 
 
@@ -151,7 +136,7 @@ def table_id(client: Client, keyspace: str, table: str) -> str:
     One that is dropped and created again has another id. Statements that were prepared for the first one keep its
     types, and go through: servers know statements by their text.
     """
-    tables, views = client.schema_rows((_TABLE, (keyspace, table)), (_VIEW, (keyspace, table)))
+    tables, views = client.local_rows((_TABLE, (keyspace, table)), (_VIEW, (keyspace, table)))
     return str((tables or views)[0][0]) if tables or views else ""
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from cassandra import ConsistencyLevel, ProtocolVersion
+from cassandra.metadata import KeyspaceMetadata
 from cassandra.query import BoundStatement
 
 from penstock.errors import BadDataError
@@ -77,8 +78,19 @@ class Client:
 
     @property
     def metadata(self) -> Any:
-        """The driver's view of the ring. It holds no tables, and of the keyspaces those that we add."""
+        """The driver's view of the ring. It holds no tables, and the keyspaces of :meth:`learn_keyspace`."""
         return self._cluster.metadata
+
+    def learn_keyspace(self, name: str, durable_writes: bool, replication: Mapping[str, str]) -> None:
+        """Tells the driver how a keyspace is replicated: by that it chooses nodes."""
+        options = dict(replication)
+        now = KeyspaceMetadata(name, durable_writes, options.pop("class"), options)
+        before = self.metadata.keyspaces.get(name)
+        if before is None or before.replication_strategy != now.replication_strategy:
+            self.metadata.keyspaces[name] = now
+            if self.metadata.token_map is not None:
+                # Renews what was made for the keyspace; otherwise it is made when it is first asked for.
+                self.metadata.token_map.rebuild_keyspace(name, build_if_absent=False)
 
     def prepare(self, cql: str, table_id: str = "") -> Statement:
         """Returns the prepared statement, the same each time while it is one of the last few hundred.
@@ -107,7 +119,7 @@ class Client:
             query = self._bound(cql, values, consistency) if values else cql
             return self._all_rows(query, self.session.execute(query))
 
-    def schema_rows(self, *queries: tuple[str, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
+    def local_rows(self, *queries: tuple[str, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
         """Returns the rows of queries, with values, of what each node has for itself; all are asked at the same time.
 
         One node answers each, whatever consistency is set for rows of tables.

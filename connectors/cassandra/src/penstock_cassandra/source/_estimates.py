@@ -24,10 +24,11 @@ def estimated_bytes(client: Client, keyspace: str, table: str, partitioner: Part
         "select range_start, range_end, partitions_count, mean_partition_size from system.size_estimates "
         "where keyspace_name = ? and table_name = ?"
     )
+    (ranges,) = client.local_rows((cql, (keyspace, table)))
     total = 0
     covered = 0
     whole = partitioner.highest - partitioner.lowest
-    for start, end, partitions, mean_bytes in client.rows(cql, (keyspace, table)):
+    for start, end, partitions, mean_bytes in ranges:
         total += int(partitions) * int(mean_bytes)
         covered += (int(end) - int(start)) % whole or whole
     return total * whole // covered if total and covered else None
