@@ -23,6 +23,10 @@ Choose = Callable[[Sequence[_T]], _T]
 _MOST_TRIES = 12
 
 
+class _Unreachable(str):
+    """The text of a refusal by a system that can't be reached, or does not answer in time."""
+
+
 @dataclass(frozen=True)
 class OptionCases:
     """Combinations of the options of one side of a connector.
@@ -106,7 +110,10 @@ class OptionCases:
         if isinstance(made, str):
             own = [name for name in texts if name.lower() in made.lower()]
             return None if own and made.count("\n") < 2 else f"refused without naming an option: {made}"
-        if self._outcome(texts, mode) != made:
+        again = self._outcome(texts, mode)
+        if isinstance(again, _Unreachable):
+            return None  # a timeout that was drawn may be just long enough, or not
+        if again != made:
             return "what is made of the same options twice differs"
         problems = self.declared.problems(texts, owner="the options", mode=mode)
         warned = " ".join(problem.message for problem in problems if problem.is_warning)
@@ -143,8 +150,10 @@ class OptionCases:
             values = self.declared.parse(texts, owner="the options", mode=mode)
             taken = [values[option.name] for option in self.declared if option.name in OF_THE_ENGINE]
             return [_shape(self.make(values), self.opaque, {}), *taken]
-        except (BadConfigurationError, RetriableError) as error:  # without its address, a server can't be reached
+        except BadConfigurationError as error:
             return str(error)
+        except RetriableError as error:  # without its address, a server can't be reached
+            return _Unreachable(error)
 
     def _is_default(self, option: Option, name: str, text: str) -> bool:
         if option.is_prefix or option.default is None:
