@@ -1,6 +1,6 @@
-"""``consistency`` is about rows of tables: what a node tells of itself is asked of one node, at any level.
+"""``consistency`` applies to the rows of tables. System tables are read at ONE, whatever the level.
 
-A server of one node has no table whose rows are on two, and system tables are on one node wherever there are more.
+Every node keeps system tables for itself, so a level that needs two replicas of them can never be met.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from suite.sources import SourceHarness
 
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.string())])
 ROWS = pa.record_batch([[1, 99], ["one", "more"]], schema=SCHEMA)
-#: What one node can't do, wherever the rows are.
+#: Levels that a server of one node can't meet.
 OF_SEVERAL = ("TWO", "THREE")
 
 

@@ -118,7 +118,7 @@ def test_what_the_first_edition_has_recorded_is_found_and_forgotten(notes, first
 
 
 def test_the_first_editions_table_may_be_dropped_at_any_time(cassandra, notes):
-    """The client hears of that later."""
+    """The committer remembers that the table was there, until a statement fails."""
     mine, old = notes(), segment(base=-1, batch=7)
     for ask in (lambda: mine.is_recorded(old), lambda: mine.forget(8, [])):
         mine._has_first_edition = True  # as it was known

@@ -1,7 +1,7 @@
 """Tables by name: what the source, the sinks and the lookup know of them.
 
-A table is asked for when it is needed, of any node, like rows. The driver's own view of the schema is not used: it
-loads every table of the cluster for each connection, and each of Spark's Python processes has one.
+The connector reads the definition of a table when it needs it, from any node. It does not use the driver's copy of the
+schema: that copy holds every table of the cluster, and each connection, one in each Python process, would load it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table or a view, as a node had it when it was asked.
+    """A table or a view, as a node described it.
 
-    ``id``: see :func:`table_id`. ``columns``: the key's first. ``indexed``: those that have an index of their own.
+    ``id``: see :func:`table_id`. ``columns``: the key's first. ``indexed``: those with an index.
     """
 
     id: str
@@ -108,9 +108,8 @@ def _names(client: Client, cql: str, *values: str) -> list[str]:
 def _table(found_id: Any, flags: Iterable[str], rows: Sequence[tuple[Any, ...]], targets: Iterable[str]) -> Table:
     """Returns the table of these rows of ``system_schema.columns``.
 
-    Tables of the days before CQL (``COMPACT STORAGE``) have columns that CQL does not show. Those of which no column is
-    a part of a name (neither dense nor compound) have a clustering column and a value of that kind, and show only their
-    static columns, as plain ones; dense ones may have a value of no type.
+    Tables with ``COMPACT STORAGE`` have columns that CQL hides. A table that is neither dense, super nor compound shows
+    only its partition key and its static columns, as regular ones. A dense table may have a column of type ``empty``.
     """
     kept = set(flags or ())
     only_static = not kept & {"dense", "super", "compound"}

@@ -120,9 +120,9 @@ class Client:
             return self._all_rows(query, self.session.execute(query))
 
     def local_rows(self, *queries: tuple[str, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
-        """Returns the rows of queries, with values, of what each node has for itself; all are asked at the same time.
+        """Returns the rows of queries of system tables, which every node keeps for itself. All are in flight at once.
 
-        One node answers each, whatever consistency is set for rows of tables.
+        The consistency level is ONE, whatever is set for other tables. ``queries`` are CQL and its values.
         """
         with cassandra_errors(f"'{queries[0][0]}'"):
             bound = [self._bound(cql, values, "ONE") for cql, values in queries]
