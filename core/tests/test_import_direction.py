@@ -25,7 +25,7 @@ ALLOWED = {
     "serialization": {"errors", "options"},
     "tls": {"options"},
     "token_service": set(),
-    "storage": {"system", "errors", "options", "retry"},
+    "storage": {"system", "errors", "options", "per_process", "retry"},
     "source": {"printable", "errors", "metrics", "options", "retry", "serialization"},
     "sink": {"system", "errors", "metrics", "options", "retry", "serialization", "storage"},
     "_commit": {"printable", "system", "errors", "retry", "serialization", "sink", "storage"},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from penstock._plugins import find_connector
-from penstock.dev import fetch_jars
+from penstock.dev import JarSet, fetch_jars
 from penstock.dev._ways import choose_way
 from penstock.errors import PenstockError
-from suite import kafka_classes
+from suite import hdfs, kafka_classes
 
 __all__ = ["fetch"]
 
@@ -26,15 +27,29 @@ def fetch(nodeids: Iterable[str], say: Callable[[str], None]) -> None:
 
     What can't be fetched is left to the tests, whose errors name what to do.
     """
+    nodeids = list(nodeids)
     directories = {place for nodeid in nodeids for place in _SERVERS if nodeid.startswith(place)}
     for name in sorted({name for place in directories for name in _SERVERS[place]}):
         server = find_connector(name).load().dev_server()
         if server is None or server.jars is None or choose_way(server) != "process":
             continue
-        try:
-            if not server.jars.folder.is_dir():
-                fetch_jars(server.jars, lambda line, title=server.title: say(f"{title}: {line}"))  # type: ignore[misc]
+        with _said(say):
+            _fetch(server.jars, server.title, say)
             if name == "kafka":
                 kafka_classes.make(say)
-        except PenstockError as error:
-            say(str(error))
+    if any("hdfs" in nodeid for nodeid in nodeids):
+        with _said(say):
+            _fetch(hdfs.JARS, hdfs.NameNode.title, say)
+
+
+def _fetch(jars: JarSet, title: str, say: Callable[[str], None]) -> None:
+    if not jars.folder.is_dir():
+        fetch_jars(jars, lambda line: say(f"{title}: {line}"))
+
+
+@contextmanager
+def _said(say: Callable[[str], None]) -> Iterator[None]:
+    try:
+        yield
+    except PenstockError as error:
+        say(str(error))

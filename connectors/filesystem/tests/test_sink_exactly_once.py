@@ -333,29 +333,6 @@ def test_rows_not_yet_encoded_are_bounded_over_all_buckets(tmp_path, sink_query,
     assert ds.dataset(str(tmp_path), format="parquet").count_rows() == 500
 
 
-def test_hdfs(tmp_path, sink_query, numbers, visible):
-    """The way that HDFS goes, run over pyarrow's view of the local disk."""
-    from dataclasses import replace
-
-    from penstock.storage import HdfsStorage
-
-    query = sink_query(tmp_path, SCHEMA, format="csv", header=True, maxPartSize=500, partitionColumns="id")
-    query.sink._layout = replace(query.sink._layout, storage=HdfsStorage("file:///"))
-    for number in range(4):
-        query.run([numbers([1, 2], 40)], [numbers([1], 40 + number)])
-    losing = query.write([numbers([9])])
-    query.committer().discard(losing.committables, losing.states)
-    stored = query.decide(rolled=query.roll(finish=True))
-    assert set(query.commit(stored)) == {COMMITTED}
-    assert set(query.commit(stored)) == {ALREADY}
-    query.write([numbers([9])])
-    query.batch += 1
-    query.clean_up()
-    assert not glob.glob(f"{tmp_path}/.penstock/*/*")
-    lines = [line for path in visible(tmp_path) for line in Path(path).read_text().split()[1:]]
-    assert len(lines) == 12 and len(set(lines)) == 5
-
-
 def test_two_processes_carry_out_one_decision(tmp_path, sink_query, numbers, visible):
     """Between one's look and its rename the other is done: that is published, not lost."""
     query = sink_query(tmp_path, SCHEMA, rollOnCheckpoint=True, bucketAssigner="basePath")

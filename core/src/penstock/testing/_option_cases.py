@@ -21,6 +21,8 @@ _T = TypeVar("_T")
 #: Chooses one of some values: of a random number generator, or of a library that shrinks what it chose.
 Choose = Callable[[Sequence[_T]], _T]
 _MOST_TRIES = 12
+#: How often something is made again if its system does not answer in time.
+_MOST_REPEATS = 4
 
 
 class _Unreachable(str):
@@ -111,8 +113,11 @@ class OptionCases:
             own = [name for name in texts if name.lower() in made.lower()]
             return None if own and made.count("\n") < 2 else f"refused without naming an option: {made}"
         again = self._outcome(texts, mode)
+        for _ in range(_MOST_REPEATS):
+            if isinstance(again, _Unreachable):  # a timeout that was drawn may be just long enough, or not
+                again = self._outcome(texts, mode)
         if isinstance(again, _Unreachable):
-            return None  # a timeout that was drawn may be just long enough, or not
+            return f"made once, and then refused {_MOST_REPEATS + 1} times: {again}"
         if again != made:
             return "what is made of the same options twice differs"
         problems = self.declared.problems(texts, owner="the options", mode=mode)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Literal
 
+from penstock.errors import RetriableError
 from penstock.retry import NO_RETRIES
 from penstock.sink import Found, WriterContext
 from penstock_filesystem.sink._committable import Chunk, PendingPart
@@ -86,9 +87,9 @@ class RenameStaging(Staging):
         """Removes every file of this attempt."""
         # What fails here is garbage as soon as the decision log moves on.
         for file in self._open:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, RetriableError):
                 file.discard()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RetriableError):
             self.layout.storage.retrying(NO_RETRIES).delete(map(self.layout.full, self._made))
         self._open.clear()
         self._made.clear()
