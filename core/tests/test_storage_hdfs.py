@@ -18,7 +18,7 @@ import pytest
 from penstock import BadConfigurationError
 from penstock.retry import RetryPolicy, may_pass
 from penstock.storage import HdfsStorage, open_storage
-from suite.hdfs import started_hdfs
+from suite.hdfs import NameService, started_hdfs, started_name_service
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.budget(15)]  # one of them starts the server
 
@@ -194,19 +194,36 @@ def test_addresses(hdfs, folder):
     assert copy.retry == RetryPolicy(7) and copy.read(f"{path}/x") == b"1"
 
 
-def test_a_name_service_is_found_in_hadoops_files(hdfs, folder, tmp_path, monkeypatch):
+def test_hadoops_files_are_asked_for_a_name_service(hdfs, folder, tmp_path, monkeypatch):
     with pytest.raises(BadConfigurationError, match=r"hdfs://main/: .*set HADOOP_CONF_DIR"):
         HdfsStorage("hdfs://main/").size("/x")
     settings = {"dfs.nameservices": "main", "dfs.ha.namenodes.main": "a", "fs.defaultFS": "hdfs://main"}
     settings["dfs.namenode.rpc-address.main.a"] = hdfs.name_node.address
-    lines = "".join(f"<property><name>{name}</name><value>{one}</value></property>" for name, one in settings.items())
-    for name in ("core-site.xml", "hdfs-site.xml"):
-        (tmp_path / name).write_text(f"<configuration>{lines}</configuration>")
+    NameService({}, hdfs.data_node, settings).write_settings(tmp_path)
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     for root in ("hdfs://main/", "hdfs:///"):
         storage, path = open_storage(f"{root}{folder.lstrip('/')}")
         storage.put(f"{path}/x", b"1")
     assert hdfs.storage.list_names(folder) == ["x"]
+
+
+@pytest.mark.exhaustive("three servers of its own; test_hadoops_files_are_asked_for_a_name_service has the addresses")
+@pytest.mark.budget(60)
+def test_the_active_name_node_fails(tmp_path, monkeypatch):
+    """What it has answered is there, and a call waits until the other one is active."""
+    for cluster in started_name_service(tmp_path):
+        cluster.write_settings(tmp_path)
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+        storage = HdfsStorage("hdfs://main/").retrying(RetryPolicy(120))
+        assert storage.create("/ck/0", b"0")
+        hidden = written(storage, "/out/.penstock/h", b"x" * 1000)
+        cluster.name_nodes["a"].kill()
+        other = threading.Timer(2.0, cluster.activate, ["b"])
+        other.start()
+        storage.move(hidden, "/out/final")
+        assert not storage.create("/ck/0", b"1") and storage.create("/ck/1", b"1")
+        assert storage.list_tree("/out") == ["/out/final"] and storage.read("/out/final") == b"x" * 1000
+        other.join()
 
 
 @pytest.mark.exhaustive("a server of its own; test_storage.py has what is tried again, and test_addresses the policy")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from penstock.dev import DevServer, JarSet, LocalServer, ServerFiles
+from penstock.dev import DevServer, JarSet, LocalServer, ServerFiles, free_ports
 from penstock.errors import FatalError, RetriableError
 from penstock.storage import HdfsStorage
 
-__all__ = ["JARS", "Hdfs", "hdfs", "started_hdfs"]
+__all__ = ["JARS", "Hdfs", "NameService", "hdfs", "started_hdfs", "started_name_service"]
 
 VERSION = "3.4.3"
 JARS = JarSet(
@@ -64,7 +65,7 @@ class NameNode(DevServer):
         self.properties = properties
 
     def command(self, place: ServerFiles) -> list[str]:
-        """Formats the folder at the first start."""
+        """Formats the folder at the first start, unless there is a copy of another one's."""
         rpc, http = place.ports
         settings = {
             **_COMMON,
@@ -102,8 +103,9 @@ class DataNode(DevServer):
     jars: ClassVar[JarSet | None] = JARS
     port_count: ClassVar[int] = 3
 
-    def __init__(self, name_node: str) -> None:
+    def __init__(self, name_node: str, properties: Mapping[str, str] | None = None) -> None:
         self.name_node = name_node
+        self.properties = dict(properties or {})
 
     def command(self, place: ServerFiles) -> list[str]:
         """Returns what runs it."""
@@ -117,6 +119,7 @@ class DataNode(DevServer):
             "dfs.datanode.ipc.address": f"127.0.0.1:{ipc}",
             "dfs.datanode.hostname": "127.0.0.1",
             "dfs.heartbeat.interval": "1",
+            **self.properties,
         }
         return _java(place, "org.apache.hadoop.hdfs.server.datanode.DataNode", settings)
 
@@ -131,6 +134,26 @@ def _connect(address: str, timeout_s: float) -> None:
         socket.create_connection((host, int(port)), timeout_s).close()
     except OSError as error:
         raise RetriableError(f"{address}: {error}") from error
+
+
+def _is_ready(name_node: LocalServer) -> bool:
+    """Whether it takes files, or would if it were not the standby."""
+    where = f"http://127.0.0.1:{name_node.ports[1]}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+    try:
+        with urllib.request.urlopen(where, timeout=5) as answer:
+            (state,) = json.load(answer)["beans"]
+    except (OSError, ValueError):
+        return False
+    return bool(state["FSState"] == "Operational" and state["NumLiveDataNodes"])
+
+
+def _await_ready(name_nodes: Iterable[LocalServer]) -> None:
+    deadline = time.monotonic() + _START_S
+    for one in name_nodes:
+        while not _is_ready(one):
+            if time.monotonic() > deadline:
+                pytest.fail(f"HDFS is not ready after {_START_S:.0f} s; logs: {one.log}")
+            time.sleep(0.05)
 
 
 @dataclass
@@ -161,20 +184,7 @@ class Hdfs:
             server.launch()
         for server in stopped:
             server.await_ready()
-        deadline = time.monotonic() + _START_S
-        while not self._takes_files():
-            if time.monotonic() > deadline:
-                pytest.fail(f"HDFS is not ready after {_START_S:.0f} s; logs: {self.name_node.log}")
-            time.sleep(0.05)
-
-    def _takes_files(self) -> bool:
-        where = f"http://127.0.0.1:{self.name_node.ports[1]}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
-        try:
-            with urllib.request.urlopen(where, timeout=5) as answer:
-                (state,) = json.load(answer)["beans"]
-        except (OSError, ValueError):
-            return False
-        return bool(state["FSState"] == "Operational" and state["NumLiveDataNodes"])
+        _await_ready([self.name_node])
 
 
 def started_hdfs(folder: Path, properties: Mapping[str, str] | None = None) -> Iterator[Hdfs]:
@@ -194,3 +204,62 @@ def started_hdfs(folder: Path, properties: Mapping[str, str] | None = None) -> I
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
     """Shared by the tests of a process, none of which breaks it."""
     yield from started_hdfs(tmp_path_factory.mktemp("hdfs"))
+
+
+@dataclass
+class NameService:
+    """Two name nodes, one of which is active, with a data node. :meth:`settings` are what Hadoop's files say."""
+
+    name_nodes: dict[str, LocalServer]
+    data_node: LocalServer
+    settings: dict[str, str]
+
+    def activate(self, name: str) -> None:
+        """Makes one of them the active one, as an administrator does, whether or not the other one answers."""
+        place = ServerFiles(self.name_nodes[name].folder, (), JARS.folder)
+        command = _java(place, "org.apache.hadoop.hdfs.tools.DFSHAAdmin", self.settings, "-ns", "main")
+        done = subprocess.run([*command, "-transitionToActive", "--forceactive", name], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def write_settings(self, folder: Path) -> None:
+        """For ``HADOOP_CONF_DIR``."""
+        lines = "".join(
+            f"<property><name>{name}</name><value>{value}</value></property>" for name, value in self.settings.items()
+        )
+        for name in ("core-site.xml", "hdfs-site.xml"):
+            (folder / name).write_text(f"<configuration>{lines}</configuration>")
+
+
+def started_name_service(folder: Path) -> Iterator[NameService]:
+    """Yields the name service ``main`` with the name nodes ``a`` (active) and ``b``, and ends it."""
+    ports = {name: free_ports(2) for name in ("a", "b")}
+    settings = {
+        **{"fs.defaultFS": "hdfs://main", "dfs.nameservices": "main", "dfs.ha.namenodes.main": "a,b"},
+        **{f"dfs.namenode.rpc-address.main.{name}": f"127.0.0.1:{rpc}" for name, (rpc, _) in ports.items()},
+        **{f"dfs.namenode.http-address.main.{name}": f"127.0.0.1:{http}" for name, (_, http) in ports.items()},
+        "dfs.namenode.shared.edits.dir": f"file:{folder}/edits",
+        "dfs.ha.fencing.methods": "shell(/bin/true)",
+        "dfs.permissions.enabled": "false",
+        "dfs.client.failover.proxy.provider.main": (
+            "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+        ),
+    }
+    name_nodes = {
+        name: LocalServer(NameNode({**settings, "dfs.ha.namenode.id": name}), folder / name, ports=ports[name])
+        for name in ports
+    }
+    cluster = NameService(name_nodes, LocalServer(DataNode("main", settings), folder / "data"), settings)
+    servers = [*name_nodes.values(), cluster.data_node]
+    try:
+        name_nodes["a"].launch()  # it formats the folders
+        shutil.copytree(folder / "a" / "name", folder / "b" / "name", ignore=shutil.ignore_patterns("in_use.lock"))
+        for server in servers[1:]:
+            server.launch()
+        for server in servers:
+            server.await_ready()
+        _await_ready(name_nodes.values())
+        cluster.activate("a")
+        yield cluster
+    finally:
+        for server in reversed(servers):
+            server.kill()
