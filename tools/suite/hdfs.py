@@ -218,7 +218,9 @@ class NameService:
         """Makes one of them the active one, as an administrator does, whether or not the other one answers."""
         place = ServerFiles(self.name_nodes[name].folder, (), JARS.folder)
         command = _java(place, "org.apache.hadoop.hdfs.tools.DFSHAAdmin", self.settings, "-ns", "main")
-        done = subprocess.run([*command, "-transitionToActive", "--forceactive", name], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*command, "-transitionToActive", "--forceactive", name], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
 
     def write_settings(self, folder: Path) -> None:
