@@ -1,4 +1,7 @@
-"""What tests share, for as long as there are tests of their directory: a server that is idle takes time from others."""
+"""What tests share, for as long as there are tests of their directory: a server that is idle takes time from others.
+
+And what the process keeps that runs them, and crashed tasks have left there.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-__all__ = ["kept_for_directory"]
+from penstock.per_process import PerProcess
+
+__all__ = ["end_all", "kept_for_directory"]
 
 _KEPT: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 KeptT = TypeVar("KeptT")
@@ -33,3 +38,12 @@ def kept_for_directory(
         directory.addfinalizer(leave)
     found: KeptT = kept[name]
     return found
+
+
+def end_all(cache: PerProcess[Any, Any]) -> None:
+    """Closes what a cache keeps, what is in use too: a task that a test lets crash never releases anything."""
+    cache.clear()
+    with cache._lock:
+        left = [value for entry in cache._in_use.values() for value in entry.values]
+        cache._in_use.clear()
+    cache._close_all(left)

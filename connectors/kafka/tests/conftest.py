@@ -6,10 +6,24 @@ import pytest
 
 from penstock.dev import LocalServer, open_server
 from penstock_kafka import KafkaConnector
+from penstock_kafka.client.broker import _admin, _coordinators, _pool
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
+from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
+from penstock_kafka.source._kept_consumers import KEPT_CONSUMERS
+from penstock_kafka.transactions import _producers
 from suite.kafka_network import broker_behind_network
-from suite.kept import kept_for_directory
+from suite.kept import end_all, kept_for_directory
 from suite.sources import SourceHarness
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _connections_end():
+    """A crashed task leaves a producer, and its connections, as its process would not."""
+    yield
+    KEPT_PRODUCERS.clear()
+    KEPT_CONSUMERS.clear()
+    for cache in (_producers._pools, _coordinators._kept, _admin._kept, _pool._shared):
+        end_all(cache)
 
 
 @pytest.fixture(scope="module")
