@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import PenstockError
+from penstock.spark import register
 from penstock.storage import open_storage
 from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite
 from penstock_filesystem import FileSystemConnector
@@ -187,3 +188,35 @@ def test_spark_reads_and_writes_there_with_its_checkpoint(hdfs, spark):
     assert Counter((row.id, row.day) for row in ours.collect()) == expected
     storage, path = open_storage(f"{folder}/ck/penstock/decisions")
     assert storage.list_names(path)
+
+
+@pytest.fixture
+def on_hdfs(hdfs, spark):
+    """Has Spark's paths without a scheme on HDFS."""
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    before = settings.get("fs.defaultFS")
+    settings.set("fs.defaultFS", hdfs.url)
+    register(spark)
+    yield hdfs.storage
+    settings.set("fs.defaultFS", before)
+    register(spark)
+
+
+@pytest.mark.spark
+@pytest.mark.exhaustive("half a minute; test_locations.py has what the paths become")
+@pytest.mark.parametrize("below", ["", "/"])
+def test_paths_without_a_scheme_are_where_spark_has_them(on_hdfs, spark, below, tmp_path, monkeypatch):
+    """Relative ones too, and that of the checkpoint."""
+    monkeypatch.chdir(tmp_path)
+    folder = f"{below}t-{uuid.uuid4().hex[:12]}"
+    spark.range(100).write.json(f"{folder}/in")
+    options = {"format": "json", "checkpointLocation": f"{folder}/ck"}
+    stream = spark.readStream.format("penstock.filesystem").options(path=f"{folder}/in", **options)
+    writer = stream.schema("id long").load().writeStream.format("penstock.filesystem").options(**options)
+    writer = writer.option("bucketAssigner", "basePath")
+    writer.trigger(availableNow=True).start(f"{folder}/out").awaitTermination()
+    assert sorted(row.id for row in spark.read.schema("id long").json(f"{folder}/out").collect()) == list(range(100))
+    paths = [f"{folder}/in", f"{folder}/out"]
+    ours = spark.read.format("penstock.filesystem").option("format", "json").schema("id long").load(paths)
+    assert ours.count() == 200
+    assert not any(tmp_path.iterdir()), "nothing is on the local disk"

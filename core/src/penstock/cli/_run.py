@@ -7,7 +7,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,7 +164,10 @@ class _Run:
         with warnings.catch_warnings():
             # Connectors that this pipeline uses were checked; of broken others `penstock list` and `doctor` speak.
             warnings.simplefilter("ignore")
-            self._metrics = register(spark).metrics
+            registration = register(spark)
+        self._metrics = registration.metrics
+        checkpoint = registration.home.locate(self._pipeline.checkpoint)
+        self._pipeline = replace(self._pipeline, checkpoint=checkpoint)
         return spark
 
     def _query(self, spark: SparkSession) -> StreamingQuery:

@@ -19,6 +19,7 @@ COMMON_OPTIONS = {
         Option(
             "deadLetterPath",
             "Folder for rows that can't be written, as JSON lines with the reason; without it they fail the query",
+            kind="path",
         ),
         Option(
             "maxRowsPerTrigger", "Most rows in a micro-batch", kind="int", minimum=1, only_in="stream", tolerated=True

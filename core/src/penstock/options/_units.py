@@ -12,7 +12,8 @@ from penstock.errors import BadConfigurationError
 
 __all__ = ["PARSERS", "Kind", "load_object", "parse_bytes", "parse_duration_ms"]
 
-Kind = Literal["string", "int", "float", "bool", "bytes", "duration", "choice"]
+#: A "path" without a scheme is below Spark's default file system; "paths" are a JSON list of them.
+Kind = Literal["string", "path", "paths", "int", "float", "bool", "bytes", "duration", "choice"]
 
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
 _BYTES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tb": 1 << 40, "tib": 1 << 40}
@@ -73,6 +74,8 @@ def _parse_number(kind: type, text: str) -> Any:
 
 PARSERS: dict[Kind, Callable[[str], Any]] = {
     "string": str,
+    "path": str,
+    "paths": str,
     "int": lambda text: _parse_number(int, text),
     "float": lambda text: _parse_number(float, text),
     "bool": _parse_bool,

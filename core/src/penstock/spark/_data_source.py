@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from penstock.retry import RetryPolicy
 from penstock.source import Source, SupportsFilterPushDown
 from penstock.spark._ends import ENDS_OPTION
 from penstock.spark._gc_tuning import freeze_modules
+from penstock.spark._locations import LOCAL, Home
 from penstock.spark._read import BatchReader, FilteringBatchReader, StreamReader
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ class PenstockDataSource(DataSource):
     accumulator: ClassVar[Any] = None
     filters_allowed: ClassVar[bool] = False
     session: ClassVar[str] = ""
+    home: ClassVar[Home] = LOCAL
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        self._options = _with_absolute_path(dict(options))
+        self._options = dict(options)
         self._schema_is_inferred = False
 
     @classmethod
@@ -70,7 +71,8 @@ class PenstockDataSource(DataSource):
     def _parse(self, declared: OptionSet | None, side: str, mode: Mode | None) -> OptionValues:
         if declared is None:
             raise BadConfigurationError(f"{self.name()} has no {side}")
-        return declared.parse(self._options, owner=f"{side} {self.name()}", ignore=ENGINE_OPTIONS, mode=mode)
+        options = self.home.locate_options(self._options, declared)
+        return declared.parse(options, owner=f"{side} {self.name()}", ignore=ENGINE_OPTIONS, mode=mode)
 
     def _source(self, capability: Capability, mode: Mode) -> tuple[Source[Any, Any], OptionValues]:
         connector = self._connector(capability)
@@ -139,12 +141,13 @@ class PenstockDataSource(DataSource):
         if not isinstance(sink, TwoPhaseCommitSink):
             return AtLeastOnceWriter(sink, arrow, self.accumulator, retry)
         given = {name.lower(): text for name, text in self._options.items()}
+        checkpoint = given.get("checkpointlocation")
         return StreamWriter(
             sink,
             arrow,
             self.connector_name,
             options,
-            given.get("checkpointlocation"),
+            self.home.locate(checkpoint) if checkpoint else None,
             self.accumulator,
             self.session,
             retry,
@@ -162,23 +165,19 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def _with_absolute_path(options: Mapping[str, str]) -> dict[str, str]:
-    """``path`` made absolute on the driver: executors have working directories of their own."""
-    return {
-        name: os.path.abspath(text)
-        if name.lower() == "path" and "://" not in text and not text.startswith("file:")
-        else text
-        for name, text in options.items()
-    }
-
-
 def data_source_of(
-    connector_name: str, *, parallelism: int, accumulator: Any, filters_allowed: bool = False, session: str = ""
+    connector_name: str,
+    *,
+    parallelism: int,
+    accumulator: Any,
+    filters_allowed: bool = False,
+    session: str = "",
+    home: Home = LOCAL,
 ) -> type[PenstockDataSource]:
     """Returns a data source class for one connector. Being made at run time, it is pickled by value, attributes
     included.
 
-    ``session`` names the session whose processes belong together.
+    ``session`` names the session whose processes belong together, ``home`` is where its paths without a scheme are.
     """
     attributes = {
         "connector_name": connector_name,
@@ -186,5 +185,6 @@ def data_source_of(
         "accumulator": accumulator,
         "filters_allowed": filters_allowed,
         "session": session,
+        "home": home,
     }
     return type(f"Penstock{connector_name.title()}", (PenstockDataSource,), attributes)

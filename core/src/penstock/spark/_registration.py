@@ -16,6 +16,7 @@ from penstock.errors import BadConfigurationError
 from penstock.spark._data_source import data_source_of
 from penstock.spark._ends import publish_at_ends, wrap_method
 from penstock.spark._listener import PublishingListener
+from penstock.spark._locations import LOCAL, Home
 from penstock.spark._metrics import CountsParam
 from penstock.spark._partition_by import noting_partitions, with_partitions
 from penstock.spark._redaction import hide_secrets
@@ -30,11 +31,15 @@ _accumulators: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 @dataclass
 class Registration:
-    """What :func:`register` did: formats that can be used, problems by connector name, counters by format."""
+    """What :func:`register` did: formats that can be used, problems by connector name, counters by format.
+
+    ``home`` is where the session's paths without a scheme are.
+    """
 
     formats: list[str] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     accumulators: dict[str, Any] = field(default_factory=dict, repr=False)
+    home: Home = field(default=LOCAL, repr=False)
 
     def metrics(self) -> dict[str, dict[str, int]]:
         """Counters of all finished tasks since the first registration, by format."""
@@ -48,8 +53,9 @@ def register(spark: SparkSession) -> Registration:
     A connector that does not fit this core, or fails on import, is reported as a warning and left out. On a local
     master whose workers would run another Python (``PYSPARK_PYTHON`` unset), they are made to run this one.
     """
-    done = Registration()
     context = classic_context(spark)
+    home = Home.of(context, spark.conf.get("spark.hadoop.fs.defaultFS", "") or "")
+    done = Registration(home=home)
     run_this_python(context)
     session = uuid.uuid4().hex
     loaded = []
@@ -68,6 +74,7 @@ def register(spark: SparkSession) -> Registration:
             accumulator=accumulator,
             filters_allowed=_filters_allowed(spark),
             session=session,
+            home=home,
         )
         spark.dataSource.register(source)
         done.formats.append(connector.format)

@@ -56,7 +56,7 @@ class HdfsStorage(Storage):
         return pafs.PyFileSystem(HdfsHandler(self))
 
     def url(self, path: str) -> str:
-        return f"{self._root.rstrip('/')}{path}"
+        return f"{self._root.removesuffix('/')}{path}"
 
     def _status(self, path: str) -> FileStatus | None:
         """Returns what there is of a file or a directory; ``None`` if it is not there."""

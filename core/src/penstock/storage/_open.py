@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 from penstock.errors import BadConfigurationError
@@ -30,6 +31,10 @@ STORAGE_OPTIONS = (
 )
 
 
+#: An address without a host: "file:x", or "hdfs:/x" for Hadoop's default host.
+_SHORT = re.compile("(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):(.*)", re.DOTALL)
+
+
 def open_storage(
     url: str, options: Mapping[str, str | None] | None = None, retry: RetryPolicy = NO_RETRIES
 ) -> tuple[Storage, str]:
@@ -49,11 +54,14 @@ def _open(url: str, options: Mapping[str, str | None] | None) -> tuple[Storage, 
     # Split by hand: in a path '?' is a wildcard and '#' a character like any other.
     scheme, separator, rest = url.partition("://")
     if not separator:
-        scheme, rest = ("file", url[5:]) if url.startswith("file:") else ("", url)
+        short = _SHORT.match(url)
+        scheme, rest = (short[1], short[2]) if short else ("", url)
     scheme = scheme.lower()
     if scheme in ("", "file"):
         return LocalStorage(), os.path.abspath(rest)
     if scheme in ("s3", "s3a", "s3n"):
+        if not rest.strip("/") or rest.startswith("/"):
+            raise BadConfigurationError(f"{url!r} names no bucket: write s3://bucket/prefix")
         settings = {name: text for name, text in (options or {}).items() if text}
         return S3Storage(settings), rest.rstrip("/")
     if scheme in ("hdfs", "viewfs"):

@@ -237,6 +237,8 @@ def _texts_of(option: Option) -> list[str]:
         "bytes": [f"{int(n)}b" for n in numbers],
         "duration": [f"{int(n)}ms" for n in numbers],
         "string": ["x", "other"],
+        "path": ["x", "/other"],
+        "paths": ['["x"]', '["x", "/other"]'],
     }[option.kind]
 
 

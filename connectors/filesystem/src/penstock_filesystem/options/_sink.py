@@ -36,7 +36,9 @@ def _of_format(
 #: The options that a user may set on the sink.
 SINK_OPTIONS = OptionSet(
     (
-        Option("path", "Directory for the files: a local path, s3://bucket/prefix, hdfs://…", required=True),
+        Option(
+            "path", "Directory for the files: a local path, s3://bucket/prefix, hdfs://…", kind="path", required=True
+        ),
         common_option(
             "delivery", ": nothing is visible that may come again", choices=("exactly-once",), default="exactly-once"
         ),

@@ -35,8 +35,8 @@ def _of_format(
 #: The options that a user may set on the source.
 SOURCE_OPTIONS = OptionSet(
     (
-        Option("path", "Directory, file or glob to read; given by load(...)"),
-        Option("paths", "Several of them, as a JSON list of texts"),
+        Option("path", "Directory, file or glob to read; given by load(...)", kind="path"),
+        Option("paths", "Several of them, as a JSON list of texts", kind="paths"),
         Option("format", "What the files hold", kind="choice", choices=READ_FORMATS, required=True),
         Option(
             "maxFilesPerTrigger",
@@ -58,6 +58,7 @@ SOURCE_OPTIONS = OptionSet(
         Option(
             "basePath",
             "Directory below which the directories name=value are columns; default: each path",
+            kind="path",
             excludes=(when("recursiveFileLookup"),),
         ),
         common_option("discoveryInterval", ", a listing; longer for stores that charge for them", default="1s"),
@@ -65,6 +66,7 @@ SOURCE_OPTIONS = OptionSet(
             "checkpointLocation",
             "The query's checkpoint, as the writer has it. What was read is then kept next to it; else in each offset, "
             "11 bytes a file",
+            kind="path",
             only_in="stream",
             tolerated=True,
         ),
@@ -95,6 +97,7 @@ SOURCE_OPTIONS = OptionSet(
         Option(
             "sourceArchiveDir",
             "Where files are moved to",
+            kind="path",
             needs=(when("cleanSource", "archive"),),
             required_with=(when("cleanSource", "archive"),),
         ),
