@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import uuid
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.checkpoint import open_identity
+from penstock.errors import RetriableError
 from penstock.sink import Kept
 from penstock.storage import S3Storage
 from penstock_filesystem import FileSystemConnector
@@ -177,19 +180,34 @@ def test_a_query_writes_through(bucket, fault):
     assert bucket.ids() == ids_of(BATCHES[:2])
 
 
+def file_of(kind, number):
+    """A name, which has a word that also stands in errors about broken files, and bytes."""
+    ids = range(number * 100, number * 100 + 100)
+    table = pa.table({"id": list(ids), "text": ["x" * 40] * 100})
+    if kind == "parquet":
+        out = io.BytesIO()
+        pq.write_table(table, out)
+        return f"compressed/{number}.parquet", out.getvalue()
+    lines = "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
+    return (f"compressed/{number}.json.gz", gzip.compress(lines)) if kind == "json.gz" else (f"{number}.json", lines)
+
+
 @pytest.mark.parametrize(
-    "fault",
+    ("fault", "kind"),
     every(
         list(FAULTS),
+        ("json", "json.gz", "parquet"),
         witnesses=[],
-        otherwise="ten seconds to two minutes each; lost answers are the witness",
+        otherwise="ten seconds to two minutes each; test_source_formats.py has what is said of a file then",
     ),
 )
-def test_a_query_reads_through(bucket, fault):
+def test_a_query_reads_through(bucket, fault, kind):
+    """Bytes that do not arrive make no file corrupt, which would be skipped here."""
     for number in range(20):
-        lines = "".join(json.dumps({"id": number * 100 + i, "text": "x" * 40}) + "\n" for i in range(100))
-        bucket.client.put_object(Bucket=bucket.name, Key=f"in/{number}.json", Body=lines.encode())
-    options = {**bucket.options, "path": f"s3://{bucket.name}/in", "format": "json", "maxFilesPerTrigger": "5"}
+        name, data = file_of(kind, number)
+        bucket.client.put_object(Bucket=bucket.name, Key=f"in/{name}", Body=data)
+    options = {**bucket.options, "path": f"s3://{bucket.name}/in", "format": kind.removesuffix(".gz")}
+    options |= {"maxFilesPerTrigger": "5", "ignoreCorruptFiles": "true"}
     query = source_query(FileSystemConnector(), options, SCHEMA)
     found = [row["id"] for row in query.run_batch()]
     with FAULTS[fault](bucket.network):
@@ -197,3 +215,19 @@ def test_a_query_reads_through(bucket, fault):
             found += [row["id"] for row in some]
     query.stop()
     assert sorted(found) == list(range(2000))
+
+
+@pytest.mark.exhaustive("Arrow tries for ten seconds; test_source_formats.py has what it says then")
+@pytest.mark.parametrize("kind", ["json.gz", "parquet"])
+def test_a_store_that_is_away_breaks_no_file(bucket, kind):
+    name, data = file_of(kind, 1)
+    bucket.client.put_object(Bucket=bucket.name, Key=f"in/{name}", Body=data)
+    options = {**bucket.options, "path": f"s3://{bucket.name}/in", "format": kind.removesuffix(".gz")}
+    options |= {"ignoreCorruptFiles": "true", "retryTimeout": "0s"}
+    query = source_query(FileSystemConnector(), options, SCHEMA)
+    batch = query.plan()
+    bucket.network.target = "127.0.0.1:1"
+    bucket.network.reset()
+    with pytest.raises(RetriableError, match=name):
+        query.read(batch)
+    query.stop()

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pyarrow.fs as pafs
 import pytest
 
-from penstock.errors import BadConfigurationError
-from penstock.storage import LocalStorage
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock.storage import LocalStorage, MemoryStorage
 from penstock.testing import away
 from penstock_filesystem.source._discovery import FileDiscovery, glob_to_regex
 
@@ -72,7 +72,7 @@ def test_globs(tree, source_harness, glob, names):
 @pytest.mark.parametrize("roots", [[""], ["x"], ["a.csv"], ["b.txt", "x"], ["*"], ["x/*", "{a,b}.*"], ["missing"]])
 def test_a_store_is_listed_as_a_disk_is(tree, roots, recursive, name_glob):
     """A disk is looked at directory by directory, a store in one recursive listing."""
-    store = SimpleNamespace(fs=pafs.LocalFileSystem())
+    store = SimpleNamespace(fs=pafs.LocalFileSystem(), is_away=lambda _: False)
     found = []
     for storage in (LocalStorage(), store):
         paths = [f"{tree}/{root}".rstrip("/") for root in roots]
@@ -200,3 +200,29 @@ def test_a_directory_that_comes_later_is_found(tmp_path):
     (folder / "a.txt").write_text("1")
     discovery.list_files()
     assert [file.path for file in discovery.take()] == [f"{folder}/a.txt"]
+
+
+def test_a_directory_of_a_store_that_was_there_is_not_empty_when_it_is_away(tmp_path):
+    """Its files would count as removed, and be read again when it is back."""
+    gone = set()
+
+    class Store(MemoryStorage):
+        fs = pafs.LocalFileSystem()
+
+        def is_away(self, directory):
+            return directory in gone
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("a")
+    roots = [f"{tmp_path}/in", f"{tmp_path}/not there yet"]
+    gone.add(roots[1])
+    discovery = FileDiscovery(Store(), roots, recursive=True, name_glob=None)
+    discovery.list_files()
+    assert len(discovery.take()) == 1
+    gone.add(roots[0])
+    with pytest.raises(RetriableError, match="in is not there"):
+        discovery.list_files()
+    assert discovery.take_removed() == []
+    gone.clear()
+    discovery.list_files()
+    assert discovery.take() == [] and discovery.take_removed() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock_filesystem.source._reader import _says_corrupt
 
 UTC = timezone.utc
 VALUE = [("value", pa.string())]
@@ -249,3 +251,21 @@ def test_metadata_columns(tmp_path, source_harness):
         source.validate_schema(pa.schema([("_file_size", pa.string())]))
     with pytest.raises(BadConfigurationError, match="one column, value string"):
         source.validate_schema(pa.schema([("line", pa.string())]))
+
+
+@pytest.mark.parametrize(
+    ("error", "is_corrupt"),
+    [
+        (OSError("zlib inflate failed: incorrect header check"), True),
+        (OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"), True),
+        (OSError("Corrupt snappy compressed data."), True),
+        (OSError("b/in/compressed/1.parquet: Corrupt snappy compressed data."), True),
+        (OSError("When reading information for key 'in/compressed/1.parquet' in bucket 'b': it went away"), False),
+        (OSError("Could not open 1.parquet"), False),
+        (OSError("AWS Error UNKNOWN (HTTP status 500) during GetObject operation: truncated answer"), False),
+        (OSError(errno.ECONNRESET, "compressed stream reset", "x.parquet"), False),
+    ],
+)
+def test_an_error_about_the_way_to_a_file_is_none_about_its_bytes(error, is_corrupt):
+    """Whatever the file is called: it would be skipped with ``ignoreCorruptFiles``, and never read again."""
+    assert _says_corrupt(error, "b/in/compressed/1.parquet") == is_corrupt

@@ -98,11 +98,14 @@ def client_of(root: str) -> Client:
 def translated(where: str) -> Iterator[None]:
     """Translates the client's errors, with ``where`` (an address) in the message, and without Java's stack.
 
-    Raises an OSError of the same kind, PermissionError for what is refused, or RetriableError.
+    Raises FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, or an OSError of a full quota or a
+    directory that is not empty; else RetriableError.
     """
     try:
         yield
     except OSError as error:
+        if type(error) is OSError:  # of the network
+            raise RetriableError(f"{where}: {_first_line(str(error))}") from error
         raise type(error)(f"{where}: {_first_line(str(error))}") from error
     except RuntimeError as error:
         found = _OF_THE_SERVER.search(str(error))
@@ -121,7 +124,10 @@ def _first_line(text: str) -> str:
 
 
 class NewFile(io.RawIOBase):
-    """A file that is being written. There under its name at once, with all of its bytes once it is closed."""
+    """A file that is being written. There under its name at once, with all of its bytes once it is closed.
+
+    Raises RetriableError if it was removed meanwhile: what is written without a name goes nowhere.
+    """
 
     def __init__(self, writer: FileWriter, where: str) -> None:
         super().__init__()
@@ -134,20 +140,30 @@ class NewFile(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         self._is_empty = False
-        with translated(self._where):
+        with self._watched():
             return self._writer.write(data)
 
     def sync(self) -> None:
         """Has the bytes on the disks of the data nodes. A file without any has no block there."""
         if not self._is_empty:
-            with translated(self._where):
+            with self._watched():
                 self._writer.hsync()
 
     def close(self) -> None:
         if not self.closed:
             super().close()
-            with translated(self._where):
+            with self._watched():
                 self._writer.close()
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            with translated(self._where):
+                yield
+        except FileNotFoundError as error:
+            raise RetriableError(
+                f"{self._where} was removed while it was written: this attempt was cleaned up, it is not the last"
+            ) from error
 
 
 class OpenFile(io.RawIOBase):

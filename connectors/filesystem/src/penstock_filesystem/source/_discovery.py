@@ -97,6 +97,7 @@ class FileDiscovery:
         self._name_filter = glob_to_regex(name_glob) if name_glob else None
         self._lock = threading.Lock()
         self._devices: dict[str, int] = {}
+        self._were_there: set[str] = set()
         self._known: dict[str, tuple[int, int]] = {}
         self._listed: dict[str, _Directory] = {}
         self._waiting: list[FoundFile] = []
@@ -105,8 +106,8 @@ class FileDiscovery:
     def list_files(self) -> None:
         """Lists everything once; new and changed files are added to what :meth:`take` returns.
 
-        Raises OSError if a directory that was there is not, or is on another file system: what can't be seen for a
-        while must not count as removed, or it would be read again when it is back.
+        Raises OSError or RetriableError if a directory that was there is not, or is on another file system: what can't
+        be seen for a while must not count as removed, or it would be read again when it is back.
         """
         with self._lock:
             found = self._list_all()
@@ -137,8 +138,10 @@ class FileDiscovery:
     def _list_all(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
         visited: dict[str, _Directory] = {}
-        if isinstance(self._storage, LocalStorage):
-            for root in map(without_wildcards, self._roots):
+        for root in map(without_wildcards, self._roots):
+            if isinstance(self._storage, LocalStorage):
+                self._check_is_mounted(root)
+            else:
                 self._check_is_there(root)
         for root in self._roots:
             for path in self._expand(root):
@@ -156,6 +159,12 @@ class FileDiscovery:
         return self._name_filter is None or self._name_filter.fullmatch(name) is not None
 
     def _check_is_there(self, root: str) -> None:
+        if root in self._were_there:
+            self._storage.check_is_there(root)
+        elif not self._storage.is_away(root):
+            self._were_there.add(root)
+
+    def _check_is_mounted(self, root: str) -> None:
         try:
             status = os.stat(root)
         except (FileNotFoundError, NotADirectoryError):

@@ -79,7 +79,7 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         self._frozen = True
         try:
             self._discovery.list_files()
-        except OSError as error:
+        except (OSError, RetriableError) as error:
             raise self._listing_error(error) from error
         self._take_found()
 

@@ -156,7 +156,7 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
                     f"{url} disappeared after it was planned: bring it back, or set ignoreMissingFiles to true"
                 ) from error
             _log.warning("%s disappeared after it was planned: skipped", url)
-        elif isinstance(error, _CORRUPT) or (isinstance(error, OSError) and _says_corrupt(error)):
+        elif isinstance(error, _CORRUPT) or (isinstance(error, OSError) and _says_corrupt(error, split.path)):
             self._count("corrupt_files", split)
             if not self._options.ignore_corrupt_files:
                 raise BadDataError(
@@ -184,6 +184,11 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         self._splits.clear()
 
 
-def _says_corrupt(error: OSError) -> bool:
-    text = str(error).lower()
-    return error.errno is None and any(word in text for word in _CORRUPT_WORDS)
+def _says_corrupt(error: OSError, path: str) -> bool:
+    """Returns whether an error is about a file's bytes, and not about the way to them, whatever the file is called."""
+    text = str(error)
+    if error.errno is not None or "AWS Error" in text:
+        return False
+    for name in (path, path.partition("/")[2], path.rpartition("/")[2]):  # of S3, the key without the bucket
+        text = text.replace(name, "") if name else text
+    return any(word in text.lower() for word in _CORRUPT_WORDS)

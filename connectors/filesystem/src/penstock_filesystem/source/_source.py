@@ -96,7 +96,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         discovery = self._discovery()
         try:
             discovery.list_files()
-        except OSError as error:
+        except (OSError, RetriableError) as error:
             raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
         return discovery.take()
 
