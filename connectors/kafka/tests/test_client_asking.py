@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import threading
 import time
+import uuid
 
 import pytest
-from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NotCoordinatorError
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, NotCoordinatorError
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock_kafka.client.broker import (
@@ -21,6 +23,8 @@ from penstock_kafka.client.broker import (
     acquire,
     release,
 )
+from penstock_kafka.client.broker._arguments import kafka_python_arguments
+from penstock_kafka.client.broker._kafka_python import connect
 from penstock_kafka.client.broker._settings import CONNECTION_SETTINGS
 from penstock_kafka.config import files_of
 
@@ -163,3 +167,25 @@ def test_a_part_of_a_question_has_a_time_limit(asked):
         return time.monotonic() - began
 
     assert asked.ask(question, "to wait") < 10
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_try_to_connect_that_fails_leaves_nothing_behind(is_silent):
+    """A driver whose brokers are away makes thousands of them: each would leave a thread and three files."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if not is_silent:
+            server.close()
+        name = f"away-{uuid.uuid4().hex}"
+        arguments = kafka_python_arguments({"bootstrap.servers": f"127.0.0.1:{port}", "client.id": name})
+        files = _files()
+        for _ in range(5):
+            with pytest.raises((KafkaError, OSError)):
+                connect(arguments, 100)
+        assert not [thread.name for thread in threading.enumerate() if name in thread.name]
+        gc.collect()
+        assert _files() - files <= 1, "of another test's thread"
+
+
+def _files():
+    return len(os.listdir("/proc/self/fd"))

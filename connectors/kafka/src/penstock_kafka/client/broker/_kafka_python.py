@@ -12,12 +12,13 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.future import Future
+from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.sasl import get_sasl_mechanism
@@ -207,14 +208,21 @@ def connect(arguments: Mapping[str, Any], timeout_ms: float) -> KafkaPython:
 
     Raises what kept it from that, which kafka-python itself only logs.
     """
+    begun: list[KafkaNetClient] = []
+
+    def begin(**settings: Any) -> KafkaNetClient:
+        begun.append(KafkaNetClient(**settings))
+        return begun[-1]
+
     own = {
         "max_in_flight_requests_per_connection": IN_FLIGHT,
         "bootstrap_timeout_ms": int(timeout_ms),
+        "kafka_client": begin,
     }
     causes = _Causes()
     logging.getLogger("kafka.net.manager").addHandler(causes)
     try:
-        return KafkaPython(KafkaAdminClient(**{**arguments, **own}))
+        return KafkaPython(_connected({**arguments, **own}, begun))
     except KafkaTimeoutError as error:
         refusals = [cause for cause in causes.seen if is_refusal(cause)]
         if not causes.seen:
@@ -222,6 +230,16 @@ def connect(arguments: Mapping[str, Any], timeout_ms: float) -> KafkaPython:
         raise (refusals or causes.seen)[-1] from error
     finally:
         logging.getLogger("kafka.net.manager").removeHandler(causes)
+
+
+def _connected(arguments: Mapping[str, Any], begun: Sequence[KafkaNetClient]) -> KafkaAdminClient:
+    try:
+        return KafkaAdminClient(**arguments)
+    except BaseException:
+        # The library leaves its thread and its sockets: a driver whose brokers are away for long would run out of both.
+        for client in begun:
+            client.close()
+        raise
 
 
 async def find_coordinators(client: KafkaPython, kind: CoordinatorType, keys: Collection[str]) -> dict[str, Any]:
