@@ -7,20 +7,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from option_tests.declared import Declared
-from penstock.options import OptionSet, OptionValues
+from penstock.options import OF_THE_ENGINE, OptionSet, OptionValues
 
 __all__ = ["ignored"]
 
 
 @contextmanager
 def ignored(one: Declared) -> Iterator[None]:
-    """While it is open, options like those that ``one`` is among are parsed without it. In this process only."""
+    """While it is open, options like those that ``one`` is among are parsed without it. In this process only.
+
+    Tests also parse the options of the connector alone, without those that the engine adds.
+    """
     original: Any = OptionValues.__init__
-    names = {option.name for option in one.among}
+    names = _own_names(one.among)
 
     def without(self: OptionValues, declared: OptionSet, texts: Mapping[str, str]) -> None:
-        if {option.name for option in declared} == names:
-            texts = {name: text for name, text in texts.items() if declared.find(name) is not one.option}
+        if _own_names(declared) == names:
+            texts = {name: text for name, text in texts.items() if declared.find(name) != one.option}
         original(self, declared, texts)
 
     OptionValues.__init__ = without  # type: ignore[method-assign]
@@ -28,3 +31,7 @@ def ignored(one: Declared) -> Iterator[None]:
         yield
     finally:
         OptionValues.__init__ = original  # type: ignore[method-assign]
+
+
+def _own_names(declared: OptionSet) -> set[str]:
+    return {option.name for option in declared if option.name not in OF_THE_ENGINE}

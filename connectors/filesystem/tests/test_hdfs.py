@@ -56,10 +56,11 @@ def rows_of(storage, folder):
 
 
 @AS_ON_A_DISK
-@pytest.mark.budget(60)
+@pytest.mark.timeout(1000)
 class TestSink(SinkSuite):
     connector = FileSystemConnector
     many, most_memory_bytes = 200_000, 160 << 20
+    case_seconds = 900  # half a second for most files that are closed
 
     @pytest.fixture
     def new_target(self, hdfs, network):
@@ -89,7 +90,6 @@ class TestSink(SinkSuite):
 
 
 @AS_ON_A_DISK
-@pytest.mark.budget(60)
 class TestSource(SourceSuite):
     connector = FileSystemConnector
     golden = GOLDEN

@@ -378,6 +378,26 @@ def test_a_marker_that_another_clean_up_has_taken_is_no_error(bucket):
     assert bucket.committer.clear(Kept(5, 9)) == 2 and bucket.uploads == []
 
 
+def test_a_marker_that_comes_again_under_a_clean_up_is_left_to_the_next_one(bucket, monkeypatch):
+    """The request that wrote it was made twice, and another clean-up came between. Without it, nothing leads to the
+    upload.
+    """
+    late = Upload(bucket.layout, f"{HIDDEN}/4/late.upload", "dir/late")
+    real_delete = bucket.committer._delete
+
+    def delete(paths):
+        late.open()
+        real_delete(paths)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket.committer, "_hidden_files", lambda: [late.marker])
+        patch.setattr(bucket.committer, "_delete", delete)
+        bucket.committer.clear(Kept(5, 9))
+    assert bucket.uploads == [late.path] and bucket.files == [late.marker]
+    assert bucket.committer.clear(Kept(5, 9)) == 1
+    assert bucket.uploads == [] and bucket.files == []
+
+
 @pytest.mark.parametrize("key", ["other/a", "tables/../other/a", "tablesx/a", "other/../tables/../other/a"])
 def test_a_marker_that_names_another_directory_ends_no_upload_there(bucket, key):
     marker = f"{HIDDEN}/4/x.upload"

@@ -215,19 +215,21 @@ class MultipartCommitter(FileSystemCommitter):
         # A zombie that begins its upload after these markers were revoked notices, and one that began it before is
         # found. A marker goes last: the clean-up that follows a crash in here begins with it again.
         markers = [path for path in paths if path.endswith(".upload")]
-        targets = [target for target in self._in_parallel(self._revoke, markers) if target]
-        self._in_parallel(self._end_uploads, targets)
-        self._delete(paths)
+        targets = dict(zip(markers, self._in_parallel(self._revoke, markers), strict=True))
+        self._in_parallel(self._end_uploads, filter(None, targets.values()))
+        # What another clean-up has taken away may have been written again since, by a request that came late. It is
+        # left to the next clean-up, as it was not revoked here.
+        self._delete([path for path in paths if targets.get(path, path) is not None])
 
-    def _revoke(self, marker: str) -> str:
-        """Revokes a marker. Returns where its upload goes; empty if another clean-up has taken the marker away, or if
-        the upload goes elsewhere than to this sink: then someone else has written the marker.
+    def _revoke(self, marker: str) -> str | None:
+        """Revokes a marker. Returns where its upload goes; ``None`` if another clean-up has taken the marker away;
+        empty if the upload goes elsewhere than to this sink: then someone else has written the marker.
         """
         path = self._layout.full(marker)
         try:
             key = json.loads(self._storage.read(path))["key"]
         except FileNotFoundError:
-            return ""
+            return None
         self._storage.put(path, marker_of(key, is_revoked=True))
         target, root = f"{self._storage.split(self._layout.root)[0]}/{key}", f"{self._layout.root}/"
         return target if target.startswith(root) and ".." not in target.split("/") else ""
