@@ -331,6 +331,7 @@ TRUSTED: dict[str, str] = {
     "penstock.cli._located": "a pipeline's file: who runs the command has written it",
     "penstock.cli._pipeline": "a pipeline's file: who runs the command has written it",
     "penstock.cli._progress": "Spark's progress of a query in this process",
+    "penstock.spark._locations": "an option of the user's",
     "penstock.serialization.values._text": "offsets of arrays that Arrow has made here",
     "penstock_cassandra.options._columns": "an option of the user's",
     "penstock_cassandra.sink._rows": "offsets of arrays that are made here",
