@@ -33,6 +33,7 @@ DECLARED = OptionSet(
         ("a?b#c:d", "{cwd}/a?b#c:d", "hdfs://main:8020/user/me/a?b#c:d"),
         ("s3://bucket/x", "s3://bucket/x", "s3://bucket/x"),
         ("file:/x", "file:/x", "file:/x"),
+        ("file:x", "file:x", "file:x"),
         ("hdfs:/x", "hdfs:/x", "hdfs:/x"),
         ("c:/x", "{cwd}/c:/x", "hdfs://main:8020/user/me/c:/x"),
     ],

@@ -16,8 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.errors import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError, BadDataError, RetriableError
+from penstock_filesystem import FileSystemConnector
+from penstock_filesystem.formats.avro._bounded import BoundedStream
 from penstock_filesystem.source._reader import _says_corrupt
+from suite.over_network import source_query
 
 UTC = timezone.utc
 VALUE = [("value", pa.string())]
@@ -269,3 +272,21 @@ def test_metadata_columns(tmp_path, source_harness):
 def test_an_error_about_the_way_to_a_file_is_none_about_its_bytes(error, is_corrupt):
     """Whatever the file is called: it would be skipped with ``ignoreCorruptFiles``, and never read again."""
     assert _says_corrupt(error, "b/in/compressed/1.parquet") == is_corrupt
+
+
+def test_a_storage_that_is_away_breaks_no_avro_file(tmp_path, monkeypatch):
+    """Storages raise OSError or RetriableError while a file is read: neither is about its bytes."""
+    path = tmp_path / "a.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}, [{"id": 1}])
+    options = {"path": str(path), "format": "avro", "ignoreCorruptFiles": "true", "retryTimeout": "0s"}
+    query = source_query(FileSystemConnector(), options, pa.schema([("id", pa.int64())]))
+    batch = query.plan()
+
+    def away(self, size):
+        raise RetriableError("away")
+
+    monkeypatch.setattr(BoundedStream, "read", away)
+    with pytest.raises(RetriableError, match="away"):
+        query.read(batch)
+    query.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,12 +11,11 @@ from urllib.parse import urlsplit
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet
 from penstock.printable import get_logger
+from penstock.storage import has_scheme
 
 __all__ = ["LOCAL", "Home"]
 
 _log = get_logger("penstock")
-#: A path may hold a colon, but a scheme has two letters or more, and a slash behind it.
-_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 #: File systems that are mounted where Spark is, so that Spark's path is that of a local file.
 _MOUNTED = ("", "file", "dbfs")
 
@@ -50,7 +48,7 @@ class Home:
 
     def locate(self, path: str) -> str:
         """Returns ``path`` with its scheme, or absolute. Raises BadConfigurationError."""
-        if _SCHEME.match(path):
+        if has_scheme(path):
             return path
         if not self._directory:
             return os.path.abspath(path)

@@ -5,7 +5,7 @@ from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._memory import MemoryStorage
 from penstock.storage._names import path_below
-from penstock.storage._open import STORAGE_OPTIONS, open_storage
+from penstock.storage._open import STORAGE_OPTIONS, has_scheme, open_storage
 from penstock.storage._s3 import S3Storage, translated
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "MemoryStorage",
     "S3Storage",
     "Storage",
+    "has_scheme",
     "open_storage",
     "path_below",
     "translated",

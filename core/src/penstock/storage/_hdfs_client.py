@@ -90,7 +90,7 @@ _clients: PerProcess[_Cluster, Client] = PerProcess(_connect, files=_files_of)
 
 
 def client_of(root: str) -> Client:
-    """Returns this process's client. Raises BadConfigurationError. Call it inside of :func:`translated`."""
+    """Returns this process's client, whose calls belong inside of :func:`translated`. Raises BadConfigurationError."""
     return _clients.get(_Cluster(root, _conf_dir()))
 
 

@@ -14,7 +14,7 @@ from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._s3 import S3Storage
 
-__all__ = ["STORAGE_OPTIONS", "open_storage"]
+__all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage"]
 
 #: Options that a connector which touches files adds to its own.
 STORAGE_OPTIONS = (
@@ -33,6 +33,11 @@ STORAGE_OPTIONS = (
 
 #: An address without a host: "file:x", or "hdfs:/x" for Hadoop's default host.
 _SHORT = re.compile("(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):(.*)", re.DOTALL)
+
+
+def has_scheme(path: str) -> bool:
+    """Returns whether :func:`open_storage` finds a scheme in ``path``. Without one, it is a local path for it."""
+    return "://" in path or _SHORT.match(path) is not None
 
 
 def open_storage(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import fastavro
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError, BadDataError, RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import MALFORMED, shortened
 from penstock.serialization.avro import avro_to_arrow, contains_itself, holds_values_without_bytes, is_without_bytes
@@ -36,7 +36,7 @@ def _corrupt() -> Iterator[None]:
     """Raises ValueError for whatever fastavro runs into in a file that is damaged: errors of many classes."""
     try:
         yield
-    except (OSError, MemoryError):
+    except (OSError, MemoryError, RetriableError):  # of the way to the file
         raise
     except Exception as error:
         raise ValueError(shortened(f"{type(error).__name__}: {error}")) from error
