@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from contextlib import closing, suppress
 
 import pytest
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, NotCoordinatorError
@@ -62,6 +63,34 @@ def test_an_answer_that_passes_keeps_the_connections_and_a_lost_connection_does_
     assert asked.ask(question, "ask") is tried[2]
     assert tried[0] is tried[1] is not tried[2]
     assert asked.ask(questions()[0], "ask") is tried[2], "kept for the next question"
+
+
+def test_patience_grows_while_no_question_is_answered(silent):
+    brokers = RetryingBrokers({"bootstrap.servers": silent}, patience_s=0.1)
+    for patience in ("0.1", "0.2", "0.4"):
+        with pytest.raises(RetriableError, match=rf"within {patience} s"):
+            brokers.ask(questions()[0], "ask")
+    brokers.close()
+
+
+def test_over_a_slow_network_one_connection_answers_in_the_end(kafka, request):
+    settings = {"bootstrap.servers": kafka.address, "client.id": request.node.name}
+    brokers = RetryingBrokers(settings, patience_s=0.1, first_try_s=0.01)
+    tried = []
+
+    async def slow(brokers):
+        tried.append(brokers)
+        await brokers.client.sleep(0.3)
+        return brokers
+
+    with closing(brokers):
+        for _ in range(10):
+            with suppress(RetriableError):
+                brokers.ask(slow, "ask")
+                break
+        before = len(tried)
+        brokers.ask(slow, "ask")
+        assert tried[before:] == tried[before - 1 : before], "asked once more, over the same connections"
 
 
 def test_a_thread_that_gives_the_connections_up_does_not_close_them_under_another(asked):

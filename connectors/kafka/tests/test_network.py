@@ -127,11 +127,13 @@ def test_a_query_reads_through(network, toolbox, client, fault):
             **IMPATIENT,
         },
     )
-    found = [row["value"] for row in query.run_batch()]
-    with FAULTS[fault](network):
-        while some := query.run_batch():
-            found += [row["value"] for row in some]
-    query.stop()
+    try:
+        found = [row["value"] for row in query.run_batch()]
+        with FAULTS[fault](network):
+            while some := query.run_batch():
+                found += [row["value"] for row in some]
+    finally:
+        query.stop()
     assert sorted(found) == sorted(record["value"] for record in records)
 
 

@@ -24,6 +24,8 @@ __all__ = ["SinkDataCases"]
 
 #: Of the case about memory (bytes).
 _SMALLEST_ROW, _LARGEST_ROW = 200, 2_000
+#: What the case itself keeps for a while, more than once, counts as well: batches are small next to the limit.
+_SHARE_OF_MEMORY = 32
 
 
 class SinkDataCases(SinkBase):
@@ -134,19 +136,21 @@ class SinkDataCases(SinkBase):
     def test_many_rows_in_bounded_memory(self, query: SinkQuery, target: SinkTarget) -> None:
         """Purpose: a task may get more rows than fit into memory.
 
-        Steps: one task writes ``many`` rows, in Arrow batches of 5,000. A row has 200 bytes, or up to 2,000 if there
-        are too few to tell.
+        Steps: one task writes ``many`` rows, in Arrow batches of up to 5,000 rows and 1/32 of
+        ``most_memory_bytes``. A row has 200 bytes, or up to 2,000 if there are too few to tell.
         Pass: the process grows by less than ``most_memory_bytes``, and every row can be read once.
         If it fails: hand rows on while they come; bound what waits in queues.
         """
         text = "x" * min(_LARGEST_ROW, max(_SMALLEST_ROW, self.most_memory_bytes * 3 // 2 // self.many))
 
+        step = min(5_000, max(1, self.most_memory_bytes // _SHARE_OF_MEMORY // len(text)))
+
         def share() -> Iterator[pa.RecordBatch]:
             before = resident_bytes()
-            for first in range(0, self.many, 5_000):
+            for first in range(0, self.many, step):
                 grown = resident_bytes() - before  # reported as soon as it is known, with memory left
                 assert grown < self.most_memory_bytes, f"the task grew by {grown >> 20} MiB in {first} rows"
-                ids = range(first, min(first + 5_000, self.many))
+                ids = range(first, min(first + step, self.many))
                 yield self.with_texts(ids, [text] * len(ids)) or self.batch(ids)
 
         query.run(0, [[self.batch([self.many])]])  # what a first batch costs is not the point

@@ -202,9 +202,11 @@ class SocketWriter(SinkWriter):
             return
         if self._connection is None:
             self._connection = connect(self._sink.host, self._sink.port)
-        lines = "".join(json.dumps(row, default=str, ensure_ascii=False) + "\n" for row in batch.to_pylist())
         try:
-            self._connection.sendall(lines.encode())
+            # Row by row through a small buffer: all lines of a batch would be in memory several times over.
+            with self._connection.makefile("wb") as lines:
+                for row in batch.to_pylist():
+                    lines.write(json.dumps(row, default=str, ensure_ascii=False).encode() + b"\n")
         except OSError as error:
             raise RetriableError(f"the connection to {self._sink.host}:{self._sink.port} broke ({error})") from error
         self._context.metrics.add("rows_written", batch.num_rows)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
@@ -30,6 +30,8 @@ __all__ = ["IN_FLIGHT", "KafkaPython", "connect", "find_coordinators", "sasl_mec
 
 #: Requests that may be in flight to one broker.
 IN_FLIGHT = 64
+#: The library's time limits, unless the user gives another one for requests.
+_REQUEST_MS, _CONNECT_MS = 30_000, 10_000
 #: Without an answer for so long, a broker is not asked what any broker can answer, for a while.
 _SILENT_S, _AVOIDED_S = 2.5, 30.0
 #: Brokers that were silent, and until when they are avoided. By address, for all connections of the process; each entry
@@ -61,8 +63,9 @@ KafkaNetSocket.sock_connect = _connect_or_close
 class KafkaPython:
     """A connected ``KafkaAdminClient`` and its loop. Any thread, except for what says that it belongs to the loop."""
 
-    def __init__(self, admin: Any) -> None:
+    def __init__(self, admin: Any, request_ms: int) -> None:
         self._admin = admin
+        self._request_ms = request_ms
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -112,11 +115,17 @@ class KafkaPython:
     def send(self, request: Any, *, node_id: Any = None, timeout_ms: float | None = None) -> Future:
         """Sends a request at once, to a node or to any. Returns a future of the answer. Belongs to the loop.
 
-        Any is one that has not kept a request waiting lately, if there is one. Raises KafkaError or RuntimeError for a
-        node that is not known and for credentials that were refused before.
+        Any is one that has not kept a request waiting lately, if there is one. ``timeout_ms`` counts from when there is
+        a connection, which has a time limit of its own. Raises KafkaError or RuntimeError for a node that is not known
+        and for credentials that were refused before.
         """
         node = self._any_node() if node_id is None else node_id
-        answer: Future = self._admin._manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
+        timeout_ms = self._request_ms if timeout_ms is None else timeout_ms
+        answer: Future
+        if self._is_connecting(node):
+            answer = self.call_soon(self._send_when_connected, request, node, timeout_ms)
+        else:
+            answer = self._admin._manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
         place = self._place(node)
         if place is not None:
             answer.add_callback(lambda _: _avoided.pop(place, None))
@@ -125,6 +134,19 @@ class KafkaPython:
                 # The library limits the time of a request from when it is sent, and not while a connection is made.
                 self.call_later(_SILENT_S, lambda: None if answer.is_done else _avoid(place))
         return answer
+
+    def _is_connecting(self, node: Any) -> bool:
+        """Returns whether the next request waits for a connection. Raises what :meth:`send` does."""
+        try:
+            return not self._admin._manager.get_connection(node).init_future.is_done
+        except NodeNotReadyError:  # which sending reports
+            return False
+
+    async def _send_when_connected(self, request: Any, node: Any, timeout_ms: float) -> Any:
+        # The library counts the time from before it connects, and closes the connection when it is over: over a slow
+        # network there would never be one.
+        await self._admin._manager.get_connection(node)
+        return await self._admin._manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
 
     def _place(self, node: Any) -> tuple[str, int] | None:
         broker = self.broker(node)
@@ -214,7 +236,10 @@ def connect(arguments: Mapping[str, Any], timeout_ms: float) -> KafkaPython:
         begun.append(KafkaNetClient(**settings))
         return begun[-1]
 
+    request_ms = arguments.get("request_timeout_ms", _REQUEST_MS)
     own = {
+        # Of the library's own questions, which it asks before it is connected.
+        "request_timeout_ms": request_ms + _CONNECT_MS,
         "max_in_flight_requests_per_connection": IN_FLIGHT,
         "bootstrap_timeout_ms": int(timeout_ms),
         "kafka_client": begin,
@@ -222,7 +247,7 @@ def connect(arguments: Mapping[str, Any], timeout_ms: float) -> KafkaPython:
     causes = _Causes()
     logging.getLogger("kafka.net.manager").addHandler(causes)
     try:
-        return KafkaPython(_connected({**arguments, **own}, begun))
+        return KafkaPython(_connected({**arguments, **own}, begun), request_ms)
     except KafkaTimeoutError as error:
         refusals = [cause for cause in causes.seen if is_refusal(cause)]
         if not causes.seen:

@@ -41,6 +41,8 @@ class Connections:
         self._client: KafkaPython | None = None
         #: How long the next try to connect may take: over a slow network, several answers take long.
         self._connect_ms = _FIRST_CONNECT_MS
+        #: How long connecting took in the end.
+        self.connected_in_s = 0.0
 
     @property
     def client(self) -> KafkaPython:
@@ -63,7 +65,9 @@ class Connections:
             raise KafkaTimeoutError("another thread is still trying to connect")
         try:
             if self._client is None:
+                started = time.monotonic()
                 self._client = connect({**_QUICK, **self.arguments()}, min(left_ms, self._connect_ms))
+                self.connected_in_s = time.monotonic() - started
         except (KafkaTimeoutError, RequestTimedOutError):
             self._connect_ms = min(2 * self._connect_ms, _LONGEST_CONNECT_MS)
             raise

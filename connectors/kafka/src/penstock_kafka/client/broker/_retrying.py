@@ -22,6 +22,8 @@ AnswerT = TypeVar("AnswerT")
 
 _TRIES_FOR_S = 60.0
 _PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
+#: Up to here patience and the time of a first try grow over a slow network.
+_SLOW_S = 16.0
 _CONNECTION_LOST = NOT_AUTHENTICATED | {"REQUEST_TIMED_OUT"}
 
 
@@ -38,6 +40,10 @@ class RetryingBrokers:
 
         ``first_try_s``: how long the first try may take, and each next one twice as long as the previous: so another
         broker is asked in time if one takes the question and is silent. By default a try takes as long as its requests.
+
+        Over a slow network both grow to 16 s, or a caller that asks again would fail each time: patience doubles with
+        each question that no broker has answered, until one does; a first try may take twice as long as the last
+        answer took.
         """
         self._settings = connection_settings(config)
         self._servers = config.get("bootstrap.servers", "")
@@ -49,6 +55,8 @@ class RetryingBrokers:
         self._kept: Connections | None = None
         #: How often it was closed: a question that outlives that keeps nothing open.
         self._closed = 0
+        #: What patience has grown to since the last answer, and how long that one took.
+        self._grown_s, self._answered_in_s = self._patience_s, 0.0
 
     def ask(self, question: Callable[[Connections], Awaitable[AnswerT]], what: str) -> AnswerT:
         """Returns the answer to ``question``, which the connections' loop runs, as often as it takes.
@@ -57,15 +65,20 @@ class RetryingBrokers:
         ends, :class:`penstock.errors.BadConfigurationError` for a refusal and :class:`penstock.errors.FatalError` for
         what will not pass. ``what`` is a verb with its object, for the messages.
         """
-        deadline, pause, try_s = time.monotonic() + self._patience_s, _PAUSE_S, self._first_try_s
-        closed = self._closed
+        with self._lock:
+            closed, patience_s, first_try_s = self._closed, self._grown_s, self._first_try_s
+            if first_try_s is not None:
+                first_try_s = max(first_try_s, min(2 * self._answered_in_s, _SLOW_S))
+        deadline, pause, try_s = time.monotonic() + patience_s, _PAUSE_S, first_try_s
         while True:
             # A use of its own for each try: another thread that gives the connections up does not close them.
             connections, are_useful = acquire(self._settings), False
             try:
                 connections.open(deadline)
+                asked = time.monotonic()
                 answer: AnswerT = connections.client.run(question, connections, timeout_s=try_s)
                 are_useful = True
+                self._answered(time.monotonic() - asked)
                 return answer
             except (ProblemError, KafkaError, OSError) as error:
                 if isinstance(error, ProblemError):
@@ -73,11 +86,16 @@ class RetryingBrokers:
                 else:
                     problem = replace(problem_of(error), text=words_of(error))
                 # After a broker's answer, even a refusal: what is wrong is not the connection. And a try whose time is
-                # over says little: over a slow network, connecting again would take even longer.
-                is_early = try_s is not None and try_s == self._first_try_s and isinstance(error, KafkaTimeoutError)
+                # over says little at first, or where connecting again would take as long.
+                is_early = (
+                    isinstance(error, KafkaTimeoutError)
+                    and try_s is not None
+                    and (try_s == first_try_s or try_s < 3 * connections.connected_in_s)
+                )
                 are_useful = is_early or (problem.code[0] != "_" and problem.code not in _CONNECTION_LOST)
                 if not problem.retriable or time.monotonic() + pause > deadline:
-                    raise request_error(problem, what, self._servers, self._patience_s) from error
+                    self._not_answered(patience_s)
+                    raise request_error(problem, what, self._servers, patience_s) from error
             finally:
                 self._keep(connections if are_useful else None, closed)
                 if not are_useful:
@@ -85,6 +103,14 @@ class RetryingBrokers:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
             try_s = None if try_s is None else 2 * try_s
+
+    def _answered(self, took_s: float) -> None:
+        with self._lock:
+            self._grown_s, self._answered_in_s = self._patience_s, took_s
+
+    def _not_answered(self, patience_s: float) -> None:
+        with self._lock:
+            self._grown_s = max(self._patience_s, min(2 * patience_s, _SLOW_S))
 
     def _keep(self, connections: Connections | None, closed: int) -> None:
         """Keeps one use of the connections for the next question, and ends that of those that were kept."""
