@@ -38,6 +38,12 @@ def test_create_writes_once(storage):
         storage.read("log/a/b")
 
 
+def test_what_is_empty(storage):
+    assert storage.is_empty("log/below") and storage.is_empty("no-such-bucket/below")
+    storage.put("log/below/deep/file", b"1")
+    assert not storage.is_empty("log/below") and storage.is_empty("log/bel")
+
+
 def test_copies_work_in_other_processes(storage):
     copied = pickle.loads(pickle.dumps(storage))
     copied.put("log/x", b"1")

@@ -68,14 +68,17 @@ def _finished(sink: AnySink, link: Link) -> Finished:
 
 
 def _writes_below(path: str, options: Mapping[str, str] | None) -> list[StoredWrite] | None:
-    """The unfinished batch writes below a path; ``None`` for a checkpoint. Raises BadConfigurationError for neither."""
+    """The unfinished batch writes below a path; ``None`` for a checkpoint.
+
+    Raises BadConfigurationError for a path where there is nothing at all.
+    """
     storage, root = open_storage(path, s3_options(options), RetryPolicy())
     if storage.exists(f"{root}/metadata"):
         return None
-    if not (writes := stored_writes(path, options)):
+    if not (writes := stored_writes(path, options)) and storage.is_empty(root):
         raise BadConfigurationError(
-            f"{path} is not the checkpoint of a streaming query: it has no 'metadata' file. Nor is there a batch write "
-            "below it that has not ended"
+            f"{path} is not the checkpoint of a streaming query: it has no 'metadata' file. Nor has a batch write "
+            "written to it: it is empty, or does not exist"
         )
     return writes
 

@@ -33,7 +33,8 @@ def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, take_over:
     if as_json:
         say_json({"checkpoint": checkpoint, "decisions": len(made), "published": published})
     elif not published:
-        say(f"{checkpoint}: nothing was open")
+        is_query = checkpoints.open_pieces(checkpoint, options) is not None
+        say(f"{checkpoint}: nothing was open{'' if is_query else ' (no batch write; and it is no checkpoint)'}")
     else:
         say(f"{checkpoint}: published {plural(len(published), 'piece')} in {plural(len(made), 'decision')}")
         for text in published:

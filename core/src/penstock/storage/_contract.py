@@ -25,7 +25,7 @@ ABANDONED_AFTER_S = 86_400.0
 #: Calls that do the same if they are made twice. Of the others, one that failed may have left something in between.
 _REPEATABLE = frozenset(
     (
-        *("create", "put", "read", "size", "list_names", "list_tree", "is_away", "age_s"),
+        *("create", "put", "read", "size", "list_names", "list_tree", "is_empty", "is_away", "age_s"),
         *("delete", "move", "sweep", "remove_empty", "make_durable", "sync_names"),
     )
 )
@@ -171,6 +171,10 @@ class Storage(ABC):
     def list_tree(self, directory: str) -> list[str]:
         """Returns the paths of all files below, in order; empty if it does not exist."""
         raise NotImplementedError
+
+    def is_empty(self, directory: str) -> bool:
+        """Returns whether there is no file below ``directory``, or no such directory."""
+        return not self.list_tree(directory)
 
     def remove_empty(self, directory: str) -> None:  # noqa: B027
         """Removes a directory, and those below it, if there is no file in them. One that is not there is fine."""

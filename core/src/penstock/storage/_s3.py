@@ -263,6 +263,15 @@ class S3Storage(Storage):
             pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
             return sorted(f"{bucket}/{one['Key']}" for page in pages for one in page.get("Contents", []))
 
+    def is_empty(self, directory: str) -> bool:
+        """Asks for one object at most."""
+        bucket, prefix = self.split(f"{directory}/")
+        try:
+            with translated(self.url(directory)):
+                return not self.client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1).get("Contents")
+        except FileNotFoundError:
+            return True
+
     def age_s(self, path: str) -> float | None:
         """Returns an object's age, by the store's clock and this machine's; ``None`` if there is none."""
         bucket, key = self.split(path)
