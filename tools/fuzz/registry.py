@@ -223,8 +223,17 @@ TARGETS = [
     _file("json", files.json_seeds, files.NESTED, _FORMATS + "json._reader", badRecords="null"),
     _file("json", files.json_seeds, files.COLUMNS, "", badRecords="fail"),
     _file("text", files.text_seeds, files.TEXT, _FORMATS + "text._reader"),
-    *(_file(f"text.{one}", partial(files.packed_seeds, one), files.TEXT, "") for one in ("gz", "bz2", "xz")),
-    _file("text.zst", partial(files.packed_seeds, "zst"), files.TEXT, _FORMATS + "_input_file", refused=files.bombs),
+    *(
+        _file(f"text.{one}", partial(files.packed_seeds, one), files.TEXT, "")
+        for one in ("gz", "bz2", "xz", "deflate", "lz4", "snappy")
+    ),
+    _file(
+        "text.zst",
+        partial(files.packed_seeds, "zst"),
+        files.TEXT,
+        f"{_FORMATS}_compression {_FORMATS}_input_file",
+        refused=files.bombs,
+    ),
     *(
         Target(f"files.schema-{name}", files.schema_reader(name), seeds, reads, inputs=stored.no_objects)
         for name, seeds, reads in (

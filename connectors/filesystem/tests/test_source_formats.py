@@ -7,7 +7,9 @@ import errno
 import gzip
 import lzma
 import os
+import struct
 import uuid
+import zlib
 from datetime import datetime, timezone
 from decimal import Decimal
 
@@ -51,26 +53,73 @@ def test_text_that_is_not_of_the_encoding(tmp_path, source_harness):
         source_harness.rows(path, VALUE, format="text", encoding="utf-16")
 
 
-@pytest.mark.parametrize("suffix", ["gz", "bz2", "zst", "xz"])
+def hadoop(codec, data, block=100_000, chunk=40_000):
+    """As Hadoop's codecs write it: blocks of several chunks."""
+    parts = []
+    for start in range(0, len(data), block):
+        whole = data[start : start + block]
+        parts.append(struct.pack(">i", len(whole)))
+        for at in range(0, len(whole), chunk):
+            small = pa.compress(whole[at : at + chunk], codec, asbytes=True)
+            parts += [struct.pack(">i", len(small)), small]
+    return b"".join(parts)
+
+
+COMPRESSED = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "deflate": zlib.compress,
+    "zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+    "lz4": lambda data: pa.compress(data, "lz4", asbytes=True),
+    "hadoop.lz4": lambda data: hadoop("lz4_raw", data),
+    "snappy": lambda data: hadoop("snappy", data),
+}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
 def test_compressed_files_are_one_split(tmp_path, source_harness, suffix):
-    data = "".join(f"line {i}\n" for i in range(1000)).encode()
-    compress = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.get(suffix)
+    data = "".join(f"line {i} {uuid.UUID(int=i**9)}\n" for i in range(10_000)).encode()
     path = tmp_path / f"a.txt.{suffix}"
-    path.write_bytes(compress(data) if compress else pa.compress(data, "zstd", asbytes=True))
+    path.write_bytes(COMPRESSED[suffix](data))
     source = source_harness.source(path, format="text", maxSplitBytes=10)
     assert len(source_harness.splits(source)) == 1
     assert source_harness.read(source).column("value").to_pylist() == data.decode().splitlines()
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(BadDataError, match="cannot be read as text"):
-        source_harness.read(source_harness.source(path, format="text"))
-    source_harness.metrics.take()
-    source_harness.read(source_harness.source(path, format="text", ignoreCorruptFiles=True))
-    assert source_harness.metrics.snapshot()["corrupt_files"] == 1
+    whole = path.read_bytes()
+    for end in (len(whole) - 30, len(whole) // 2, 6):
+        path.write_bytes(whole[:end])
+        with pytest.raises(BadDataError, match="cannot be read as text"):
+            source_harness.read(source_harness.source(path, format="text"))
+        source_harness.metrics.take()
+        source_harness.read(source_harness.source(path, format="text", ignoreCorruptFiles=True))
+        assert source_harness.metrics.snapshot()["corrupt_files"] == 1
 
 
-def test_gzip_members_one_after_the_other(tmp_path, source_harness):
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\n") + gzip.compress(b"b\n"))
-    assert source_harness.rows(tmp_path / "a.gz", VALUE, format="text") == [("a",), ("b",)]
+@pytest.mark.parametrize("suffix", COMPRESSED)
+def test_compressed_streams_one_after_the_other(tmp_path, source_harness, suffix):
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(b"".join(map(COMPRESSED[suffix], (b"a\n", b"b\n"))))
+    assert source_harness.rows(path, VALUE, format="text") == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "data", "said"),
+    [
+        ("lz4", b"\0\0\0\x02\0\0\0\x05\x20a\n", "ends inside of a chunk"),
+        ("lz4", b"\0\0\0\x05\0\0\0\x03\x20a\n", "ends inside of a block"),
+        ("lz4", b"\0\0\0\x01\0\0\0\x03\x20a\n", "2 bytes where 1 are left"),
+        ("lz4", b"not compressed at all", "framing of Hadoop"),
+        ("snappy", b"\xff\x06\0\0sNaPpY", "framing of Hadoop"),
+        ("snappy", b"\0\0\0\x05\0\0\0\x05\xff\xff\xff\xff\x0f", "5 bytes of snappy can't become"),
+        ("zip", b"PK\x03\x04", r"files whose name ends with \.zip are not unpacked"),
+        ("csv.br", b"x", r"files whose name ends with \.br are not unpacked"),
+    ],
+)
+def test_what_can_not_be_decompressed(tmp_path, source_harness, suffix, data, said):
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(data)
+    with pytest.raises(BadDataError, match=f"cannot be read as text: .*{said}"):
+        source_harness.rows(path, VALUE, format="text")
 
 
 PARQUET = [("id", pa.int64()), ("s", pa.string())]

@@ -7,6 +7,7 @@ quote whatever ``escape`` is, and JSON strings in single quotes are not JSON.
 from __future__ import annotations
 
 import os
+import random
 
 import pyarrow as pa
 import pytest
@@ -49,6 +50,7 @@ CSV_SCHEMA = "a long, s string, f double, b boolean, d date, t timestamp, _corru
 JSON_SCHEMA = (
     "a long, s string, f double, t timestamp, n struct<x:long>, l array<long>, d date, b boolean, m decimal(6,2)"
 )
+OTHER_CODECS = pytest.mark.exhaustive("codecs of every kind; those that only Hadoop writes are the witnesses")
 
 
 def plain(rows):
@@ -114,3 +116,25 @@ def test_every_file_is_read_once_over_restarts_also_one_that_comes_late(spark, t
     assert stored and all(path.stat().st_size > 8_000 for path in stored)
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "checkpoint" / "offsets").iterdir()}
     assert sizes["1"] > 12_000 > 4_000 > sizes["2"], "the offset names what it does not hold"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "codec", ["deflate", "lz4", "snappy", *(pytest.param(one, marks=OTHER_CODECS) for one in ("gzip", "bzip2"))]
+)
+def test_what_spark_compressed(spark, tmp_path, source_harness, codec):
+    # Rows beyond the 256 KiB of a chunk, such as no compression makes shorter, such as it makes much shorter, and files
+    # without a row. Spark's writer compresses to zstd only where Hadoop's own library is installed.
+    long = random.Random(1).randbytes(300_000).hex()
+    rows = [(n, f"{long[n:]}{n}" if n % 100 == 7 else f"{n}" * (n % 50)) for n in range(200)]
+    frame = spark.createDataFrame(rows, "id long, s string")
+    for format_ in ("csv", "json"):
+        path = tmp_path / format_
+        frame.repartition(3).write.format(format_).option("compression", codec).save(str(path))
+        frame.limit(0).write.format(format_).option("compression", codec).mode("append").save(str(path))
+        found = source_harness.rows(path, [("id", pa.int64()), ("s", pa.string())], format=format_, badRecords="fail")
+        assert sorted(found) == [(n, text or None if format_ == "csv" else text) for n, text in rows]
+    texts = tmp_path / "text"
+    frame.select("s").write.option("compression", codec).text(str(texts))
+    found = source_harness.rows(texts, [("value", pa.string())], format="text", wholetext=True)
+    assert sorted("".join(one for (one,) in found).split("\n")) == sorted(["", *(text for _, text in rows)])

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import lzma
+import struct
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -204,13 +205,22 @@ def text_seeds() -> list[bytes]:
 def packed_seeds(suffix: str) -> list[bytes]:
     """Returns lines, compressed."""
     plain = b"".join(b"line %d\n" % n for n in range(200))
-    by_codec: dict[str, Callable[[bytes], bytes]] = {
-        "gz": gzip.compress,
-        "bz2": bz2.compress,
-        "xz": lzma.compress,
-        "zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+    by_codec: dict[str, Sequence[Callable[[bytes], bytes]]] = {
+        "gz": [gzip.compress],
+        "bz2": [bz2.compress],
+        "xz": [lzma.compress],
+        "zst": [lambda data: pa.compress(data, "zstd", asbytes=True)],
+        "deflate": [zlib.compress],
+        "lz4": [lambda data: pa.compress(data, "lz4", asbytes=True), lambda data: _hadoop("lz4_raw", data)],
+        "snappy": [lambda data: _hadoop("snappy", data)],
     }
-    return [by_codec[suffix](plain)]
+    return [compress(plain) for compress in by_codec[suffix]]
+
+
+def _hadoop(codec: str, plain: bytes) -> bytes:
+    """Returns two blocks, as Hadoop's codecs write them."""
+    small: bytes = pa.compress(plain, codec, asbytes=True)
+    return (struct.pack(">ii", len(plain), len(small)) + small) * 2
 
 
 def bombs() -> list[bytes]:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import codecs
-import lzma
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.storage import Storage
+from penstock_filesystem.formats._compression import decompressed
 
-__all__ = ["InputFile", "Utf8Stream", "is_compressed", "is_line_safe"]
+__all__ = ["InputFile", "Utf8Stream", "is_line_safe"]
 
-_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 _TRANSCODE_BYTES = 1 << 20
 #: Encodings in which the byte 0x0A may be a part of another character.
 _NOT_LINE_SAFE = ("utf_16", "utf-16", "utf_32", "utf-32", "utf-7", "utf_7", "cp037", "cp500", "cp1026", "cp1140", "hz")
-
-
-def _codec(path: str) -> str | None:
-    return next((codec for suffix, codec in _CODECS.items() if path.lower().endswith(suffix)), None)
-
-
-def is_compressed(path: str) -> bool:
-    """Returns whether the name's suffix says that the file is compressed as a whole."""
-    return _codec(path) is not None
 
 
 def is_line_safe(encoding: str) -> bool:
@@ -50,34 +40,7 @@ class InputFile:
 
     def stream(self) -> Any:
         """Opens the bytes in order, decompressed by the name's suffix. ``read(n)`` gives fewer only at the end."""
-        codec = _codec(self.path)
-        if codec == "xz":
-            return lzma.open(self.storage.fs.open_input_stream(self.path, compression=None))
-        opened = self.storage.fs.open_input_stream(self.path, compression=codec)
-        return opened if codec is None else _Decompressed(opened)
-
-
-class _Decompressed:
-    """A compressed stream, read into memory of our own: what pyarrow's ``read`` allocates is never freed if the bytes
-    are broken, and a task that skips corrupt files may meet thousands.
-    """
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def read(self, size: int) -> bytes:
-        memory = bytearray(size)
-        count = self._stream.readinto(memory)
-        return bytes(memoryview(memory)[:count])
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def __enter__(self) -> _Decompressed:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return decompressed(self.storage, self.path)
 
 
 class Utf8Stream:

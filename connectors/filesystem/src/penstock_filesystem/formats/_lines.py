@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from penstock_filesystem.formats._blocks import BLOCK_BYTES, Block, can_split_at, row_blocks, whole_block
-from penstock_filesystem.formats._input_file import InputFile, Utf8Stream, is_compressed, is_line_safe
+from penstock_filesystem.formats._compression import is_compressed
+from penstock_filesystem.formats._input_file import InputFile, Utf8Stream, is_line_safe
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import FormatReader
 

@@ -1,0 +1,184 @@
+"""Compressed files: which names say so, and their bytes in order."""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.storage import Storage
+
+__all__ = ["decompressed", "is_compressed"]
+
+#: By the end of a file's name. Of the last three, Spark's writer writes what Hadoop's codecs make.
+_CODECS = {
+    ".gz": "gzip",
+    ".bz2": "bz2",
+    ".zst": "zstd",
+    ".xz": "xz",
+    ".lz4": "lz4",
+    ".snappy": "snappy",
+    ".deflate": "deflate",
+}
+#: What is not unpacked. Read as they are, such files would be rows of rubbish.
+_NOT_UNPACKED = (".zip", ".7z", ".rar", ".br", ".lzo")
+_LZ4_MAGIC = bytes.fromhex("04224d18")
+#: Of a frame of LZ4: version 1, independent blocks of at most 4 MB, no checksums; the last byte is that header's own.
+_LZ4_HEADER = _LZ4_MAGIC + bytes.fromhex("607073")
+_LZ4_MOST = 4 << 20
+#: A chunk of Hadoop's is 256 KiB, unless its configuration says otherwise.
+_MOST_CHUNK_BYTES = 64 << 20
+#: Of snappy: three bytes stand for 64 at most.
+_SNAPPY_MOST_TIMES = 22
+_PIECE_BYTES = 1 << 20
+
+
+def _suffix(path: str) -> str:
+    return next((suffix for suffix in (*_CODECS, *_NOT_UNPACKED) if path.lower().endswith(suffix)), "")
+
+
+def is_compressed(path: str) -> bool:
+    """Returns whether the name's suffix says that the file is compressed as a whole."""
+    return _suffix(path) != ""
+
+
+def decompressed(storage: Storage, path: str) -> Any:
+    """Opens the bytes of a file in order, decompressed by its name. ``read(n)`` gives fewer only at the end.
+
+    Raises ValueError for a file of a kind that is not unpacked. Reading raises OSError, EOFError, ValueError,
+    ``lzma.LZMAError`` or ``zlib.error`` for bytes that are damaged. Memory: one chunk of the file.
+    """
+    suffix = _suffix(path)
+    if suffix in _NOT_UNPACKED:
+        raise ValueError(f"files whose name ends with {suffix} are not unpacked; unpack it, or compress it with gzip")
+    codec = _CODECS.get(suffix)
+    if codec in ("gzip", "bz2", "zstd") or (codec == "lz4" and _is_lz4_frame(storage, path)):
+        return _OwnMemory(storage.fs.open_input_stream(path, compression=codec))
+    if codec in ("lz4", "snappy"):
+        raw = storage.fs.open_input_stream(path, compression=None, buffer_size=_PIECE_BYTES)
+        return _Pieces(raw, _hadoop_blocks(raw.read, _from_lz4 if codec == "lz4" else _from_snappy))
+    raw = storage.fs.open_input_stream(path, compression=None)
+    if codec == "deflate":
+        return _Pieces(raw, _inflated(raw.read))
+    return lzma.open(raw) if codec == "xz" else raw
+
+
+class _Stream:
+    """A stream that is closed with the one below it."""
+
+    def __init__(self, below: Any) -> None:
+        self._below = below
+
+    def close(self) -> None:
+        self._below.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _OwnMemory(_Stream):
+    """A compressed stream, read into memory of our own: what pyarrow's ``read`` allocates is never freed if the bytes
+    are broken, and a task that skips corrupt files may meet thousands.
+    """
+
+    def read(self, size: int) -> bytes:
+        memory = bytearray(size)
+        count = self._below.readinto(memory)
+        return bytes(memoryview(memory)[:count])
+
+
+class _Pieces(_Stream):
+    """Joins pieces."""
+
+    def __init__(self, below: Any, pieces: Iterator[bytes]) -> None:
+        super().__init__(below)
+        self._pieces = pieces
+        self._waiting = bytearray()
+
+    def read(self, size: int) -> bytes:
+        while len(self._waiting) < size and (piece := next(self._pieces, None)) is not None:
+            self._waiting += piece
+        taken = bytes(self._waiting[:size])
+        del self._waiting[:size]
+        return taken
+
+
+def _inflated(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """Yields the pieces of zlib streams that follow each other, as Hadoop's default codec writes them."""
+    inflater, data = None, read(_PIECE_BYTES)
+    while data or inflater is not None:
+        inflater = inflater or zlib.decompressobj()
+        piece = inflater.decompress(data, _PIECE_BYTES)
+        if piece:
+            yield piece
+        if inflater.eof:
+            data, inflater = inflater.unused_data or read(_PIECE_BYTES), None
+        elif not (data := inflater.unconsumed_tail or read(_PIECE_BYTES)) and not piece:
+            raise EOFError("it ends inside of a compressed stream")
+
+
+def _hadoop_blocks(read: Callable[[int], bytes], decompress: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    """Yields the pieces of a file that a codec of Hadoop has written: of each block its length without compression,
+    then chunks until there are as many bytes, each with its length before it. Lengths are big-endian, of 32 bits.
+
+    Source: Hadoop's BlockCompressorStream.
+    """
+    while head := read(4):
+        left = _length(head)
+        while left:
+            size = _length(read(4))
+            if not 0 < size <= _MOST_CHUNK_BYTES:
+                raise ValueError(f"it is not in the framing of Hadoop: a chunk of {size} bytes")
+            chunk = read(size)
+            piece = decompress(chunk) if len(chunk) == size else b""
+            if not 0 < len(piece) <= left:
+                raise EOFError(f"it ends inside of a chunk, or is damaged: {len(piece)} bytes where {left} are left")
+            left -= len(piece)
+            yield piece
+
+
+def _length(data: bytes) -> int:
+    if len(data) < 4:
+        raise EOFError("it ends inside of a block")
+    (length,) = struct.unpack(">i", data)
+    if length < 0:
+        raise ValueError(f"it is not in the framing of Hadoop: a block of {length} bytes")
+    return int(length)
+
+
+def _is_lz4_frame(storage: Storage, path: str) -> bool:
+    """Returns whether a file begins as the command ``lz4`` writes it. Hadoop's own framing begins otherwise."""
+    with storage.fs.open_input_stream(path, compression=None) as stream:
+        return bytes(stream.read(4)) == _LZ4_MAGIC
+
+
+def _from_lz4(chunk: bytes) -> bytes:
+    """A chunk does not say how many bytes it becomes. As a block of a frame, Arrow counts them."""
+    memory = bytearray(_LZ4_MOST)
+    filled = 0
+    frame = b"".join((_LZ4_HEADER, struct.pack("<I", len(chunk)), chunk, bytes(4)))
+    with pa.CompressedInputStream(pa.BufferReader(frame), "lz4") as stream:
+        while filled < _LZ4_MOST and (count := stream.readinto(memoryview(memory)[filled:])):
+            filled += count
+    return bytes(memoryview(memory)[:filled])
+
+
+def _from_snappy(chunk: bytes) -> bytes:
+    """A chunk begins with the number of bytes that it becomes, seven bits a byte, lowest first."""
+    size = shift = 0
+    for byte in chunk[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > _SNAPPY_MOST_TIMES * len(chunk):
+        raise ValueError(f"{len(chunk)} bytes of snappy can't become {size}")
+    plain: bytes = pa.decompress(chunk, size, codec="snappy", asbytes=True)
+    return plain
