@@ -6,6 +6,7 @@ quote whatever ``escape`` is, and JSON strings in single quotes are not JSON.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.serialization.values import TimeParser
 
 CSV = b"""1,"",1.5,true,2020-01-01,2020-01-01 00:00:00
 2,,1e3,TRUE,2020-1-1,2020-01-01T00:00:00.123456Z
@@ -81,6 +83,144 @@ def test_the_same_rows_as_spark(spark, tmp_path, source_harness, format_, data, 
     for mine, spark_row in zip(plain(ours), theirs, strict=False):
         assert mine == spark_row
     assert len(ours) == len(theirs)
+
+
+DATES = [
+    "2020-01-02",
+    "2020-1-2",
+    "+2020-01-02",
+    "2020-01",
+    "2020",
+    "2020-02-30",
+    "2020-13-01",
+    "20-01-02",
+    "2020/01/02",
+]
+TIMES = ["", "T", "T3", " 03:04", "T03:04:05", " 3:4:5", "T24:00:00", "T23:59:60", "t03:04:05"]
+FRACTIONS = ["", ".", ".1", ".123456", ".1234567891", ".x"]
+ZONES = [
+    "",
+    "Z",
+    " Z ",
+    "z",
+    "UTC",
+    "utc",
+    "GMT",
+    "UT",
+    "GMT+1",
+    "UTC-01:00",
+    "UTC+1:30",
+    "UT+1",
+    "UTCZ",
+    "Europe/Berlin",
+]
+ZONES += [
+    " Asia/Kolkata",
+    "[Europe/Berlin]",
+    "europe/berlin",
+    "PST",
+    "IST",
+    "EST",
+    "CST6CDT",
+    "Etc/GMT-3",
+    "Nowhere/X",
+    "X",
+]
+ZONES += ["+1", "+01", "-01", "+0130", "+130", "+1:30", "+01:3", "+1:3", "+01:30:15", "+013015", "+1:30:15", "+01:30:5"]
+ZONES += [
+    "+05:41:16",
+    "-05:41:16",
+    "+18:00",
+    "-18:00",
+    "+24:00",
+    "+01:60",
+    "+01:59:60",
+    " +01:00",
+    "+",
+    "+abc",
+    "right/UTC",
+]
+#: Beyond those that Python knows, and beyond those that fit.
+YEARS = [
+    "0001-01-01",
+    "-0001-01-02",
+    "0000-01-01",
+    "-0400-02-29",
+    "9999-12-31",
+    "10000-01-01",
+    "12020-2-29",
+    "294246-12-31",
+]
+YEARS += [
+    "294247-01-11",
+    "-290308-12-31",
+    "999999-01-01",
+    "-1000-06-15",
+    "1582-10-10",
+    "1890-01-01",
+    "1900-02-29",
+    "202020-01-01",
+]
+#: Times that a clock in Rome skipped, or showed twice.
+CHANGES = ["2020-03-29T02:00:00", "2020-03-29T02:30:00", "2020-03-29T02:59:59", "2020-03-29T03:00:00"]
+CHANGES += [
+    "2020-10-25T02:00:00",
+    "2020-10-25T02:30:00",
+    "2020-10-25T03:00:00",
+    "1866-12-12T00:00:00",
+    "1893-10-31T23:50:00",
+]
+CHANGES += ["2050-07-01T00:00:00", "9999-07-01T00:00:00", "1800-01-01T00:00:00", "1944-04-03T02:30:00"]
+#: Read here, and bad rows for Spark.
+LENIENT = ["2020-01-02T03:04Z", "2020-01-02T03+01:00", "2020-01-02T03:04:05+18:01", "2020-01-02T03:04:05-23:59"]
+#: Bad rows here, and read by Spark.
+STRICT = ["03:04:05", "T3:4"]
+
+
+def times_in_every_form():
+    """As Spark reads them, whatever the forms; and with nothing or a zone behind each."""
+    for day, time in itertools.product(DATES, TIMES):
+        yield day + time
+    for time, fraction, zone in itertools.product(TIMES[4:], FRACTIONS, ZONES):
+        yield DATES[0] + time + fraction + zone
+    for day, zone in itertools.product(YEARS, ZONES[:20]):
+        yield from (day, f"{day}T03:04:05{zone}")
+    yield from (f"{day}{fraction}" for day in CHANGES for fraction in FRACTIONS)
+    yield from (f" {DATES[0]}{TIMES[4]} ", f"\t{DATES[0]}", "epoch", "now", "x", "1.5", *LENIENT, *STRICT)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_times_in_every_form(spark, tmp_path, source_harness, format_):
+    texts = list(dict.fromkeys(times_in_every_form()))
+    rows = spark.createDataFrame([(n, one, one) for n, one in enumerate(texts)], "n int, t string, d string").coalesce(
+        1
+    )
+    rows.write.option("ignoreLeadingWhiteSpace", False).option("ignoreTrailingWhiteSpace", False).format(format_).save(
+        str(tmp_path / "in")
+    )
+    reader = spark.read.schema("n int, t timestamp, d date").option("timeZone", "Europe/Rome").format(format_)
+    theirs = reader.load(str(tmp_path / "in")).selectExpr("n", "unix_micros(t)", "unix_date(d)").collect()
+    schema = pa.schema([("n", pa.int32()), ("t", pa.timestamp("us", "UTC")), ("d", pa.date32())])
+    options = {"format": format_, "timeZone": "Europe/Rome"}
+    ours = source_harness.read(source_harness.source(tmp_path / "in", **options), schema)
+    found = zip(ours.column("n"), ours.column("t").cast(pa.int64()), ours.column("d").cast(pa.int32()), strict=True)
+    parser = TimeParser("Europe/Rome")
+    for (n, at, day), (_, their_at, their_day) in zip(
+        sorted(found, key=lambda row: row[0].as_py()), theirs, strict=True
+    ):
+        text = texts[n.as_py()]
+        try:
+            as_column = parser.column(pa.array([text]), schema.field("t").type).cast(pa.int64())[0]
+            assert as_column == at, f"{text!r} as a column, and as a value"
+        except pa.ArrowInvalid:
+            pass
+        if text in LENIENT:
+            assert at.is_valid and their_at is None, text
+        elif text in STRICT:
+            assert not at.is_valid and not day.is_valid and their_at is not None, text
+        else:
+            assert (text, at.as_py(), day.as_py()) == (text, their_at, their_day)
 
 
 @pytest.mark.spark

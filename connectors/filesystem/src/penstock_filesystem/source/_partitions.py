@@ -143,7 +143,7 @@ class PartitionColumns:
             return number
         if isinstance(value, datetime) and value.tzinfo is not None:
             type_ = _ZONED
-        return cell_converter(type_, self._times)(text)
+        return pa.scalar(cell_converter(type_, self._times)(text), type_).as_py()
 
 
 def _holds(operator: str, left: Any, right: Any) -> bool:

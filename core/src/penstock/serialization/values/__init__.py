@@ -15,7 +15,8 @@ from penstock.serialization.values._json_write import JsonWriter
 from penstock.serialization.values._text import ValueText, concatenated, holds_any, is_plain, is_text
 from penstock.serialization.values._time_reader import TimeReader
 from penstock.serialization.values._time_writer import TimeWriter
-from penstock.serialization.values._times import TimeParser, check_zone
+from penstock.serialization.values._times import TimeParser
+from penstock.serialization.values._zones import check_zone
 
 __all__ = [
     "NOT_JSON",

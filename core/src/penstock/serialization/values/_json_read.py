@@ -221,7 +221,7 @@ def _single(type_: pa.DataType, times: TimeParser) -> Callable[[Any], Any]:
 def _timestamp(value: Any, type_: pa.DataType, times: TimeParser) -> Any:
     if isinstance(value, str) or type_.tz is None:
         return times.timestamp(_of(value, str), type_)
-    return times.from_epoch(_number(value, int))
+    return times.from_epoch(_number(value, int), type_)
 
 
 def _of(value: Any, kind: type) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.values._calendar import micros_since_1970
 from penstock.serialization.values._patterns import FIELDS, MONTHS, OFFSETS, Token, tokens_of
 
 __all__ = ["TimeReader"]
@@ -63,7 +64,7 @@ class TimeReader:
             return self._fixed.column(texts.cast(pa.string()), self._regex)
         if "day_of_year" in self._parts:
             try:  # value by value, in Python: rare
-                return pa.array([None if text is None else self.value(text) for text in texts.to_pylist()], type_)
+                return pa.array([None if text is None else self._micros_of(text) for text in texts.to_pylist()], type_)
             except ValueError as error:
                 raise pa.ArrowInvalid(str(error)) from None
         found = pc.extract_regex(texts.cast(pa.string()), f"^(?:{self._regex})$")
@@ -112,8 +113,11 @@ class TimeReader:
             return "0"
         return pc.utf8_slice_codeunits(pc.struct_field(found, "fraction"), 0, 6)
 
-    def value(self, text: str) -> datetime:
-        """Reads one text: returns a time without a zone or, if it has an offset, one in UTC. Raises ValueError."""
+    def _micros_of(self, text: str) -> int:
+        return micros_since_1970(*self.value(text))
+
+    def value(self, text: str) -> tuple[datetime, timezone | None]:
+        """Reads one text: returns a local time and, if it has an offset, that. Raises ValueError."""
         match = self._compiled.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not in the pattern")
@@ -139,7 +143,7 @@ class TimeReader:
             value = value.replace(month=1, day=1) + timedelta(days=int(found["day_of_year"]) - 1)
             if value.year != year:
                 raise ValueError(f"{text!r}: the year has no such day")
-        return value if "offset" not in found else (value - _offset(found["offset"])).replace(tzinfo=timezone.utc)
+        return value, _offset(found["offset"]) if "offset" in found else None
 
 
 class _Fixed(NamedTuple):
@@ -174,12 +178,12 @@ def _digits(numbers: pa.Array, count: int) -> pa.Array:
     return pc.utf8_lpad(pc.utf8_ltrim(numbers, "0"), count, "0")
 
 
-def _offset(text: str) -> timedelta:
+def _offset(text: str) -> timezone:
     if text == "Z":
-        return timedelta(0)
+        return timezone.utc
     digits = text[1:].replace(":", "").ljust(4, "0")
     hours, minutes = int(digits[:2]), int(digits[2:])
     if hours > 23 or minutes > 59:
         raise ValueError(f"{text!r} is not an offset")
     offset = timedelta(hours=hours, minutes=minutes)
-    return -offset if text[0] == "-" else offset
+    return timezone(-offset if text[0] == "-" else offset)

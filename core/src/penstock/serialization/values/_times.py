@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta, timezone
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from datetime import datetime, timezone, tzinfo
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.serialization.values._calendar import days_since_1970, micros_since_1970, near_year
+from penstock.serialization.values._local_times import LocalTimes
 from penstock.serialization.values._time_reader import TimeReader
+from penstock.serialization.values._zones import zone_of
 
-__all__ = ["TimeParser", "check_zone"]
+__all__ = ["TimeParser"]
 
 #: As in Spark, the day or the month and the day may be left out.
-_DATE = re.compile(r"(\d{4,})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?")
+_DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"(\d{4,})(?:-(\d{1,2})(?:-(\d{1,2})"
-    r"(?:[T ](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?\s*(Z|UTC|[+-]\d{1,2}(?::?\d{2})?)?)?)?)?"
+    r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[T ](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*(\D.*)?)?)?)?",
+    re.ASCII,
 )
 _ENDS_WITH_ZONE = re.compile(r"(Z|[+-]\d{2}:?\d{2})\s*$")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-def check_zone(name: str) -> None:
-    """Checks an option's value. Raises ValueError if ``name`` is not a time zone's."""
-    if name != "UTC":
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError("an IANA time zone such as Europe/Rome") from None
-
-
-def _offset(text: str) -> timezone:
-    if text in ("Z", "UTC"):
-        return timezone.utc
-    digits = text[1:].replace(":", "")
-    hours, minutes = (int(digits), 0) if len(digits) <= 2 else (int(digits[:-2]), int(digits[-2:]))
-    return timezone((1 if text[0] == "+" else -1) * timedelta(hours=hours, minutes=minutes))
+_MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 class TimeParser:
@@ -54,6 +40,7 @@ class TimeParser:
         self.timestamp_reader = timestamp_reader
         self._zone_name = zone_name
         self._zone = timezone.utc if zone_name == "UTC" else ZoneInfo(zone_name)
+        self._local_times = LocalTimes(self._zone)
 
     def column(self, texts: pa.Array, type_: pa.DataType) -> pa.Array:
         """Returns a column of texts as dates or timestamps. Raises pa.ArrowInvalid if one of them does not fit."""
@@ -83,40 +70,57 @@ class TimeParser:
         return texts.cast(type_)
 
     def localize(self, column: pa.Array, type_: pa.DataType) -> pa.Array:
-        """Timestamps without a zone as ``type_``: in the parser's zone if that has one."""
+        """Returns ``timestamp[us]`` as ``type_``: in the parser's zone if that has one.
+
+        Raises pa.ArrowInvalid for a time before the year 1.
+        """
         if type_.tz is not None and self._zone_name != "UTC":
-            column = pc.assume_timezone(column, self._zone_name, ambiguous="earliest", nonexistent="latest")
+            column = self._local_times.to_utc(column)
         return column.cast(type_)
 
-    def date(self, text: str) -> date:
-        """Returns a date. Raises ValueError."""
+    def date(self, text: str) -> int:
+        """Returns the days since 1970 of a date. Raises ValueError."""
         if self.date_reader is not None:
-            return self.date_reader.value(text).date()
+            return days_since_1970(self.date_reader.value(text)[0])
         match = _DATE.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"{text!r} is not a date")
-        return date(int(match[1]), int(match[2] or 1), int(match[3] or 1))
+        year, cycles = near_year(int(match[1]))
+        return days_since_1970(datetime(year, int(match[2] or 1), int(match[3] or 1)), cycles)
 
-    def timestamp(self, text: str, type_: pa.DataType) -> datetime:
-        """Returns a timestamp for ``type_``. Raises ValueError, also for a zone where the type has none."""
-        value = self._iso(text) if self.timestamp_reader is None else self.timestamp_reader.value(text)
-        if type_.tz is None:
-            if value.tzinfo is not None:
-                raise ValueError(f"{text!r} names a zone")
-            return value
-        return (value if value.tzinfo else value.replace(tzinfo=self._zone)).astimezone(timezone.utc)
-
-    @staticmethod
-    def _iso(text: str) -> datetime:
-        match = _TIMESTAMP.fullmatch(text.strip())
-        if match is None:
-            raise ValueError(f"{text!r} is not a timestamp")
-        year, month, day = (int(part or 1) for part in match.groups()[:3])
-        hour, minute, second = (int(part or 0) for part in match.groups()[3:6])
-        micros = int((match[7] or "0").ljust(6, "0")[:6])
-        return datetime(year, month, day, hour, minute, second, micros, _offset(match[8]) if match[8] else None)
+    def timestamp(self, text: str, type_: pa.DataType) -> int:
+        """Returns the time since 1970 in the unit of ``type_``. Raises ValueError, also for a zone where the type has
+        none.
+        """
+        cycles = 0
+        if self.timestamp_reader is None:
+            local, zone, cycles = _iso(text)
+        else:
+            local, zone = self.timestamp_reader.value(text)
+        if type_.tz is None and zone is not None:
+            raise ValueError(f"{text!r} names a zone")
+        return _in_unit(micros_since_1970(local, zone or (self._zone if type_.tz else None), cycles), type_)
 
     @staticmethod
-    def from_epoch(seconds: int) -> datetime:
-        """Returns a point in time from seconds since 1970. Raises OverflowError."""
-        return _EPOCH + timedelta(seconds=seconds)
+    def from_epoch(seconds: int, type_: pa.DataType) -> int:
+        """Returns seconds since 1970 in the unit of ``type_``. Raises ValueError for a time that is too far away."""
+        return _in_unit(seconds * 1_000_000, type_)
+
+
+def _iso(text: str) -> tuple[datetime, tzinfo | None, int]:
+    """Returns a local time, the zone that is named, and how many times 400 years it is later."""
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a timestamp")
+    year, cycles = near_year(int(match[1]))
+    month, day = int(match[2] or 1), int(match[3] or 1)
+    hour, minute, second = (int(part or 0) for part in match.groups()[3:6])
+    micros = int((match[7] or "0").ljust(6, "0")[:6])
+    return datetime(year, month, day, hour, minute, second, micros), zone_of(match[8]) if match[8] else None, cycles
+
+
+def _in_unit(micros: int, type_: pa.DataType) -> int:
+    value = micros * 1000 if type_.unit == "ns" else micros // _MICROS[type_.unit]
+    if not -1 << 63 <= value < 1 << 63:
+        raise ValueError("a time that is too far away")
+    return value
