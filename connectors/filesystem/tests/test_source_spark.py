@@ -9,8 +9,10 @@ from __future__ import annotations
 import itertools
 import os
 import random
+from datetime import datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
@@ -221,6 +223,55 @@ def test_times_in_every_form(spark, tmp_path, source_harness, format_):
             assert not at.is_valid and not day.is_valid and their_at is not None, text
         else:
             assert (text, at.as_py(), day.as_py()) == (text, their_at, their_day)
+
+
+INSTANTS = ["9999-12-31 23:59:59.999", "0001-01-01 00:00:00", "1500-06-01 12:00:00", "1677-09-21 00:12:43"]
+INSTANTS += ["2262-04-11 23:47:17", "1970-01-01 00:00:00", "2024-02-29 01:02:03.123456"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
+def test_parquet_times_that_spark_wrote(spark, tmp_path, source_harness, kind):
+    rows = ", ".join(
+        f"(timestamp'{one}', timestamp_ntz'{one}', date'{one[:10]}', array(timestamp'{one}', null), "
+        f"map(1, named_struct('t', timestamp'{one}', 'n', timestamp_ntz'{one}')))"
+        for one in INSTANTS
+    )
+    spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
+    try:
+        frame = spark.sql(f"select * from values {rows}, (null, null, null, null, null) as v(t, n, d, l, m)")
+        frame.coalesce(1).write.parquet(str(tmp_path / "in"))
+    finally:
+        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    micros = "unix_micros(t), unix_micros(cast(n as timestamp)), unix_date(d), unix_micros(l[0]), unix_micros(m[1].t)"
+    theirs = [tuple(row) for row in spark.read.parquet(str(tmp_path / "in")).selectExpr(*micros.split(", ")).collect()]
+    source = source_harness.source(tmp_path / "in", format="parquet")
+    schema = source.infer_schema()
+    zones = [getattr(type_, "tz", None) for type_ in (*schema.types[:3], schema.field("l").type.value_type)]
+    assert zones == ["UTC", None, None, "UTC"]
+    epoch = datetime(1970, 1, 1)
+
+    def micros_of(value):
+        return None if value is None else (value.replace(tzinfo=None) - epoch) // timedelta(microseconds=1)
+
+    def plain_row(row):
+        day = None if row["d"] is None else (row["d"] - epoch.date()).days
+        nested = (row["l"] or [None])[0], dict(row["m"] or {1: {"t": None}})[1]["t"]
+        return micros_of(row["t"]), micros_of(row["n"]), day, *map(micros_of, nested)
+
+    assert list(map(plain_row, source_harness.read(source, schema).to_pylist())) == theirs
+
+
+@pytest.mark.spark
+def test_parquet_texts_that_are_not_utf_8_stay_as_they_are(spark, tmp_path):
+    penstock.register(spark)
+    bad = pa.array([b"a", b"\xff\xfe", b"caf\xe9", None])
+    texts = pa.StringArray.from_buffers(len(bad), *bad.buffers()[1:], bad.buffers()[0], bad.null_count)
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"s": texts}), tmp_path / "in" / "a.parquet")
+    readers = spark.read.format("parquet"), spark.read.format("penstock.filesystem").option("format", "parquet")
+    theirs, ours = ([row[0] for row in one.load(str(tmp_path / "in")).selectExpr("hex(s)").collect()] for one in readers)
+    assert ours == theirs == ["61", "FFFE", "636166E9", None]
 
 
 @pytest.mark.spark

@@ -42,7 +42,8 @@ class ParquetReader(FormatReader):
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[TableRows]:
         """Yields batches of the wanted columns of the range's row groups."""
         with file.random_access() as source:
-            parquet = pq.ParquetFile(source, pre_buffer=not isinstance(file.storage, LocalStorage))
+            pre_buffer = not isinstance(file.storage, LocalStorage)
+            parquet = pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
             names = {wanted: _match(wanted, parquet.schema_arrow.names) for wanted in schema.names}
             for wanted in (wanted for wanted, name in names.items() if name is None):
                 missing_column(wanted, parquet.schema_arrow.names, self.options, file.url)
@@ -72,8 +73,25 @@ class ParquetReader(FormatReader):
         schemas = []
         for file in files if self.options.merge_schema else files[:1]:
             with file.random_access() as source:
-                schemas.append(pq.read_schema(source).remove_metadata())
+                parquet = pq.ParquetFile(source)
+                schemas.append(_with_points_in_time(parquet.schema_arrow.remove_metadata(), parquet.schema))
         return pa.unify_schemas(schemas, promote_options="permissive")
+
+
+def _with_points_in_time(schema: pa.Schema, columns: pq.ParquetSchema) -> pa.Schema:
+    """Returns ``schema`` with a zone where a file has INT96, which Spark and Hive write for points in time."""
+    kinds = iter([columns.column(number).physical_type for number in range(len(columns))])
+
+    def typed(type_: pa.DataType) -> pa.DataType:
+        if pa.types.is_struct(type_):
+            return pa.struct([one.with_type(typed(one.type)) for one in type_])
+        if pa.types.is_map(type_):
+            return pa.map_(typed(type_.key_type), type_.item_field.with_type(typed(type_.item_type)))
+        if pa.types.is_list(type_):
+            return pa.list_(type_.value_field.with_type(typed(type_.value_type)))
+        return pa.timestamp("us", "UTC") if next(kinds) == "INT96" else type_
+
+    return pa.schema([field.with_type(typed(field.type)) for field in schema])
 
 
 def _match(wanted: str, names: Sequence[str]) -> str | None:
