@@ -151,6 +151,26 @@ def test_parquet_columns_by_name(tmp_path, source_harness):
         source_harness.rows(tmp_path, [("s", pa.int64())], format="parquet")
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_parquet_decimals_with_more_digits_than_their_type(tmp_path, source_harness, nested):
+    numbers = b"".join(number.to_bytes(16, "little", signed=True) for number in (123, -140737488355326))
+    decimals = pa.Array.from_buffers(pa.decimal128(12, 2), 2, [None, pa.py_buffer(numbers)])
+    column = pa.StructArray.from_arrays([decimals], ["x"]) if nested else decimals
+    pq.write_table(pa.table({"d": column}), tmp_path / "a.parquet")
+    with pytest.raises(BadDataError, match=r"a\.parquet: column d holds .*-140737488355326 does not fit in precision"):
+        source_harness.rows(tmp_path, [("d", column.type)], format="parquet")
+
+
+def test_a_parquet_file_that_needs_too_much_memory_is_never_skipped(tmp_path, source_harness, monkeypatch):
+    def no_memory(*_, **__):
+        raise pa.ArrowMemoryError("malloc of size 2110669568 failed")
+
+    write_parquet(tmp_path / "a.parquet", 2)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", no_memory)
+    with pytest.raises(BadDataError, match=r"a\.parquet: malloc of size .* need more memory than the task has"):
+        source_harness.rows(tmp_path, PARQUET, format="parquet", ignoreCorruptFiles=True)
+
+
 def test_parquet_schema_of_one_file_or_of_all(tmp_path, source_harness):
     pq.write_table(pa.table({"a": pa.array([1], pa.int32())}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]}), tmp_path / "2.parquet")

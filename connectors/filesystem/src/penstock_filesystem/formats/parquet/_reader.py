@@ -56,7 +56,13 @@ class ParquetReader(FormatReader):
                 raise ValueError("its footer has two numbers of row groups")
             for index, first in enumerate(starts):
                 if start <= first < end:
-                    yield from self._group(parquet, index, columns, row)
+                    try:
+                        yield from self._group(parquet, index, columns, row)
+                    except pa.ArrowMemoryError as error:
+                        # No corrupt file, so that none is skipped which other machines can read.
+                        raise BadDataError(
+                            f"{file.url}: {error}: its pages need more memory than the task has, or it is damaged"
+                        ) from error
                 row += parquet.metadata.row_group(index).num_rows
 
     def _group(self, parquet: pq.ParquetFile, index: int, columns: list[str], row: int) -> Iterator[TableRows]:
@@ -119,9 +125,28 @@ class _ParquetDecoder(Decoder):
             return pa.nulls(batch.num_rows, field.type)
         column = batch.column(name)
         try:
+            _check_decimals(column)
             return column if column.type.equals(field.type) else column.cast(field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise BadDataError(
                 f"{url}: column {field.name} holds {column.type}, which does not fit {field.type}: {error}; "
                 "correct the schema"
             ) from None
+
+
+def _check_decimals(column: pa.Array) -> None:
+    """Raises pa.ArrowInvalid for more digits than the type has: Spark fails at them, and can't say in which file."""
+    if not _holds_decimals(column.type):
+        return
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        # Texts that are not UTF-8 are taken as they are, as Spark takes them.
+        if "precision" in str(error):
+            raise
+
+
+def _holds_decimals(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_holds_decimals(type_.field(number).type) for number in range(type_.num_fields))
+    return bool(pa.types.is_decimal(type_))
