@@ -270,7 +270,9 @@ def test_parquet_texts_that_are_not_utf_8_stay_as_they_are(spark, tmp_path):
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"s": texts}), tmp_path / "in" / "a.parquet")
     readers = spark.read.format("parquet"), spark.read.format("penstock.filesystem").option("format", "parquet")
-    theirs, ours = ([row[0] for row in one.load(str(tmp_path / "in")).selectExpr("hex(s)").collect()] for one in readers)
+    theirs, ours = (
+        [row[0] for row in one.load(str(tmp_path / "in")).selectExpr("hex(s)").collect()] for one in readers
+    )
     assert ours == theirs == ["61", "FFFE", "636166E9", None]
 
 
