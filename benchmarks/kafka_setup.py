@@ -19,7 +19,7 @@ import penstock
 from benchmarks.kafka_bound import register_bound
 from benchmarks.measuring import OURS, THEIRS, number
 from penstock_kafka.dev import KafkaToolbox
-from spark_kafka_jars import spark_kafka_jars
+from spark_jars import spark_kafka_jars
 
 FILES = 8
 FORMATS = {OURS: "penstock.kafka", THEIRS: "kafka"}

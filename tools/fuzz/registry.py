@@ -208,7 +208,7 @@ TARGETS = [
         "avro",
         files.avro_seeds,
         files.NESTED,
-        f"{_FORMATS}avro._bounded {_FORMATS}avro._reader",
+        f"{_FORMATS}avro._plain {_FORMATS}avro._reader",
         refused=files.refused_avro,
     ),
     _file(

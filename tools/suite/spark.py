@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_jars import spark_kafka_jars
+from spark_jars import spark_avro_jars, spark_kafka_jars
 
 __all__ = ["penstock_spark", "spark"]
 
-#: The directory whose tests compare with Spark's own Kafka connector. A JVM takes jars when it starts, or never.
-_NEEDS_JARS = "connectors/kafka/"
+#: The tests that compare with connectors of Spark's own. A JVM takes jars when it starts, or never.
+_JARS = {
+    "connectors/kafka/": spark_kafka_jars,
+    "connectors/filesystem/tests/test_source_avro": spark_avro_jars,
+}
 
 
 @pytest.fixture(scope="session")
@@ -37,8 +40,10 @@ def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.streaming.noDataProgressEventInterval": "1000",
     }
-    if any(item.nodeid.startswith(_NEEDS_JARS) for item in request.session.items):
-        settings["spark.jars"] = ",".join(spark_kafka_jars())
+    nodeids = [item.nodeid for item in request.session.items]
+    jars = [jar for place, found in _JARS.items() if any(one.startswith(place) for one in nodeids) for jar in found()]
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
     builder = SparkSession.builder.master("local[2,4]").appName("penstock tests").config(map=settings)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

@@ -20,7 +20,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, RetriableError
 from penstock_filesystem import FileSystemConnector
-from penstock_filesystem.formats.avro._bounded import BoundedStream
+from penstock_filesystem.formats.avro._plain import PlainStream
 from penstock_filesystem.source._reader import _says_corrupt
 from suite.over_network import source_query
 
@@ -355,7 +355,7 @@ def test_a_storage_that_is_away_breaks_no_avro_file(tmp_path, monkeypatch):
     def away(self, size):
         raise RetriableError("away")
 
-    monkeypatch.setattr(BoundedStream, "read", away)
+    monkeypatch.setattr(PlainStream, "read", away)
     with pytest.raises(RetriableError, match="away"):
         query.read(batch)
     query.stop()

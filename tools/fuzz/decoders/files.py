@@ -24,13 +24,13 @@ from penstock.metrics import Metrics
 from penstock.source import ReaderContext
 from penstock_filesystem import FileSystemConnector
 from penstock_filesystem.formats import _blocks, create_writer
-from penstock_filesystem.formats.avro import _bounded
+from penstock_filesystem.formats.avro import _plain
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions
 from penstock_filesystem.source._split import FileSplit
 
 # A row may have a gigabyte, which a few bytes can claim to have: limits of tests are smaller.
 _blocks.LARGEST_ROW = 16 << 20
-_bounded.MOST_BLOCK_BYTES = 16 << 20
+_plain.MOST_BLOCK_BYTES = 16 << 20
 
 ROWS = [
     {

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.storage import Storage
 
-__all__ = ["decompressed", "is_compressed"]
+__all__ = ["decompressed", "from_snappy", "is_compressed"]
 
 #: By the end of a file's name. Of the last three, Spark's writer writes what Hadoop's codecs make.
 _CODECS = {
@@ -60,7 +60,7 @@ def decompressed(storage: Storage, path: str) -> Any:
         return _OwnMemory(storage.fs.open_input_stream(path, compression=codec))
     if codec in ("lz4", "snappy"):
         raw = storage.fs.open_input_stream(path, compression=None, buffer_size=_PIECE_BYTES)
-        return _Pieces(raw, _hadoop_blocks(raw.read, _from_lz4 if codec == "lz4" else _from_snappy))
+        return _Pieces(raw, _hadoop_blocks(raw.read, _from_lz4 if codec == "lz4" else from_snappy))
     raw = storage.fs.open_input_stream(path, compression=None)
     if codec == "deflate":
         return _Pieces(raw, _inflated(raw.read))
@@ -170,15 +170,19 @@ def _from_lz4(chunk: bytes) -> bytes:
     return bytes(memoryview(memory)[:filled])
 
 
-def _from_snappy(chunk: bytes) -> bytes:
-    """A chunk begins with the number of bytes that it becomes, seven bits a byte, lowest first."""
+def from_snappy(chunk: bytes, most_bytes: int = _MOST_CHUNK_BYTES) -> bytes:
+    """Decompresses a chunk, which begins with the number of bytes that it becomes, seven bits a byte, lowest first.
+
+    Raises ValueError if they are more than ``most_bytes``, or than so short a chunk can become, and OSError for a
+    damaged one.
+    """
     size = shift = 0
     for byte in chunk[:5]:
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             break
-    if size > _SNAPPY_MOST_TIMES * len(chunk):
+    if size > min(most_bytes, _SNAPPY_MOST_TIMES * len(chunk)):
         raise ValueError(f"{len(chunk)} bytes of snappy can't become {size}")
     plain: bytes = pa.decompress(chunk, size, codec="snappy", asbytes=True)
     return plain

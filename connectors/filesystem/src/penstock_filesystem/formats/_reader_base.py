@@ -48,7 +48,7 @@ class Rows:
 def missing_column(name: str, there: Iterable[str], options: ReadOptions, url: str) -> None:
     """Returns if a column that a file lacks is null. Raises BadDataError otherwise."""
     if options.missing_columns == "fail":
-        columns = shortened(", ".join(there))
+        columns = shortened(", ".join(map(str, there)))  # an Avro file may call a column anything
         raise BadDataError(
             f"{url}: the column '{name}' is neither in the file nor in the name of a directory; the file has {columns}."
             " Correct the schema, or set missingColumns to null if some files lack it"

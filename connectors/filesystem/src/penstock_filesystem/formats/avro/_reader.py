@@ -17,7 +17,7 @@ from penstock.serialization.avro import avro_to_arrow, contains_itself, holds_va
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
-from penstock_filesystem.formats.avro._bounded import BoundedStream
+from penstock_filesystem.formats.avro._plain import PlainStream
 
 __all__ = ["AvroReader"]
 
@@ -36,22 +36,25 @@ def _corrupt() -> Iterator[None]:
     """Raises ValueError for whatever fastavro runs into in a file that is damaged: errors of many classes."""
     try:
         yield
-    except (OSError, MemoryError, RetriableError):  # of the way to the file
+    except (OSError, MemoryError, RetriableError, BadDataError):  # of the way to the file, or said already
         raise
     except Exception as error:
         raise ValueError(shortened(f"{type(error).__name__}: {error}")) from error
 
 
-def _records(stream: BoundedStream) -> Iterator[dict[str, Any]]:
+def _records(stream: PlainStream) -> Iterator[dict[str, Any]]:
     with _corrupt():
         reader = fastavro.reader(stream, return_record_name=False)
-        stream.codec = reader.codec
         _check(reader.writer_schema)
         yield from reader
 
 
 def _check(writer: Any) -> None:
-    """Raises ValueError for a schema of which a few bytes can take the process down: fastavro trusts what it reads."""
+    """Raises ValueError for a schema that is no record's, and for one of which a few bytes can take the process down:
+    fastavro trusts what it reads.
+    """
+    if not isinstance(writer, dict) or writer.get("type") != "record":
+        raise ValueError("its values are not records")
     if contains_itself(writer):
         raise ValueError("its Avro schema contains itself, which can't be read")
     if is_without_bytes(writer) or holds_values_without_bytes(writer):
@@ -69,7 +72,7 @@ class AvroReader(FormatReader):
         """Yields batches of at most 8,192 records."""
         with file.storage.fs.open_input_stream(file.path, compression=None, buffer_size=1 << 20) as stream:
             row, records = 0, []
-            for record in _records(BoundedStream(stream, file.size)):
+            for record in _records(PlainStream(stream, file.size, file.url)):
                 records.append(record)
                 if len(records) == _BATCH_ROWS:
                     yield AvroRecords(records, row)
@@ -84,7 +87,7 @@ class AvroReader(FormatReader):
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Translates the first file's writer schema."""
         with files[0].storage.fs.open_input_stream(files[0].path, compression=None) as stream, _corrupt():
-            writer = fastavro.reader(BoundedStream(stream, files[0].size)).writer_schema
+            writer = fastavro.reader(PlainStream(stream, files[0].size, files[0].url)).writer_schema
         type_ = avro_to_arrow(writer)
         if not pa.types.is_struct(type_):
             raise BadConfigurationError(f"{files[0].url} holds Avro values that are not records")

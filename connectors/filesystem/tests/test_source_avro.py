@@ -1,0 +1,146 @@
+"""Avro files of every codec, by hand and as Spark writes them."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import json
+import lzma
+import zlib
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from penstock.errors import BadDataError
+from penstock_filesystem.formats.avro import _plain
+
+SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}, {"name": "s", "type": "string"}]}
+COLUMNS = [("id", pa.int64()), ("s", pa.string())]
+ROWS = [(number, f"text {number**7}") for number in range(3000)]
+
+
+def raw_deflate(data):
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    return packer.compress(data) + packer.flush()
+
+
+COMPRESS = {
+    "null": bytes,
+    "deflate": raw_deflate,
+    "snappy": lambda data: pa.compress(data, "snappy", asbytes=True) + zlib.crc32(data).to_bytes(4, "big"),
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstandard": lambda data: pa.compress(data, "zstd", asbytes=True),
+}
+
+
+def number(value):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, "long", value)
+    return out.getvalue()
+
+
+def written(codec, rows=ROWS, block_rows=1000, compress=None):
+    """A file with a codec that fastavro need not know: its blocks, compressed here."""
+    out = io.BytesIO()
+    meta = {"avro.codec": codec.encode(), "avro.schema": json.dumps(SCHEMA).encode()}
+    sync = b"0123456789abcdef"
+    fastavro.schemaless_writer(out, {"type": "map", "values": "bytes"}, meta)
+    parts = [b"Obj\x01", out.getvalue(), sync]
+    for start in range(0, len(rows), block_rows):
+        block = io.BytesIO()
+        some = rows[start : start + block_rows]
+        for one in some:
+            fastavro.schemaless_writer(block, SCHEMA, dict(zip(("id", "s"), one, strict=True)))
+        data = (compress or COMPRESS[codec])(block.getvalue())
+        parts += [number(len(some)), number(len(data)), data, sync]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_every_codec(tmp_path, source_harness, codec):
+    path = tmp_path / "a.avro"
+    path.write_bytes(whole := written(codec))
+    assert source_harness.source(path, format="avro").infer_schema() == pa.schema(COLUMNS)
+    assert source_harness.rows(path, COLUMNS, format="avro") == ROWS
+    # Wherever it ends, it is said; what was read before is whole.
+    for end in (len(whole) - 1, len(whole) - 17, len(whole) // 2, 200, 3, *range(len(whole) - 40, len(whole) - 20, 5)):
+        path.write_bytes(whole[:end])
+        with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro"):
+            source_harness.rows(path, COLUMNS, format="avro")
+        rows = source_harness.rows(path, COLUMNS, format="avro", ignoreCorruptFiles=True)
+        assert rows == ROWS[: len(rows)] and len(rows) in (0, 1000, 2000)
+    path.write_bytes(written(codec, rows=[]))
+    assert source_harness.rows(path, COLUMNS, format="avro") == []
+
+
+@pytest.mark.parametrize("codec", [one for one in COMPRESS if one != "null"])
+def test_a_block_that_is_damaged_or_too_large(tmp_path, source_harness, monkeypatch, codec):
+    path = tmp_path / "a.avro"
+    path.write_bytes(written(codec, compress=lambda data: COMPRESS[codec](data)[:-5] + b"\xff" * 5))
+    with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro"):
+        source_harness.rows(path, COLUMNS, format="avro")
+    monkeypatch.setattr(_plain, "MOST_BLOCK_BYTES", 10_000)
+    path.write_bytes(written(codec))
+    with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro: .*(more than 10000 bytes|can't become)"):
+        source_harness.rows(path, COLUMNS, format="avro")
+    monkeypatch.setattr(_plain, "MOST_BLOCK_BYTES", 100_000)
+    assert source_harness.rows(path, COLUMNS, format="avro") == ROWS
+
+
+def test_an_unknown_codec_is_never_skipped(tmp_path, source_harness):
+    path = tmp_path / "a.avro"
+    path.write_bytes(written("lz4", compress=bytes))
+    for more in ({}, {"ignoreCorruptFiles": True}):
+        with pytest.raises(BadDataError, match=r"a\.avro: its codec is 'lz4'; known are null, deflate, snappy"):
+            source_harness.rows(path, COLUMNS, format="avro", **more)
+
+
+@pytest.mark.parametrize("schema", ["long", {"type": "array", "items": "double"}, [SCHEMA, "null"]])
+def test_values_that_are_no_records(tmp_path, source_harness, schema):
+    value = {"long": 1}.get(str(schema), [0.5] if isinstance(schema, dict) else {"id": 1, "s": "x"})
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, schema, [value])
+    with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro: .*its values are not records"):
+        source_harness.rows(tmp_path, COLUMNS, format="avro")
+
+
+VALUES = {
+    "b": "cast(1 as byte)",
+    "sh": "cast(-2 as short)",
+    "i": "2147483647",
+    "l": "-9223372036854775807L",
+    "f": "cast(1.5 as float)",
+    "d": "double('NaN')",
+    "z": "true",
+    "s": "'é'",
+    "bin": "X'FF00'",
+    "dec": "cast(-12345.67 as decimal(12,2))",
+    "dec38": "cast(99999999999999999999999999999999.5 as decimal(38,2))",
+    "da": "date'9999-12-31'",
+    "da2": "date'0001-01-01'",
+    "t": "timestamp'2024-01-01 00:00:00.123456'",
+    "t2": "timestamp'9999-12-31 23:59:59.999999'",
+    "t3": "timestamp'0001-01-01 00:00:00'",
+    "n": "timestamp_ntz'2024-01-01 00:00:00.5'",
+    "a": "array(1, null)",
+    "at": "array(named_struct('x', timestamp'2024-01-01 00:00:00', 'y', cast(null as date)))",
+    "m": "map('k', 1, 'j', null)",
+    "ms": "map('k', named_struct('x', 1, 'l', array('a')))",
+    "st": "named_struct('p', 1, 'q', named_struct('r', 'x'))",
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("codec", ["snappy", "zstandard", "deflate", "bzip2", "xz", "uncompressed"])
+def test_what_spark_wrote(spark, tmp_path, codec):
+    columns = ", ".join(f"{value} as {name}" for name, value in VALUES.items())
+    nulls = ", ".join("null" for _ in VALUES)
+    frame = spark.sql(f"select 1 as id, {columns} union all select 2, {nulls}").coalesce(1)
+    frame.write.format("avro").option("compression", codec).save(str(tmp_path / "in"))
+    texts = ["id", *(f"to_json(struct({name}))" for name in VALUES), "unix_micros(t2)", "unix_micros(t3)"]
+    readers = spark.read.format("avro"), spark.read.format("penstock.filesystem").option("format", "avro")
+    theirs, ours = (one.load(str(tmp_path / "in")) for one in readers)
+    assert ours.schema.simpleString() == theirs.schema.simpleString()
+    assert ours.selectExpr(*texts).collect() == theirs.selectExpr(*texts).collect()
