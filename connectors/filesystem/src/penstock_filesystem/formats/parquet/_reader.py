@@ -87,17 +87,18 @@ class ParquetReader(FormatReader):
 def _with_points_in_time(schema: pa.Schema, columns: pq.ParquetSchema) -> pa.Schema:
     """Returns ``schema`` with a zone where a file has INT96, which Spark and Hive write for points in time."""
     kinds = iter([columns.column(number).physical_type for number in range(len(columns))])
+    return pa.schema([field.with_type(_typed(field.type, kinds)) for field in schema])
 
-    def typed(type_: pa.DataType) -> pa.DataType:
-        if pa.types.is_struct(type_):
-            return pa.struct([one.with_type(typed(one.type)) for one in type_])
-        if pa.types.is_map(type_):
-            return pa.map_(typed(type_.key_type), type_.item_field.with_type(typed(type_.item_type)))
-        if pa.types.is_list(type_):
-            return pa.list_(type_.value_field.with_type(typed(type_.value_type)))
-        return pa.timestamp("us", "UTC") if next(kinds) == "INT96" else type_
 
-    return pa.schema([field.with_type(typed(field.type)) for field in schema])
+def _typed(type_: pa.DataType, kinds: Iterator[str]) -> pa.DataType:
+    """Takes from ``kinds`` those of the columns that a type has in the file."""
+    if pa.types.is_struct(type_):
+        return pa.struct([one.with_type(_typed(one.type, kinds)) for one in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_typed(type_.key_type, kinds), type_.item_field.with_type(_typed(type_.item_type, kinds)))
+    if pa.types.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_typed(type_.value_type, kinds)))
+    return pa.timestamp("us", "UTC") if next(kinds) == "INT96" else type_
 
 
 def _match(wanted: str, names: Sequence[str]) -> str | None:
