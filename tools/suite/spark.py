@@ -20,7 +20,7 @@ __all__ = ["penstock_spark", "spark"]
 #: The tests that compare with connectors of Spark's own. A JVM takes jars when it starts, or never.
 _JARS = {
     "connectors/kafka/": spark_kafka_jars,
-    "connectors/filesystem/tests/test_source_avro": spark_avro_jars,
+    "connectors/filesystem/": spark_avro_jars,
 }
 
 

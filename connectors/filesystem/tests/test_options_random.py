@@ -681,6 +681,7 @@ SHOWN_ELSEWHERE = {
     "a column of which all directories are null": "test_types_are_those_that_spark_infers",
     "a column that a Parquet or Avro file lacks": "test_parquet_columns_by_name",
     "`quoteAll`, and null without a `nullValue`": "test_what_stands_for_null_and_for_empty",
+    "intervals in Parquet and Avro": "test_every_type_that_spark_writes",
     "a timestamp that is a time alone": "test_times_in_every_form",
     "a zone behind hours or minutes; an offset of more than 18 hours": "test_times_in_every_form",
     "timestamps that are written without a `timestampFormat`": "test_csv_as_the_options_say",

@@ -57,6 +57,8 @@ def published(sink_query, path, batches, schema, **options):
         ("csv", {"header": "true"}),
         ("csv", {"sep": ";", "escape": '"', "nullValue": "NA", "compression": "gzip"}),
         ("json", {}),
+        ("avro", {}),
+        ("avro", {"compression": "none"}),
     ],
 )
 def test_rows_come_back(spark, sink_query, tmp_path, file_format, options):

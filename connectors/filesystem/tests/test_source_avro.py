@@ -1,4 +1,4 @@
-"""Avro files of every codec, by hand and as Spark writes them."""
+"""Avro files of every codec, and what is wrong with some. What Spark writes is in test_source_spark.py."""
 
 from __future__ import annotations
 
@@ -104,43 +104,3 @@ def test_values_that_are_no_records(tmp_path, source_harness, schema):
         fastavro.writer(file, schema, [value])
     with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro: .*its values are not records"):
         source_harness.rows(tmp_path, COLUMNS, format="avro")
-
-
-VALUES = {
-    "b": "cast(1 as byte)",
-    "sh": "cast(-2 as short)",
-    "i": "2147483647",
-    "l": "-9223372036854775807L",
-    "f": "cast(1.5 as float)",
-    "d": "double('NaN')",
-    "z": "true",
-    "s": "'é'",
-    "bin": "X'FF00'",
-    "dec": "cast(-12345.67 as decimal(12,2))",
-    "dec38": "cast(99999999999999999999999999999999.5 as decimal(38,2))",
-    "da": "date'9999-12-31'",
-    "da2": "date'0001-01-01'",
-    "t": "timestamp'2024-01-01 00:00:00.123456'",
-    "t2": "timestamp'9999-12-31 23:59:59.999999'",
-    "t3": "timestamp'0001-01-01 00:00:00'",
-    "n": "timestamp_ntz'2024-01-01 00:00:00.5'",
-    "a": "array(1, null)",
-    "at": "array(named_struct('x', timestamp'2024-01-01 00:00:00', 'y', cast(null as date)))",
-    "m": "map('k', 1, 'j', null)",
-    "ms": "map('k', named_struct('x', 1, 'l', array('a')))",
-    "st": "named_struct('p', 1, 'q', named_struct('r', 'x'))",
-}
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("codec", ["snappy", "zstandard", "deflate", "bzip2", "xz", "uncompressed"])
-def test_what_spark_wrote(spark, tmp_path, codec):
-    columns = ", ".join(f"{value} as {name}" for name, value in VALUES.items())
-    nulls = ", ".join("null" for _ in VALUES)
-    frame = spark.sql(f"select 1 as id, {columns} union all select 2, {nulls}").coalesce(1)
-    frame.write.format("avro").option("compression", codec).save(str(tmp_path / "in"))
-    texts = ["id", *(f"to_json(struct({name}))" for name in VALUES), "unix_micros(t2)", "unix_micros(t3)"]
-    readers = spark.read.format("avro"), spark.read.format("penstock.filesystem").option("format", "avro")
-    theirs, ours = (one.load(str(tmp_path / "in")) for one in readers)
-    assert ours.schema.simpleString() == theirs.schema.simpleString()
-    assert ours.selectExpr(*texts).collect() == theirs.selectExpr(*texts).collect()
