@@ -83,7 +83,7 @@ def test_a_block_that_is_damaged_or_too_large(tmp_path, source_harness, monkeypa
         source_harness.rows(path, COLUMNS, format="avro")
     monkeypatch.setattr(_plain, "MOST_BLOCK_BYTES", 10_000)
     path.write_bytes(written(codec))
-    with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro: .*(more than 10000 bytes|can't become)"):
+    with pytest.raises(BadDataError, match=r"a\.avro cannot be read as avro: .*more than 10000 bytes"):
         source_harness.rows(path, COLUMNS, format="avro")
     monkeypatch.setattr(_plain, "MOST_BLOCK_BYTES", 100_000)
     assert source_harness.rows(path, COLUMNS, format="avro") == ROWS

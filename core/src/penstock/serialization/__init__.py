@@ -1,6 +1,6 @@
 """Versioned serializers for everything that is stored: splits, enumerator state, committables, writer state."""
 
-from penstock.serialization._malformed import MALFORMED, inflated, malformed_is_bad_data, shortened
+from penstock.serialization._malformed import MALFORMED, inflated, malformed_is_bad_data, shortened, snappy_length
 from penstock.serialization._versioned import JsonSerializer, SimpleVersionedSerializer, Versioned
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "inflated",
     "malformed_is_bad_data",
     "shortened",
+    "snappy_length",
 ]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from penstock.errors import BadDataError
 
-__all__ = ["MALFORMED", "inflated", "malformed_is_bad_data", "shortened"]
+__all__ = ["MALFORMED", "inflated", "malformed_is_bad_data", "shortened", "snappy_length"]
 
 #: What code that takes bytes or JSON apart runs into if they are damaged.
 MALFORMED: tuple[type[Exception], ...] = (
@@ -25,6 +25,8 @@ MALFORMED: tuple[type[Exception], ...] = (
 )
 _MOST_BYTES = 1 << 28
 _MOST_SHOWN = 200
+#: Of snappy: three bytes stand for 64 at most.
+_SNAPPY_MOST_TIMES = 22
 
 
 @contextmanager
@@ -53,3 +55,19 @@ def inflated(data: bytes, most_bytes: int = _MOST_BYTES) -> bytes:
     if not stream.eof:
         raise ValueError(f"{len(data)} bytes are cut off, or of more than {most_bytes} once they are decompressed")
     return plain
+
+
+def snappy_length(block: bytes) -> int:
+    """Returns how many bytes a block of snappy says that it becomes: its first bytes, seven bits each, lowest first.
+
+    Raises ValueError if so short a block can't.
+    """
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > _SNAPPY_MOST_TIMES * len(block):
+        raise ValueError(f"{len(block)} bytes of snappy can't become {size}")
+    return size

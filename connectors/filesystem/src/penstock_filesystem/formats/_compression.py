@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.serialization import snappy_length
 from penstock.storage import Storage
 
 __all__ = ["decompressed", "from_snappy", "is_compressed"]
@@ -32,8 +33,6 @@ _LZ4_HEADER = _LZ4_MAGIC + bytes.fromhex("607073")
 _LZ4_MOST = 4 << 20
 #: A chunk of Hadoop's is 256 KiB, unless its configuration says otherwise.
 _MOST_CHUNK_BYTES = 64 << 20
-#: Of snappy: three bytes stand for 64 at most.
-_SNAPPY_MOST_TIMES = 22
 _PIECE_BYTES = 1 << 20
 
 
@@ -171,18 +170,9 @@ def _from_lz4(chunk: bytes) -> bytes:
 
 
 def from_snappy(chunk: bytes, most_bytes: int = _MOST_CHUNK_BYTES) -> bytes:
-    """Decompresses a chunk, which begins with the number of bytes that it becomes, seven bits a byte, lowest first.
-
-    Raises ValueError if they are more than ``most_bytes``, or than so short a chunk can become, and OSError for a
-    damaged one.
-    """
-    size = shift = 0
-    for byte in chunk[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    if size > min(most_bytes, _SNAPPY_MOST_TIMES * len(chunk)):
-        raise ValueError(f"{len(chunk)} bytes of snappy can't become {size}")
+    """Decompresses a chunk. Raises ValueError if it becomes more than ``most_bytes``, and OSError for a damaged one."""
+    size = snappy_length(chunk)
+    if size > most_bytes:
+        raise ValueError(f"a chunk has more than {most_bytes} bytes once it is decompressed: {size}")
     plain: bytes = pa.decompress(chunk, size, codec="snappy", asbytes=True)
     return plain

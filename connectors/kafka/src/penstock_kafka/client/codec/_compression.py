@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.serialization import snappy_length
 from penstock_kafka.client.codec._encoder import RECORDS_AT
 
 __all__ = ["MOST_BATCH_BYTES", "BatchChunks", "compress", "decompress"]
@@ -28,8 +29,6 @@ _CHUNK_BYTES = 8 << 20
 _PIECE_BYTES = 1 << 16
 #: Of a batch, decompressed: what librdkafka takes.
 MOST_BATCH_BYTES = 100_000_000
-#: Of snappy: three bytes stand for 64 at most.
-_SNAPPY_MOST_TIMES = 22
 
 
 def compress(data: bytearray, compression: str, level: int | None) -> tuple[bytearray, int]:
@@ -159,15 +158,7 @@ def _from_snappy(records: bytes, most_bytes: int) -> bytes:
 
 
 def _from_snappy_block(block: bytes, most_bytes: int) -> bytes:
-    """A block begins with its decompressed length, seven bits a byte, lowest first."""
-    size = shift = 0
-    for byte in block[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    if size > _SNAPPY_MOST_TIMES * len(block):
-        raise ValueError(f"{len(block)} bytes of snappy can't become {size}")
+    size = snappy_length(block)
     if size > most_bytes:
         raise _too_large(most_bytes)
     plain: bytes = pa.decompress(block, size, codec="snappy", asbytes=True)
