@@ -676,6 +676,9 @@ def test_the_differences_are_as_the_page_says(spark, source_harness, tmp_path, o
 #: Differences that are no matter of one file's rows, with the test that shows them.
 SHOWN_ELSEWHERE = {
     "directories below the path": "test_hourly_buckets_need_recursive_file_lookup",
+    "a hidden file that the path names": "test_names_and_globs_as_spark_takes_them",
+    "directories called `_metadata`": "test_names_and_globs_as_spark_takes_them",
+    "a symbolic link to a directory that it is in": "test_links_to_a_directory_that_they_are_in_are_not_followed",
     "a file next to directories `name=value`": "test_a_file_outside_the_directories_has_not_got_their_columns",
     "directories `name=value` in several other ones (`x/a=1`, `y/a=2`)": "test_which_directories_count",
     "a column of which all directories are null": "test_types_are_those_that_spark_infers",

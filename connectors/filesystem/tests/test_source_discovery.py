@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from types import SimpleNamespace
 
 import pyarrow.fs as pafs
@@ -58,13 +59,63 @@ def test_nested_directories_and_skipped_names(tree, source_harness):
         ("?/?/d.csv", ["x/y/d.csv"]),
         ("*/y/*.csv", ["x/y/d.csv"]),
         ("[a]*", ["a.csv"]),
-        ("nothing*", []),
         ("a.csv", ["a.csv"]),
-        ("missing", []),
+        (r"\a.csv", ["a.csv"]),
     ],
 )
 def test_globs(tree, source_harness, glob, names):
     assert found(source_harness, tree / glob) == [str(tree / name) for name in names]
+
+
+@pytest.mark.parametrize("path", ["nothing*", "missing", "a.csv/below", "x/*/*/*.csv", "{q,r}/a.csv"])
+def test_a_batch_of_a_path_that_is_not_there_is_an_error(tree, source_harness, path):
+    """No rows would look like an empty directory; it is most often a name that is not quite right."""
+    with pytest.raises(BadConfigurationError, match="does not exist, or is a glob that matches nothing"):
+        found(source_harness, tree / path)
+    with pytest.raises(BadConfigurationError, match="does not exist"):
+        found(source_harness, tree / "x", paths=json.dumps([str(tree / path)]))
+    (tree / "empty").mkdir()
+    assert found(source_harness, tree / "empty") == found(source_harness, tree / "empt*") == []
+    assert found(source_harness, tree, pathGlobFilter="nothing*") == []
+
+
+@pytest.mark.parametrize("path", ["nothing*", "missing"])
+def test_a_stream_says_that_it_waits_for_a_path(tree, source_harness, caplog, path):
+    source = source_harness.source(tree / path, format="text")
+    source.create_enumerator(source_harness.context(), None).close()
+    assert f"{path} does not exist, or matches nothing yet: the query waits" in caplog.text
+    caplog.clear()
+    source_harness.source(tree, format="text").create_enumerator(source_harness.context(), None).close()
+    assert "the query waits" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("glob", "says"),
+    [
+        ("a[b", "a '[' has no ']'"),
+        ("a[!]", "a '[' has no ']'"),
+        ("{a,b", "a '{' has no '}'"),
+        ("a/{b,c/d}", "a '{' has no '}'"),
+        ("a[z-a]", "bad character range"),
+        ("a\\", "nothing follows its last backslash"),
+    ],
+)
+def test_a_glob_that_is_not_complete_is_refused_before_anything_is_read(tree, source_harness, glob, says):
+    with pytest.raises(BadConfigurationError, match=re.escape(says)):
+        source_harness.source(tree / glob, format="text")
+    if "/" not in glob:
+        with pytest.raises(BadConfigurationError, match=re.escape(says)):
+            found(source_harness, tree, pathGlobFilter=glob)
+
+
+def test_links_to_a_directory_that_they_are_in_are_not_followed(tree, source_harness):
+    (tree / "x" / "y" / "up").symlink_to(tree)
+    (tree / "x" / "itself").symlink_to(tree / "x" / "itself")
+    (tree / "x" / "nowhere").symlink_to(tree / "nowhere")
+    (tree / "other").symlink_to(tree / "x" / "y")
+    assert found(source_harness, tree) == [
+        str(tree / n) for n in ("a.csv", "b.txt", "other/d.csv", "x/c.csv", "x/y/d.csv")
+    ]
 
 
 @pytest.mark.parametrize("name_glob", [None, "*.csv"])
@@ -97,8 +148,10 @@ def test_globs_as_in_hadoop():
     assert glob_to_regex("{a,b{c,d}}-[a-c]").fullmatch("bd-b")
     assert not glob_to_regex("a.b").fullmatch("axb")
     assert {name for name in ("]x", "ax", "[]a]x", "x") if glob_to_regex("[]a]x").fullmatch(name)} == {"]x", "ax"}
-    with pytest.raises(BadConfigurationError, match="glob"):
-        glob_to_regex("{a")
+    assert {name for name in ("*", "a", "\\*") if glob_to_regex(r"\*").fullmatch(name)} == {"*"}
+    assert {name for name in ("]", "a", "\\", "-") if glob_to_regex(r"[\]a\-]").fullmatch(name)} == {"]", "a", "-"}
+    assert {name for name in ("a", "b", "^", "[") if glob_to_regex("[a^[]").fullmatch(name)} == {"a", "^", "["}
+    assert glob_to_regex("a}b,c").fullmatch("a}b,c")
 
 
 def test_an_unchanged_directory_is_not_listed_again(tmp_path, monkeypatch):

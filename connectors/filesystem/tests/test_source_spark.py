@@ -7,6 +7,7 @@ quote whatever ``escape`` is, and JSON strings in single quotes are not JSON.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 from datetime import datetime, timedelta
@@ -225,6 +226,90 @@ def test_times_in_every_form(spark, tmp_path, source_harness, format_):
             assert not at.is_valid and not day.is_valid and their_at is not None, text
         else:
             assert (text, at.as_py(), day.as_py()) == (text, their_at, their_day)
+
+
+NAMES = [
+    "a",
+    "A",
+    "a b",
+    " lead",
+    "trail ",
+    "a\nb",
+    "a\tb",
+    "\x01c",
+    "a%20b",
+    "a%2Fb",
+    "é",
+    "e\u0301",
+    "日本",
+    "a+b",
+    "a#b",
+]
+NAMES += [
+    "a?b",
+    "a*b",
+    "[x]",
+    "{y}",
+    "~x",
+    "_x",
+    "_x=1",
+    ".x",
+    "x.",
+    "a\\b",
+    "x.crc",
+    "_SUCCESS",
+    "a.tmp",
+    "a&b",
+    "a;b",
+]
+NAMES += ["x._COPYING_", "_metadata", "a,b", "a'b", 'a"b', "a|b", "a$b", "a@b", "-x", "x.gz.txt"]
+GLOBS = [
+    "a*",
+    "*b",
+    "a?b",
+    "[ax]*",
+    "{a,A}",
+    r"a\*b",
+    r"\[x\]",
+    "*[!a-z]",
+    "[^a]*",
+    "日*",
+    "**",
+    "a[*]b",
+    "_*",
+    "a%*",
+    "{a,_x=1}*",
+]
+
+
+@pytest.mark.spark
+def test_names_and_globs_as_spark_takes_them(spark, tmp_path):
+    """Of files and directories, with each file's own name in it."""
+    penstock.register(spark)
+    for name in NAMES:
+        (tmp_path / "files").mkdir(exist_ok=True)
+        (tmp_path / "files" / name).write_text(json.dumps(name))
+        (tmp_path / "dirs" / name).mkdir(parents=True)
+        (tmp_path / "dirs" / name / "f").write_text(json.dumps(name))
+
+    def both(path, **options):
+        found = []
+        for reader in (spark.read.format("text"), spark.read.format("penstock.filesystem").option("format", "text")):
+            rows = reader.schema("value string").options(**options).load(f"{tmp_path}/{path}").collect()
+            found.append(sorted(json.loads(value) for (value,) in rows))
+        return found
+
+    theirs, ours = both("files", recursiveFileLookup="true")
+    assert ours == theirs and len(ours) == len(NAMES) - 5
+    theirs, ours = both("dirs", recursiveFileLookup="true")
+    assert sorted([*ours, "_metadata"]) == theirs
+    for glob in GLOBS:
+        theirs, ours = both(f"files/{glob}")
+        assert ours == theirs != [], glob
+        theirs, ours = both("files", pathGlobFilter=glob)
+        assert ours == theirs != [], glob
+    for hidden in ("_x", ".x", "x._COPYING_", "_SUCCESS"):
+        assert both(f"files/{hidden}") == [[], [hidden]]
 
 
 INSTANTS = ["9999-12-31 23:59:59.999", "0001-01-01 00:00:00", "1500-06-01 12:00:00", "1677-09-21 00:12:43"]

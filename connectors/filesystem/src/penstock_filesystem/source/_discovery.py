@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from stat import S_ISDIR, S_ISREG
@@ -19,9 +19,10 @@ import pyarrow.fs as pafs
 from penstock.errors import BadConfigurationError
 from penstock.storage import LocalStorage, Storage
 
-__all__ = ["FileDiscovery", "FoundFile", "glob_to_regex", "is_hidden", "without_wildcards"]
+__all__ = ["FileDiscovery", "FoundFile", "check_globs", "glob_to_regex", "is_hidden", "without_wildcards"]
 
-_WILDCARD = re.compile(r"[*?\[{]")
+#: A backslash takes the meaning from the character behind it.
+_WILDCARD = re.compile(r"[*?\[{\\]")
 #: A directory written to within this time before a listing may have changed again without its time moving.
 _RACY_NS = 2_000_000_000
 
@@ -44,32 +45,75 @@ class _Directory:
 
 
 def glob_to_regex(pattern: str) -> re.Pattern[str]:
-    """Translates a glob for one name as in Hadoop: ``*``, ``?``, ``[a-c]``, ``[!a]``, ``{x,y}``."""
+    r"""Translates a glob for one name as in Hadoop: ``*``, ``?``, ``[a-c]``, ``[!a]``, ``{x,y}``, ``\*``.
+
+    Raises BadConfigurationError for one that is not complete.
+    """
     out, depth, position = "", 0, 0
     while position < len(pattern):
         char = pattern[position]
-        closing = pattern.find("]", position + 2) if char == "[" else -1
-        if closing > 0:
-            inner = pattern[position + 1 : closing].replace("\\", "\\\\")
-            out += "[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]"
-            position = closing
-        elif char in "{}":
-            depth += 1 if char == "{" else -1
-            out += "(?:" if char == "{" else ")"
+        position += 1
+        if char == "[":
+            text, position = _character_class(pattern, position)
+            out += text
+        elif char == "\\":
+            if position == len(pattern):
+                raise _incomplete(pattern, "nothing follows its last backslash")
+            out += re.escape(pattern[position])
+            position += 1
+        elif char == "{":
+            depth += 1
+            out += "(?:"
+        elif char == "}" and depth:
+            depth -= 1
+            out += ")"
         elif char == "," and depth:
             out += "|"
         else:
             out += {"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char))
-        position += 1
+    if depth:
+        raise _incomplete(pattern, "a '{' has no '}'")
     try:
         return re.compile(out)
     except re.error as error:
-        raise BadConfigurationError(f"glob {pattern!r}: {error}") from None
+        raise _incomplete(pattern, str(error)) from None
+
+
+def _character_class(pattern: str, start: int) -> tuple[str, int]:
+    """Translates what follows a ``[``. Returns it with the position behind its ``]``, which may also be the first."""
+    position = start + (pattern[start : start + 1] in ("!", "^"))
+    out = "[^" if position > start else "["
+    first = position
+    while position < len(pattern):
+        char = pattern[position]
+        if char == "]" and position > first:
+            return f"{out}]", position + 1
+        if char == "\\" and position + 1 < len(pattern):
+            position += 1
+            char = pattern[position]
+            out += re.escape(char)
+        else:
+            out += char if char == "-" else re.escape(char)
+        position += 1
+    raise _incomplete(pattern, "a '[' has no ']'")
+
+
+def _incomplete(pattern: str, reason: str) -> BadConfigurationError:
+    return BadConfigurationError(
+        f"glob {pattern!r}: {reason}; write a backslash before a character that is meant itself"
+    )
 
 
 def is_hidden(name: str) -> bool:
     """Returns whether a file or directory of this name is skipped. As in Spark, ``_a=1`` is not: it holds a column."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def check_globs(roots: Iterable[str]) -> None:
+    """Raises BadConfigurationError for a glob that is not complete."""
+    for root in roots:
+        for part in PurePosixPath(root).parts:
+            glob_to_regex(part)
 
 
 def without_wildcards(root: str) -> str:
@@ -121,6 +165,13 @@ class FileDiscovery:
                 self._removed += [path for path in self._known if path not in found]
             self._known = found
             self._waiting += new
+
+    def missing_roots(self) -> list[str]:
+        """Returns the roots that do not exist, or match nothing. Raises as :meth:`list_files`."""
+        return [root for root in self._roots if not any(map(self._exists, self._expand(root)))]
+
+    def _exists(self, path: str) -> bool:
+        return bool(self._storage.fs.get_file_info(path).type != pafs.FileType.NotFound)
 
     def take(self) -> list[FoundFile]:
         """Returns what was found since the last call, in the order of hand-out."""
@@ -188,17 +239,20 @@ class FileDiscovery:
             if self._wanted(os.path.basename(root)):
                 found[root] = (status.st_mtime_ns, status.st_size)
             return
-        waiting = [(root, status)]
+        waiting: list[tuple[str, os.stat_result, frozenset[tuple[int, int]]]] = [(root, status, frozenset())]
         while waiting:
-            path, status = waiting.pop()
-            if path in visited or not S_ISDIR(status.st_mode):
+            path, status, above = waiting.pop()
+            itself = (status.st_dev, status.st_ino)
+            # A symbolic link to a directory that it is in would be followed until the system refuses.
+            if path in visited or not S_ISDIR(status.st_mode) or itself in above:
                 continue
+            chain = above | {itself}
             # Gone between its parent's listing and its own: as if it had not been there.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 directory = visited[path] = self._list_directory(path, status.st_mtime_ns)
                 found.update(directory.files)
                 waiting += [
-                    (child, os.stat(child))
+                    (child, os.stat(child), chain)
                     for child in directory.directories
                     if self._goes_into(os.path.basename(child)) and os.path.exists(child)
                 ]

@@ -23,7 +23,7 @@ from penstock.storage import open_storage
 from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
-from penstock_filesystem.source._discovery import FileDiscovery, FoundFile, without_wildcards
+from penstock_filesystem.source._discovery import FileDiscovery, FoundFile, check_globs, without_wildcards
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._metadata import METADATA_SCHEMA, data_schema, validate_metadata
@@ -55,6 +55,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         if any(type(other) is not type(self._storage) for other, _ in opened):
             raise BadConfigurationError("all paths of one source must be in the same file system")
         self._roots = [path for _, path in opened]
+        check_globs(self._roots)
         self._options = options
         self._format_reader = create_reader(options.format)
         self._partitions = self._partition_columns() if options.with_partitions else None
@@ -99,6 +100,13 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         except (OSError, RetriableError) as error:
             raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
         return discovery.take()
+
+    def _missing(self) -> list[str]:
+        """Returns the paths that do not exist, or match nothing, as a user writes them."""
+        try:
+            return [self._storage.url(root) for root in self._discovery().missing_roots()]
+        except OSError as error:
+            raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
 
     def infer_schema(self) -> pa.Schema:
         """Infers the schema of the oldest files that are not empty, and the columns that directories hold."""
@@ -193,6 +201,9 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
     ) -> FileSystemSplitEnumerator:
         """Creates the enumerator, with the tracker of the files that were read."""
         options = self._options
+        if checkpoint is None:
+            for url in self._missing():
+                _log.warning("%s does not exist, or matches nothing yet: the query waits for files there", url)
         tracker = FileTracker.open(context, options.checkpoint_location, options.storage_options, checkpoint)
         return FileSystemSplitEnumerator(
             context,
@@ -205,7 +216,12 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         )
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[FileSplit]:
-        """Yields everything that one listing finds and no filter leaves out, without the background."""
+        """Yields everything that one listing finds and no filter leaves out, without the background.
+
+        Raises BadConfigurationError if a path does not exist, or a glob matches nothing.
+        """
+        if missing := self._missing():
+            raise BadConfigurationError(f"{missing[0]} does not exist, or is a glob that matches nothing")
         enumerator = self.create_enumerator(context, None)
         left_out = 0
         try:
