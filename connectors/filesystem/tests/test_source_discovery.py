@@ -72,6 +72,8 @@ def test_a_batch_of_a_path_that_is_not_there_is_an_error(tree, source_harness, p
     """No rows would look like an empty directory; it is most often a name that is not quite right."""
     with pytest.raises(BadConfigurationError, match="does not exist, or is a glob that matches nothing"):
         found(source_harness, tree / path)
+    with pytest.raises(BadConfigurationError, match="does not exist, or is a glob that matches nothing"):
+        source_harness.source(tree / path, format="csv").infer_schema()
     with pytest.raises(BadConfigurationError, match="does not exist"):
         found(source_harness, tree / "x", paths=json.dumps([str(tree / path)]))
     (tree / "empty").mkdir()

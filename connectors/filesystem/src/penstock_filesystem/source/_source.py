@@ -108,6 +108,10 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         except OSError as error:
             raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
 
+    def _check_exists(self) -> None:
+        if missing := self._missing():
+            raise BadConfigurationError(f"{missing[0]} does not exist, or is a glob that matches nothing")
+
     def infer_schema(self) -> pa.Schema:
         """Infers the schema of the oldest files that are not empty, and the columns that directories hold."""
         every = self._list()
@@ -121,6 +125,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             return fixed
         found = [file for file in every if file.size > 0]
         if not found:
+            self._check_exists()
             paths = ", ".join(self._options.paths)
             raise BadConfigurationError(
                 f"no file with anything in it was found in {paths}: give a schema with .schema(...)"
@@ -220,8 +225,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
 
         Raises BadConfigurationError if a path does not exist, or a glob matches nothing.
         """
-        if missing := self._missing():
-            raise BadConfigurationError(f"{missing[0]} does not exist, or is a glob that matches nothing")
+        self._check_exists()
         enumerator = self.create_enumerator(context, None)
         left_out = 0
         try:
