@@ -100,7 +100,7 @@ def _character_class(pattern: str, start: int) -> tuple[str, int]:
 
 def _incomplete(pattern: str, reason: str) -> BadConfigurationError:
     return BadConfigurationError(
-        f"glob {pattern!r}: {reason}; write a backslash before a character that is meant itself"
+        f"glob {pattern!r}: {reason}; put a backslash before a character that you mean literally"
     )
 
 
