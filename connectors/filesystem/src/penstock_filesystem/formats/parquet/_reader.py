@@ -86,8 +86,11 @@ class ParquetReader(FormatReader):
 
 def _with_points_in_time(schema: pa.Schema, columns: pq.ParquetSchema) -> pa.Schema:
     """Returns ``schema`` with a zone where a file has INT96, which Spark and Hive write for points in time."""
-    kinds = iter([columns.column(number).physical_type for number in range(len(columns))])
-    return pa.schema([field.with_type(_typed(field.type, kinds)) for field in schema])
+    kinds = [columns.column(number).physical_type for number in range(len(columns))]
+    if "INT96" not in kinds:
+        return schema
+    left = iter(kinds)
+    return pa.schema([field.with_type(_typed(field.type, left)) for field in schema])
 
 
 def _typed(type_: pa.DataType, kinds: Iterator[str]) -> pa.DataType:
@@ -96,8 +99,11 @@ def _typed(type_: pa.DataType, kinds: Iterator[str]) -> pa.DataType:
         return pa.struct([one.with_type(_typed(one.type, kinds)) for one in type_])
     if pa.types.is_map(type_):
         return pa.map_(_typed(type_.key_type, kinds), type_.item_field.with_type(_typed(type_.item_type, kinds)))
-    if pa.types.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_typed(type_.value_type, kinds)))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+        item = type_.value_field.with_type(_typed(type_.value_type, kinds))
+        if pa.types.is_fixed_size_list(type_):
+            return pa.list_(item, type_.list_size)
+        return pa.large_list(item) if pa.types.is_large_list(type_) else pa.list_(item)
     return pa.timestamp("us", "UTC") if next(kinds) == "INT96" else type_
 
 
