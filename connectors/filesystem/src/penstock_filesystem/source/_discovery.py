@@ -21,7 +21,7 @@ from penstock.storage import LocalStorage, Storage
 
 __all__ = ["FileDiscovery", "FoundFile", "check_globs", "glob_to_regex", "is_hidden", "without_wildcards"]
 
-#: A backslash takes the meaning from the character behind it.
+#: A backslash makes the next character literal.
 _WILDCARD = re.compile(r"[*?\[{\\]")
 #: A directory written to within this time before a listing may have changed again without its time moving.
 _RACY_NS = 2_000_000_000
@@ -47,7 +47,7 @@ class _Directory:
 def glob_to_regex(pattern: str) -> re.Pattern[str]:
     r"""Translates a glob for one name as in Hadoop: ``*``, ``?``, ``[a-c]``, ``[!a]``, ``{x,y}``, ``\*``.
 
-    Raises BadConfigurationError for one that is not complete.
+    Raises BadConfigurationError for an incomplete one.
     """
     out, depth, position = "", 0, 0
     while position < len(pattern):
@@ -110,7 +110,7 @@ def is_hidden(name: str) -> bool:
 
 
 def check_globs(roots: Iterable[str]) -> None:
-    """Raises BadConfigurationError for a glob that is not complete."""
+    """Raises BadConfigurationError for an incomplete glob."""
     for root in roots:
         for part in PurePosixPath(root).parts:
             glob_to_regex(part)
@@ -146,6 +146,7 @@ class FileDiscovery:
         self._listed: dict[str, _Directory] = {}
         self._waiting: list[FoundFile] = []
         self._removed: list[str] = []
+        self._missing: list[str] = []
 
     def list_files(self) -> None:
         """Lists everything once; new and changed files are added to what :meth:`take` returns.
@@ -167,11 +168,9 @@ class FileDiscovery:
             self._waiting += new
 
     def missing_roots(self) -> list[str]:
-        """Returns the roots that do not exist, or match nothing. Raises as :meth:`list_files`."""
-        return [root for root in self._roots if not any(map(self._exists, self._expand(root)))]
-
-    def _exists(self, path: str) -> bool:
-        return bool(self._storage.fs.get_file_info(path).type != pafs.FileType.NotFound)
+        """Returns the roots that did not exist, or matched nothing, when everything was last listed."""
+        with self._lock:
+            return list(self._missing)
 
     def take(self) -> list[FoundFile]:
         """Returns what was found since the last call, in the order of hand-out."""
@@ -194,13 +193,17 @@ class FileDiscovery:
                 self._check_is_mounted(root)
             else:
                 self._check_is_there(root)
+        missing = []
         for root in self._roots:
+            exists = False
             for path in self._expand(root):
                 if isinstance(self._storage, LocalStorage):
-                    self._list_local(path, found, visited)
+                    exists |= self._list_local(path, found, visited)
                 else:
-                    self._list_remote(path, found)
-        self._listed = visited
+                    exists |= self._list_remote(path, found)
+            if not exists:
+                missing.append(root)
+        self._listed, self._missing = visited, missing
         return found
 
     def _goes_into(self, name: str) -> bool:
@@ -230,20 +233,21 @@ class FileDiscovery:
                 errno.ESTALE, "on another file system than before: is it mounted? Then restart the query", root
             )
 
-    def _list_local(self, root: str, found: dict[str, tuple[int, int]], visited: dict[str, _Directory]) -> None:
+    def _list_local(self, root: str, found: dict[str, tuple[int, int]], visited: dict[str, _Directory]) -> bool:
+        """Adds what is below. Returns whether there is such a file or directory."""
         try:
             status = os.stat(root)
         except (FileNotFoundError, NotADirectoryError):
-            return
+            return False
         if S_ISREG(status.st_mode):
             if self._wanted(os.path.basename(root)):
                 found[root] = (status.st_mtime_ns, status.st_size)
-            return
+            return True
         waiting: list[tuple[str, os.stat_result, frozenset[tuple[int, int]]]] = [(root, status, frozenset())]
         while waiting:
             path, status, above = waiting.pop()
             itself = (status.st_dev, status.st_ino)
-            # A symbolic link to a directory that it is in would be followed until the system refuses.
+            # A symbolic link to a directory above it would be followed until the system refuses.
             if path in visited or not S_ISDIR(status.st_mode) or itself in above:
                 continue
             chain = above | {itself}
@@ -256,6 +260,7 @@ class FileDiscovery:
                     for child in directory.directories
                     if self._goes_into(os.path.basename(child)) and os.path.exists(child)
                 ]
+        return True
 
     def _list_directory(self, path: str, mtime_ns: int) -> _Directory:
         before = self._listed.get(path)
@@ -278,20 +283,22 @@ class FileDiscovery:
 
     # Stores: one recursive listing, which an object store answers in pages.
 
-    def _list_remote(self, root: str, found: dict[str, tuple[int, int]]) -> None:
+    def _list_remote(self, root: str, found: dict[str, tuple[int, int]]) -> bool:
+        """Adds what is below. Returns whether there is such a file or directory, also one that is only a prefix."""
         info = self._storage.fs.get_file_info(root)
         if info.type == pafs.FileType.NotFound:
-            return
+            return False
         if info.type == pafs.FileType.File:
             if self._wanted(info.base_name):
                 found[root] = (info.mtime_ns or 0, info.size)
-            return
+            return True
         for info in self._infos_below(root):
             if info.type != pafs.FileType.File or not self._wanted(info.base_name):
                 continue
             if any(map(is_hidden, info.path[len(root) :].strip("/").split("/"))):
                 continue
             found[info.path] = (info.mtime_ns or 0, info.size)
+        return True
 
     def _infos_below(self, root: str) -> Iterator[pafs.FileInfo]:
         if self._recursive:

@@ -30,6 +30,8 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
     listing leaves it out for a while. A file that is written to again after that is not read again: it is counted
     (``rewritten_files``), and a warning names it.
 
+    After the first listing, ``on_missing`` gets the roots that do not exist or match nothing, if there are any.
+
     Every attribute belongs to the coordinator thread, but ``_frozen``, which the listing in the background reads as
     well. That listing only fills :class:`FileDiscovery`, which has a lock; what it found is taken over in the handler.
     """
@@ -43,6 +45,7 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         cleaner: FileCleaner | None,
         tracker: FileTracker,
         checkpoint: FileSystemEnumeratorState | None,
+        on_missing: Callable[[Sequence[str]], None],
     ) -> None:
         state = checkpoint or FileSystemEnumeratorState()
         self._context = context
@@ -51,6 +54,7 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         self._is_splittable = is_splittable
         self._cleaner = cleaner
         self._tracker = tracker
+        self._on_missing = on_missing
         self._edge = state.edge
         self._rest = state.rest
         self._returned = list(state.returned)
@@ -155,6 +159,8 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         return RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}")
 
     def _take_found(self) -> None:
+        if not self._listed and (missing := self._discovery.missing_roots()):
+            self._on_missing(missing)
         self._listed = True
         for path in self._discovery.take_removed():
             if gone := self._pending.pop(path, None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 
@@ -91,41 +91,41 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         return self._with_metadata(schema)
 
     def _paths(self) -> list[str]:
-        return [file.path for file in self._list()]
+        return [file.path for file in self._listed().take()]
 
-    def _list(self) -> list[FoundFile]:
+    def _listed(self) -> FileDiscovery:
         discovery = self._discovery()
         try:
             discovery.list_files()
         except (OSError, RetriableError) as error:
             raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
-        return discovery.take()
+        return discovery
 
-    def _missing(self) -> list[str]:
-        """Returns the paths that do not exist, or match nothing, as a user writes them."""
-        try:
-            return [self._storage.url(root) for root in self._discovery().missing_roots()]
-        except OSError as error:
-            raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
+    def _refuse_missing(self, roots: Sequence[str]) -> None:
+        raise BadConfigurationError(f"{self._storage.url(roots[0])} does not exist, or is a glob that matches nothing")
 
-    def _check_exists(self) -> None:
-        if missing := self._missing():
-            raise BadConfigurationError(f"{missing[0]} does not exist, or is a glob that matches nothing")
+    def _warn_of_missing(self, roots: Sequence[str]) -> None:
+        for root in roots:
+            _log.warning(
+                "%s does not exist, or matches nothing yet: the query waits for files there", self._storage.url(root)
+            )
 
     def infer_schema(self) -> pa.Schema:
         """Infers the schema of the oldest files that are not empty, and the columns that directories hold."""
-        every = self._list()
+        discovery = self._listed()
+        every = discovery.take()
         columns = [] if self._partitions is None else self._partitions.infer(file.path for file in every)
-        return self._with_metadata(_with_columns(self._infer_data(every), columns))
+        return self._with_metadata(_with_columns(self._infer_data(every, discovery.missing_roots()), columns))
 
-    def _infer_data(self, every: Sequence[FoundFile]) -> pa.Schema:
+    def _infer_data(self, every: Sequence[FoundFile], missing: Sequence[str]) -> pa.Schema:
         """Returns the columns that are in the files."""
         fixed = self._format_reader.fixed_schema()
         if fixed is not None:
             return fixed
         found = [file for file in every if file.size > 0]
         if not found:
-            self._check_exists()
+            if missing:
+                self._refuse_missing(missing)
             paths = ", ".join(self._options.paths)
             raise BadConfigurationError(
                 f"no file with anything in it was found in {paths}: give a schema with .schema(...)"
@@ -205,10 +205,16 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         self, context: EnumeratorContext, checkpoint: FileSystemEnumeratorState | None
     ) -> FileSystemSplitEnumerator:
         """Creates the enumerator, with the tracker of the files that were read."""
+        # Later, files that are gone may have been cleaned away.
+        return self._enumerator(context, checkpoint, self._warn_of_missing if checkpoint is None else _ignore)
+
+    def _enumerator(
+        self,
+        context: EnumeratorContext,
+        checkpoint: FileSystemEnumeratorState | None,
+        on_missing: Callable[[Sequence[str]], None],
+    ) -> FileSystemSplitEnumerator:
         options = self._options
-        if checkpoint is None:
-            for url in self._missing():
-                _log.warning("%s does not exist, or matches nothing yet: the query waits for files there", url)
         tracker = FileTracker.open(context, options.checkpoint_location, options.storage_options, checkpoint)
         return FileSystemSplitEnumerator(
             context,
@@ -218,6 +224,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             self._cleaner(context),
             tracker,
             checkpoint,
+            on_missing,
         )
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[FileSplit]:
@@ -225,8 +232,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
 
         Raises BadConfigurationError if a path does not exist, or a glob matches nothing.
         """
-        self._check_exists()
-        enumerator = self.create_enumerator(context, None)
+        enumerator = self._enumerator(context, None, self._refuse_missing)
         left_out = 0
         try:
             enumerator.prepare_for_available_now()
@@ -270,6 +276,10 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             if type(storage) is not type(self._storage):
                 raise BadConfigurationError("sourceArchiveDir must be in the file system that is read")
         return FileCleaner(self._storage, self._roots, archive, context.metrics)
+
+
+def _ignore(_: Sequence[str]) -> None:
+    pass
 
 
 def _with_columns(schema: pa.Schema, columns: Sequence[pa.Field]) -> pa.Schema:
