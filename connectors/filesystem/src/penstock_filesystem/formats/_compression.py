@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.serialization import snappy_length
 from penstock.storage import Storage
+from penstock_filesystem.formats._streams import PieceStream, StreamOver
 
 __all__ = ["decompressed", "from_snappy", "is_compressed"]
 
@@ -59,30 +60,14 @@ def decompressed(storage: Storage, path: str) -> Any:
         return _OwnMemory(storage.fs.open_input_stream(path, compression=codec))
     if codec in ("lz4", "snappy"):
         raw = storage.fs.open_input_stream(path, compression=None, buffer_size=_PIECE_BYTES)
-        return _Pieces(raw, _hadoop_blocks(raw.read, _from_lz4 if codec == "lz4" else from_snappy))
+        return PieceStream(raw, _hadoop_blocks(raw.read, _from_lz4 if codec == "lz4" else from_snappy))
     raw = storage.fs.open_input_stream(path, compression=None)
     if codec == "deflate":
-        return _Pieces(raw, _inflated(raw.read))
+        return PieceStream(raw, _inflated(raw.read))
     return lzma.open(raw) if codec == "xz" else raw
 
 
-class _Stream:
-    """A stream that is closed with the one below it."""
-
-    def __init__(self, below: Any) -> None:
-        self._below = below
-
-    def close(self) -> None:
-        self._below.close()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _OwnMemory(_Stream):
+class _OwnMemory(StreamOver):
     """A compressed stream, read into memory of our own: what pyarrow's ``read`` allocates is never freed if the bytes
     are broken, and a task that skips corrupt files may meet thousands.
     """
@@ -91,22 +76,6 @@ class _OwnMemory(_Stream):
         memory = bytearray(size)
         count = self._below.readinto(memory)
         return bytes(memoryview(memory)[:count])
-
-
-class _Pieces(_Stream):
-    """Joins pieces."""
-
-    def __init__(self, below: Any, pieces: Iterator[bytes]) -> None:
-        super().__init__(below)
-        self._pieces = pieces
-        self._waiting = bytearray()
-
-    def read(self, size: int) -> bytes:
-        while len(self._waiting) < size and (piece := next(self._pieces, None)) is not None:
-            self._waiting += piece
-        taken = bytes(self._waiting[:size])
-        del self._waiting[:size]
-        return taken
 
 
 def _inflated(read: Callable[[int], bytes]) -> Iterator[bytes]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.storage import Storage
 from penstock_filesystem.formats._compression import decompressed
+from penstock_filesystem.formats._streams import PieceStream
 
 __all__ = ["InputFile", "Utf8Stream", "is_line_safe"]
 
@@ -43,25 +45,18 @@ class InputFile:
         return decompressed(self.storage, self.path)
 
 
-class Utf8Stream:
-    """A stream of another encoding as UTF-8, for encodings whose bytes cannot be cut at line ends."""
+class Utf8Stream(PieceStream):
+    """A stream of another encoding as UTF-8, for encodings whose bytes cannot be cut at line ends.
+
+    Raises UnicodeDecodeError.
+    """
 
     def __init__(self, stream: Any, encoding: str) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)("strict")
-        self._waiting = bytearray()
-        self._ended = False
+        super().__init__(stream, _transcoded(stream, encoding))
 
-    def read(self, size: int) -> bytes:
-        """Returns the next ``size`` bytes, fewer only at the end. Raises UnicodeDecodeError."""
-        while len(self._waiting) < size and not self._ended:
-            data = self._stream.read(_TRANSCODE_BYTES)
-            self._ended = not data
-            self._waiting += self._decoder.decode(bytes(data), final=self._ended).encode()
-        taken = bytes(self._waiting[:size])
-        del self._waiting[:size]
-        return taken
 
-    def close(self) -> None:
-        """Closes the stream below."""
-        self._stream.close()
+def _transcoded(stream: Any, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("strict")
+    while data := stream.read(_TRANSCODE_BYTES):
+        yield decoder.decode(bytes(data)).encode()
+    yield decoder.decode(b"", final=True).encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from penstock.errors import BadConfigurationError
 from penstock.serialization.values._calendar import micros_since_1970
 from penstock.serialization.values._patterns import FIELDS, MONTHS, OFFSETS, Token, tokens_of
+from penstock.serialization.values._zones import zone_of
 
 __all__ = ["TimeReader"]
 
@@ -116,7 +117,7 @@ class TimeReader:
     def _micros_of(self, text: str) -> int:
         return micros_since_1970(*self.value(text))
 
-    def value(self, text: str) -> tuple[datetime, timezone | None]:
+    def value(self, text: str) -> tuple[datetime, tzinfo | None]:
         """Reads one text: returns a local time and, if it has an offset, that. Raises ValueError."""
         match = self._compiled.fullmatch(text)
         if match is None:
@@ -143,7 +144,7 @@ class TimeReader:
             value = value.replace(month=1, day=1) + timedelta(days=int(found["day_of_year"]) - 1)
             if value.year != year:
                 raise ValueError(f"{text!r}: the year has no such day")
-        return value, _offset(found["offset"]) if "offset" in found else None
+        return value, zone_of(found["offset"]) if "offset" in found else None
 
 
 class _Fixed(NamedTuple):
@@ -176,14 +177,3 @@ class _Fixed(NamedTuple):
 
 def _digits(numbers: pa.Array, count: int) -> pa.Array:
     return pc.utf8_lpad(pc.utf8_ltrim(numbers, "0"), count, "0")
-
-
-def _offset(text: str) -> timezone:
-    if text == "Z":
-        return timezone.utc
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    hours, minutes = int(digits[:2]), int(digits[2:])
-    if hours > 23 or minutes > 59:
-        raise ValueError(f"{text!r} is not an offset")
-    offset = timedelta(hours=hours, minutes=minutes)
-    return timezone(-offset if text[0] == "-" else offset)

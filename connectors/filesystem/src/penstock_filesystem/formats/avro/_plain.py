@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.errors import BadDataError
 from penstock_filesystem.formats._compression import from_snappy
+from penstock_filesystem.formats._streams import PieceStream
 
 __all__ = ["CODECS", "PlainStream"]
 
@@ -30,7 +31,7 @@ _PIECE_BYTES = 1 << 20
 _CODEC = b"avro.codec"
 
 
-class PlainStream:
+class PlainStream(PieceStream):
     """The bytes of a file with ``size`` bytes, as if it had no codec. Memory: one block, a few times.
 
     ``read`` raises ValueError for a file that is damaged, and BadDataError for a codec that is not known. It never
@@ -38,21 +39,9 @@ class PlainStream:
     """
 
     def __init__(self, stream: Any, size: int, url: str) -> None:
-        self._stream = stream
+        super().__init__(stream, self._plain())
         self._left = size
         self._url = url
-        self._pieces = self._plain()
-        self._piece = memoryview(b"")
-
-    def read(self, size: int) -> bytes:
-        """Returns fewer bytes at the end."""
-        taken = bytes(self._piece[:size])
-        self._piece = self._piece[size:]
-        while len(taken) < size and (piece := next(self._pieces, None)) is not None:
-            wanted = size - len(taken)
-            taken += piece[:wanted]
-            self._piece = memoryview(piece)[wanted:]
-        return taken
 
     def _plain(self) -> Iterator[bytes]:
         if self._exactly(len(_MAGIC)) != _MAGIC:
@@ -92,7 +81,7 @@ class PlainStream:
     def _exactly(self, size: int) -> bytes:
         if not 0 <= size <= self._left:
             raise ValueError(f"{size} bytes are wanted, and {self._left} are left")
-        data: bytes = self._stream.read(size)
+        data: bytes = self._below.read(size)
         if len(data) < size:
             raise ValueError("it has become shorter")
         self._left -= size
