@@ -82,7 +82,7 @@ def test_any_year(year, month, day):
 
 
 @pytest.mark.parametrize(
-    "text", ["right/UTC", "localtime", "posixrules", "../UTC", "/etc/UTC", "Europe", "A/../UTC", "+1:60"]
+    "text", ["right/UTC", "localtime", "posixrules", "../UTC", "/etc/UTC", "Europe", "A/../UTC", "+1:60", "+1:00:60"]
 )
 def test_what_is_no_zone(text):
     with pytest.raises(ValueError, match=r"not a time zone|not an offset"):

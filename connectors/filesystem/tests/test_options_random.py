@@ -678,15 +678,15 @@ SHOWN_ELSEWHERE = {
     "directories below the path": "test_hourly_buckets_need_recursive_file_lookup",
     "a hidden file that the path names": "test_names_and_globs_as_spark_takes_them",
     "directories called `_metadata`": "test_names_and_globs_as_spark_takes_them",
-    "a symbolic link to a directory that it is in": "test_links_to_a_directory_that_they_are_in_are_not_followed",
+    "a symbolic link to a directory above it": "test_links_to_a_directory_that_they_are_in_are_not_followed",
     "a file next to directories `name=value`": "test_a_file_outside_the_directories_has_not_got_their_columns",
     "directories `name=value` in several other ones (`x/a=1`, `y/a=2`)": "test_which_directories_count",
     "a column of which all directories are null": "test_types_are_those_that_spark_infers",
     "a column that a Parquet or Avro file lacks": "test_parquet_columns_by_name",
     "`quoteAll`, and null without a `nullValue`": "test_what_stands_for_null_and_for_empty",
     "intervals in Parquet and Avro": "test_every_type_that_spark_writes",
-    "a timestamp that is a time alone": "test_times_in_every_form",
-    "a zone behind hours or minutes; an offset of more than 18 hours": "test_times_in_every_form",
+    "a timestamp without a date": "test_times_in_every_form",
+    "a time zone after a time without seconds; an offset of more than 18 hours": "test_times_in_every_form",
     "timestamps that are written without a `timestampFormat`": "test_csv_as_the_options_say",
 }
 

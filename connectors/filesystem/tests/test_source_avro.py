@@ -6,6 +6,7 @@ import bz2
 import io
 import json
 import lzma
+import tracemalloc
 import zlib
 
 import fastavro
@@ -87,6 +88,54 @@ def test_a_block_that_is_damaged_or_too_large(tmp_path, source_harness, monkeypa
         source_harness.rows(path, COLUMNS, format="avro")
     monkeypatch.setattr(_plain, "MOST_BLOCK_BYTES", 100_000)
     assert source_harness.rows(path, COLUMNS, format="avro") == ROWS
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_a_block_whose_compressed_bytes_are_cut_off(tmp_path, source_harness, codec):
+    (tmp_path / "a.avro").write_bytes(written(codec, compress=lambda data: COMPRESS[codec](data)[:-20]))
+    with pytest.raises(BadDataError, match="a block ends inside of its compressed bytes"):
+        source_harness.rows(tmp_path, COLUMNS, format="avro")
+
+
+def test_a_block_of_snappy_that_is_not_what_its_checksum_is_of(tmp_path, source_harness):
+    other = COMPRESS["snappy"]
+
+    def compress(data):
+        return other(data.replace(b"text", b"txet"))[:-4] + zlib.crc32(data).to_bytes(4, "big")
+
+    (tmp_path / "a.avro").write_bytes(written("snappy", compress=compress))
+    with pytest.raises(BadDataError, match="a block is not what its checksum is of"):
+        source_harness.rows(tmp_path, COLUMNS, format="avro")
+
+
+def test_a_block_with_another_sync_marker(tmp_path, source_harness):
+    whole = bytearray(written("null"))
+    whole[-1] ^= 1
+    (tmp_path / "a.avro").write_bytes(bytes(whole))
+    with pytest.raises(BadDataError, match="a block does not end with the file's sync marker"):
+        source_harness.rows(tmp_path, COLUMNS, format="avro")
+
+
+def test_metadata_that_says_how_many_bytes_it_has(tmp_path, source_harness):
+    """A part of a map may have a negative count, and its size behind it."""
+    entries = [b"avro.schema", json.dumps(SCHEMA).encode(), b"avro.codec", b"null"]
+    encoded = b"".join(number(len(one)) + one for one in entries)
+    head = b"Obj\x01" + number(-2) + number(len(encoded)) + encoded + b"\0"
+    whole = written("null")
+    (tmp_path / "a.avro").write_bytes(head + whole[whole.index(b"0123456789abcdef") :])
+    assert source_harness.rows(tmp_path, COLUMNS, format="avro") == ROWS
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
+def test_a_block_that_would_be_large_is_never_in_memory(codec, monkeypatch):
+    data = COMPRESS[codec](bytes(64 << 20))
+    monkeypatch.setattr(_plain, "MOST_BLOCK_BYTES", 1 << 20)
+    tracemalloc.start()
+    try:
+        assert len(_plain.CODECS[codec](data)) > 1 << 20
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_unknown_codec_is_never_skipped(tmp_path, source_harness):

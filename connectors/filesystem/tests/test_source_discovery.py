@@ -14,6 +14,7 @@ from penstock.errors import BadConfigurationError, RetriableError
 from penstock.storage import LocalStorage, MemoryStorage
 from penstock.testing import away
 from penstock_filesystem.source._discovery import FileDiscovery, glob_to_regex
+from penstock_filesystem.source._split import FileSystemEnumeratorState
 
 
 @pytest.fixture
@@ -83,11 +84,17 @@ def test_a_batch_of_a_path_that_is_not_there_is_an_error(tree, source_harness, p
 
 @pytest.mark.parametrize("path", ["nothing*", "missing"])
 def test_a_stream_says_that_it_waits_for_a_path(tree, source_harness, caplog, path):
-    source = source_harness.source(tree / path, format="text")
-    source.create_enumerator(source_harness.context(), None).close()
-    assert f"{path} does not exist, or matches nothing yet: the query waits" in caplog.text
+    def started(path, checkpoint=None):
+        enumerator = source_harness.source(path, format="text").create_enumerator(source_harness.context(), checkpoint)
+        for _ in range(2):  # listings: it is said once
+            enumerator.prepare_for_available_now()
+        enumerator.close()
+
+    started(tree / path)
+    assert caplog.text.count(f"{path} does not exist, or matches nothing yet: the query waits") == 1
     caplog.clear()
-    source_harness.source(tree, format="text").create_enumerator(source_harness.context(), None).close()
+    started(tree)
+    started(tree / path, FileSystemEnumeratorState())  # what was read may have been cleaned away
     assert "the query waits" not in caplog.text
 
 
@@ -131,10 +138,11 @@ def test_a_store_is_listed_as_a_disk_is(tree, roots, recursive, name_glob):
         paths = [f"{tree}/{root}".rstrip("/") for root in roots]
         discovery = FileDiscovery(storage, paths, recursive=recursive, name_glob=name_glob)
         discovery.list_files()
-        found.append(discovery.take())
+        found.append((discovery.take(), discovery.missing_roots()))
     assert found[0] == found[1]
+    assert found[0][1] == ([f"{tree}/missing"] if roots == ["missing"] else [])
     if recursive and name_glob is None:
-        assert bool(found[0]) == (roots != ["missing"])
+        assert bool(found[0][0]) == (roots != ["missing"])
 
 
 def test_several_paths_count_a_file_once(tree, source_harness):

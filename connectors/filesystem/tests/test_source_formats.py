@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import errno
 import gzip
+import io
 import lzma
 import os
 import struct
@@ -20,6 +21,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError, BadDataError, RetriableError
 from penstock_filesystem import FileSystemConnector
+from penstock_filesystem.formats import _compression
 from penstock_filesystem.formats.avro._plain import PlainStream
 from penstock_filesystem.source._reader import _says_corrupt
 from suite.over_network import source_query
@@ -102,6 +104,12 @@ def test_compressed_streams_one_after_the_other(tmp_path, source_harness, suffix
     assert source_harness.rows(path, VALUE, format="text") == [("a",), ("b",)]
 
 
+def test_pieces_of_deflate_are_small():
+    """Some kilobytes may become gigabytes."""
+    sizes = [len(piece) for piece in _compression._inflated(io.BytesIO(zlib.compress(bytes(50 << 20))).read)]
+    assert sum(sizes) == 50 << 20 and max(sizes) <= _compression._PIECE_BYTES
+
+
 @pytest.mark.parametrize(
     ("suffix", "data", "said"),
     [
@@ -149,6 +157,23 @@ def test_parquet_columns_by_name(tmp_path, source_harness):
     assert source_harness.rows(tmp_path, [("_file_name", pa.string())], format="parquet") == [("a.parquet",)] * 2
     with pytest.raises(BadDataError, match=r"a\.parquet: column s holds string, which does not fit int64"):
         source_harness.rows(tmp_path, [("s", pa.int64())], format="parquet")
+
+
+@pytest.mark.parametrize("list_", [pa.list_, pa.large_list, lambda item: pa.list_(item, 1)])
+def test_parquet_points_in_time_behind_lists_of_every_kind(tmp_path, source_harness, list_):
+    """Arrow notes its own types in the file: each still takes as many of its columns."""
+    inner = pa.struct([("x", pa.int32()), ("at", pa.timestamp("ns"))])
+    schema = pa.schema([("l", list_(inner)), ("n", pa.int32()), ("at", pa.timestamp("ns"))])
+    at = datetime(2024, 1, 1)
+    table = pa.Table.from_pylist([{"l": [{"x": 1, "at": at}], "n": 2, "at": at}], schema)
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    source = source_harness.source(tmp_path, format="parquet")
+    found = source.infer_schema()
+    zoned = pa.timestamp("us", "UTC")
+    assert found.field("n").type == pa.int32() and found.field("at").type == zoned
+    assert found.field("l").type == list_(pa.field("element", pa.struct([("x", pa.int32()), ("at", zoned)])))
+    in_utc = at.replace(tzinfo=UTC)
+    assert source_harness.read(source, found).to_pylist() == [{"l": [{"x": 1, "at": in_utc}], "n": 2, "at": in_utc}]
 
 
 @pytest.mark.parametrize("nested", [False, True])
