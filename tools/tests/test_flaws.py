@@ -66,16 +66,19 @@ def test_a_case_catches_its_flaw_alone(name):
     assert run(flaw, select=flaw.by).case.partition("[")[0] == flaw.by
 
 
+#: How bytes arrive at a socket decides which case is the first to see them.
+BY_CHANCE = {"failing/shutdown-is-not-awaited", "reading/rest-of-a-chunk"}
+
+
 @pytest.mark.exhaustive("runs the kit on each of the flaws; those with a case of their own are the witnesses")
 @pytest.mark.budget(120)
 @pytest.mark.parametrize("name", [name for name, flaw in FLAWS.items() if not flaw.reason])
 def test_the_case_of_the_table_catches_its_flaw(name):
     known = table.read()[name].case.partition("[")[0]
     if run(FLAWS[name], select=known).case.partition("[")[0] != known:
-        # Such as a position that is kept in a class: it shows in the second case that runs. Or one that depends on how
-        # bytes arrive: then another case may be the first to see it.
+        # Such as a position that is kept in a class: it shows in the second case that runs.
         outcome = run(FLAWS[name])
-        assert outcome.case.startswith("test_"), outcome
+        assert outcome.case.partition("[")[0] == known or (name in BY_CHANCE and outcome.case.startswith("test_"))
 
 
 @pytest.mark.parametrize("case", ["many_rows", "crash_at_every_step"])
