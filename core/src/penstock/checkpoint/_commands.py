@@ -77,8 +77,8 @@ def _writes_below(path: str, options: Mapping[str, str] | None) -> list[StoredWr
         return None
     if not (writes := stored_writes(path, options)) and storage.is_empty(root):
         raise BadConfigurationError(
-            f"{path} is not the checkpoint of a streaming query: it has no 'metadata' file. Nor has a batch write "
-            "written to it: it is empty, or does not exist"
+            f"{path} is not the checkpoint of a streaming query: it has no 'metadata' file. No batch write has "
+            "written there either: it is empty, or does not exist"
         )
     return writes
 
