@@ -1,3 +1,3 @@
 """For all tests of the repository: how the suite is run (see ``tools/suite``)."""
 
-pytest_plugins = ["suite.hdfs", "suite.plugin", "suite.heard", "suite.killed", "suite.s3", "suite.spark"]
+pytest_plugins = ["suite.azure", "suite.hdfs", "suite.plugin", "suite.heard", "suite.killed", "suite.s3", "suite.spark"]

@@ -150,7 +150,7 @@ def test_pyarrow_reads_writes_and_lists(storage, folder):
     table = pa.table({"a": list(range(10_000)), "ü": ["%", "?"] * 5_000})
     paths = [f"{folder}/a.parquet", f"{folder}/ü %41/b?#.parquet"]
     for path in paths:
-        with storage.open_output(path) as file:
+        with storage.open_new(path) as file:
             pq.write_table(table, file)
         assert pq.read_table(path, filesystem=storage.fs, partitioning=None) == table
         with storage.fs.open_input_file(path) as file:

@@ -13,12 +13,12 @@ from penstock._commit import Chain, Link, LinkKind, RunMemory
 from penstock.storage import S3Storage, open_storage
 from suite.busy_s3 import busy_s3
 
-SETTINGS = {"key": "test", "secret": "hunter2", "region": "us-east-1"}
+SETTINGS = {"s3.key": "test", "s3.secret": "hunter2", "s3.region": "us-east-1"}
 
 
 @pytest.fixture
 def storage(s3_server):
-    storage, _ = open_storage("s3a://log", {**SETTINGS, "endpoint": s3_server.endpoint})
+    storage, _ = open_storage("s3a://log", {**SETTINGS, "s3.endpoint": s3_server.endpoint})
     assert isinstance(storage, S3Storage)
     storage.client.create_bucket(Bucket="log")
     yield storage
@@ -79,10 +79,10 @@ def test_a_create_that_meets_its_own_success_counts(storage, monkeypatch):
 
 def test_errors_are_ours(storage, monkeypatch):
     """Whatever library is behind it: OSError or RetriableError, with the address."""
-    bucket_gone, _ = open_storage("s3a://nowhere", {**SETTINGS, "endpoint": storage._endpoint})
+    bucket_gone, _ = open_storage("s3a://nowhere", {**SETTINGS, "s3.endpoint": storage._endpoint})
     with pytest.raises(FileNotFoundError, match="s3://nowhere/x"):
         bucket_gone.put("nowhere/x", b"1")
-    unreachable, _ = open_storage("s3a://log", {**SETTINGS, "endpoint": "http://127.0.0.1:1"})
+    unreachable, _ = open_storage("s3a://log", {**SETTINGS, "s3.endpoint": "http://127.0.0.1:1"})
     monkeypatch.setattr(unreachable.client.meta.config, "retries", {"max_attempts": 0})
     for call in (
         lambda: unreachable.create("log/x", b"1"),
@@ -110,7 +110,7 @@ def busy_query(new_query, monkeypatch):
     """A query whose decision log is on a store that refuses requests, and the store. Nobody waits between tries."""
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
     with busy_s3() as server:
-        storage, _ = open_storage("s3a://log", {**SETTINGS, "endpoint": server.endpoint})
+        storage, _ = open_storage("s3a://log", {**SETTINGS, "s3.endpoint": server.endpoint})
         storage.client.create_bucket(Bucket="log")
         query = new_query()
         query.storage, query.chain = storage, Chain(storage, "log/ck/decisions")
@@ -125,7 +125,7 @@ def busy_query(new_query, monkeypatch):
 def test_a_request_is_repeated_by_either_library(method):
     """One reads files and the other writes them; a busy store refuses three times in a row."""
     with busy_s3() as server:
-        storage, _ = open_storage("s3a://busy", {**SETTINGS, "endpoint": server.endpoint})
+        storage, _ = open_storage("s3a://busy", {**SETTINGS, "s3.endpoint": server.endpoint})
         storage.client.create_bucket(Bucket="busy")
         content = b"1" * 1000  # pyarrow fails at once if the answer "busy" is longer than what it reads
         storage.put("busy/a", content)

@@ -23,7 +23,7 @@ from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
 from penstock_filesystem.sink import FileSystemTransactionalSink, create_sink
 from penstock_filesystem.sink._committable import PendingPart
 
-__all__ = ["DiskTarget", "RepeatingS3Target", "S3Target"]
+__all__ = ["DiskTarget", "FileTarget", "Reading", "RepeatingS3Target", "S3Target", "put_file", "short"]
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -32,8 +32,8 @@ def _now_ns() -> int:
     return system().now_us() * 1000
 
 
-class _FileTarget(SimulatedTarget):
-    """``files`` is what is there, by path; ``taken`` what a reader has read and removed."""
+class FileTarget(SimulatedTarget):
+    """The base of the targets: ``files`` is what is there, by path; ``taken`` what a reader has read and removed."""
 
     root: ClassVar[str]
 
@@ -65,10 +65,11 @@ class _FileTarget(SimulatedTarget):
 
     def shown(self) -> list[tuple[str, int]]:
         """See the base class."""
-        everything = [*self._visible(), *self.taken.items()]
+        everything = [*self.visible(), *self.taken.items()]
         return [(path, json.loads(line)["id"]) for path, data in everything for line in data.splitlines()]
 
-    def _visible(self) -> list[tuple[str, bytes]]:
+    def visible(self) -> list[tuple[str, bytes]]:
+        """Returns paths and contents of what readers see."""
         return [(path, data) for path, data in self.files.items() if "/.penstock/" not in path]
 
     def left(self) -> list[str]:
@@ -77,10 +78,10 @@ class _FileTarget(SimulatedTarget):
 
     def events(self) -> list[Event]:
         """See the base class."""
-        return [Event("a reader takes a file away", lambda: bool(self._visible()), self._take)]
+        return [Event("a reader takes a file away", lambda: bool(self.visible()), self._take)]
 
     def _take(self) -> None:
-        path = min(path for path, _ in self._visible())
+        path = min(path for path, _ in self.visible())
         self.taken[path] = self.files.pop(path)
 
     def ask(
@@ -94,19 +95,20 @@ class _FileTarget(SimulatedTarget):
         """One call to the disk, or one request."""
 
         def noted() -> Any:
-            before = len(self._visible())
+            before = len(self.visible())
             answer = effect()
-            self.changes += len(self._visible()) != before
+            self.changes += len(self.visible()) != before
             return answer
 
         return self.scheduler.call(label, noted, torn=torn, may_be_late=may_be_late)
 
 
-class _Reading:
+class Reading:
     """What of a pyarrow file system is used: opening for reading."""
 
     @staticmethod
     def open_input_file(path: str) -> pa.BufferReader:
+        """Opens a file that is there."""
         there = target()
 
         def read() -> bytes:
@@ -115,17 +117,18 @@ class _Reading:
             data: bytes = there.files[path]
             return data
 
-        return pa.BufferReader(there.ask(f"read {_short(path)}", read))
+        return pa.BufferReader(there.ask(f"read {short(path)}", read))
 
 
-def _short(path: str) -> str:
+def short(path: str) -> str:
+    """Returns a path without what all have in common."""
     return path.partition("/.penstock/")[2] or path
 
 
 # A local disk.
 
 
-class DiskTarget(_FileTarget):
+class DiskTarget(FileTarget):
     """A local disk, or HDFS: files are hidden, and published by a rename."""
 
     root = "/out"
@@ -138,7 +141,7 @@ class DiskTarget(_FileTarget):
 class _Disk(Storage):
     @property
     def fs(self) -> Any:
-        return _Reading()
+        return Reading()
 
     def url(self, path: str) -> str:
         return f"file:{path}"
@@ -152,20 +155,20 @@ class _Disk(Storage):
     def size(self, path: str) -> int | None:
         there = target()
         size: int | None = there.ask(
-            f"size of {_short(path)}", lambda: len(there.files[path]) if path in there.files else None
+            f"size of {short(path)}", lambda: len(there.files[path]) if path in there.files else None
         )
         return size
 
     def open_new(self, path: str) -> BinaryIO:
         there = target()
-        there.ask(f"open {_short(path)}", lambda: there.files.__setitem__(path, b""))
+        there.ask(f"open {short(path)}", lambda: there.files.__setitem__(path, b""))
         return _NewFile(path)
 
     def finish(self, file: BinaryIO) -> None:
         assert isinstance(file, _NewFile)
         there, path, data = target(), file.path, file.getvalue()
         there.ask(
-            f"write {_short(path)}",
+            f"write {short(path)}",
             lambda: there.files.__setitem__(path, data),
             lambda: there.files.__setitem__(path, data[: len(data) // 2]),
         )
@@ -178,7 +181,7 @@ class _Disk(Storage):
                 raise FileNotFoundError(source)
             there.files[target_] = there.files.pop(source)
 
-        there.ask(f"move {_short(source)} to {_short(target_)}", move)
+        there.ask(f"move {short(source)} to {short(target_)}", move)
 
     def add_name(self, source: str, target_: str) -> None:
         there = target()
@@ -188,12 +191,12 @@ class _Disk(Storage):
                 raise FileNotFoundError(source)
             there.files[target_] = there.files[source]
 
-        there.ask(f"link {_short(source)} to {_short(target_)}", add)
+        there.ask(f"link {short(source)} to {short(target_)}", add)
 
     def list_tree(self, directory: str) -> list[str]:
         there = target()
         paths: list[str] = there.ask(
-            f"list {_short(directory)}",
+            f"list {short(directory)}",
             lambda: sorted(path for path in there.files if path.startswith(f"{directory}/")),
         )
         return paths
@@ -201,7 +204,7 @@ class _Disk(Storage):
     def delete(self, paths: Iterable[str]) -> None:
         there = target()
         for path in paths:
-            there.ask(f"delete {_short(path)}", lambda path=path: there.files.pop(path, None))
+            there.ask(f"delete {short(path)}", lambda path=path: there.files.pop(path, None))
 
 
 class _NewFile(BytesIO):
@@ -213,7 +216,7 @@ class _NewFile(BytesIO):
 # S3.
 
 
-class S3Target(_FileTarget):
+class S3Target(FileTarget):
     """A bucket: parts are multipart uploads, chunks and markers are objects."""
 
     root = "bucket/out"
@@ -264,7 +267,7 @@ class _Bucket(S3Storage):
 
     @property
     def fs(self) -> Any:
-        return _Reading()
+        return Reading()
 
     @property
     def client(self) -> Any:
@@ -285,9 +288,9 @@ class _Client:
         def put() -> None:
             if IfNoneMatch == "*" and path in there.files:
                 raise _refusal("PreconditionFailed", "PutObject")
-            _put(there, path, data)
+            put_file(there, path, data)
 
-        there.ask(f"{'create' if IfNoneMatch else 'put'} {_short(path)}", put)
+        there.ask(f"{'create' if IfNoneMatch else 'put'} {short(path)}", put)
 
     def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         there, path = target(), f"{Bucket}/{Key}"
@@ -298,7 +301,7 @@ class _Client:
             written = datetime.datetime.fromtimestamp(there.written[path] / 1_000_000, datetime.timezone.utc)
             return {"ContentLength": len(there.files[path]), "LastModified": written}
 
-        found: dict[str, Any] = there.ask(f"head {_short(path)}", head)
+        found: dict[str, Any] = there.ask(f"head {short(path)}", head)
         return found
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
@@ -310,7 +313,7 @@ class _Client:
             data: bytes = there.files[path]
             return data
 
-        return {"Body": BytesIO(there.ask(f"get {_short(path)}", get))}
+        return {"Body": BytesIO(there.ask(f"get {short(path)}", get))}
 
     def delete_objects(self, *, Bucket: str, Delete: Mapping[str, Any]) -> dict[str, Any]:
         there, paths = target(), [f"{Bucket}/{one['Key']}" for one in Delete["Objects"]]
@@ -320,7 +323,7 @@ class _Client:
                 there.files.pop(path, None)
 
         there.ask(
-            f"delete {_short(paths[0])} and {len(paths) - 1} more", lambda: delete(paths), lambda: delete(paths[1::2])
+            f"delete {short(paths[0])} and {len(paths) - 1} more", lambda: delete(paths), lambda: delete(paths[1::2])
         )
         return {}
 
@@ -331,7 +334,7 @@ class _Client:
         there, path = target(), f"{Bucket}/{Key}"
 
         process = there.scheduler.current.root.name if there.scheduler.processes else ""
-        label = f"begin an upload to {_short(path)}"
+        label = f"begin an upload to {short(path)}"
         # Not long after its request was given up: that one could be found by nobody, either (S3Target._is_unknown).
         upload, repeats = there.ask(
             label, lambda: (there.begin_upload(path, process), there.repeats), may_be_late=False
@@ -371,7 +374,7 @@ class _Client:
             if UploadId not in there.uploads:
                 raise _refusal("NoSuchUpload", "CompleteMultipartUpload")
             path, parts = there.uploads.pop(UploadId)
-            _put(there, path, b"".join(parts))
+            put_file(there, path, b"".join(parts))
 
         there.ask(f"complete {UploadId}", complete)
 
@@ -393,19 +396,20 @@ class _Paginator:
         there, prefix = target(), f"{Bucket}/{Prefix}"
         if self._name == "list_objects_v2":
             keys = there.ask(
-                f"list {_short(prefix)}",
+                f"list {short(prefix)}",
                 lambda: sorted(path[len(Bucket) + 1 :] for path in there.files if path.startswith(prefix)),
             )
             yield {"Contents": [{"Key": key} for key in keys]}
             return
         found = there.ask(
-            f"list uploads to {_short(prefix)}",
+            f"list uploads to {short(prefix)}",
             lambda: [(name, path) for name, (path, _) in sorted(there.uploads.items()) if path.startswith(prefix)],
         )
         yield {"Uploads": [{"UploadId": name, "Key": path[len(Bucket) + 1 :]} for name, path in found]}
 
 
-def _put(there: Any, path: str, data: bytes) -> None:
+def put_file(there: Any, path: str, data: bytes) -> None:
+    """Has a file there, written now."""
     there.files[path] = data
     there.written[path] = there.scheduler.clock_us
 

@@ -9,7 +9,7 @@ from penstock._plugins import find_connector
 from penstock.dev import JarSet, fetch_jars
 from penstock.dev._ways import choose_way
 from penstock.errors import PenstockError
-from suite import hdfs, kafka_classes
+from suite import azure, hdfs, kafka_classes
 
 __all__ = ["fetch"]
 
@@ -37,6 +37,9 @@ def fetch(nodeids: Iterable[str], say: Callable[[str], None]) -> None:
             _fetch(server.jars, server.title, say)
             if name == "kafka":
                 kafka_classes.make(say)
+    if any("azure" in nodeid for nodeid in nodeids):
+        with _said(say):
+            azure.fetch(say)
     if any("hdfs" in nodeid for nodeid in nodeids):
         with _said(say):
             _fetch(hdfs.JARS, hdfs.NameNode.title, say)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from penstock.testing.simulation import CellTarget, MakeTarget, PieceTarget, SendTarget
+from suite.azure_model import AzureTarget, RepeatingAzureTarget
 from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.kafka_model import KafkaTarget
 from suite.pravega_model import PravegaTarget
@@ -19,6 +20,8 @@ TARGETS: dict[str, MakeTarget] = {
     "files on a disk": DiskTarget,
     "files on S3": S3Target,
     "files on S3, requests sent twice": RepeatingS3Target,
+    "files on Azure": AzureTarget,
+    "files on Azure, requests sent twice": RepeatingAzureTarget,
     "Kafka": KafkaTarget,
     "Pravega": PravegaTarget,
 }

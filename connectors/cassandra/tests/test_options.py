@@ -79,6 +79,18 @@ def test_where_dead_letters_go():
     assert (storage.client.meta.endpoint_url, storage.client.meta.region_name) == ("http://h:1", "eu-1")
 
 
+@pytest.mark.parametrize("by", ["key", "sas"])
+def test_where_dead_letters_go_on_azure(by):
+    given = {"azure.endpoint": "http://h:1/account", f"azure.{by}": "a2V5"}
+    storage, path = sink(deadLetterPath="abfss://bad@account.dfs.core.windows.net/rows", **given).dead_letters
+    assert path == "bad/rows" and storage.url(path) == "abfss://bad@account.dfs.core.windows.net/rows"
+    known = storage._known
+    assert (known.endpoint, known.key, known.sas) == (
+        "http://h:1/account",
+        *(("a2V5", "") if by == "key" else ("", "a2V5")),
+    )
+
+
 @pytest.mark.parametrize("name", ["where", "pageRows", "splits", "maxRowsPerSecond", "query"])
 def test_a_lookup_refuses_what_it_can_not_use(name):
     """It accepted the condition and joined the rows that it excludes."""

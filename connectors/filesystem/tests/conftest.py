@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import re
 import sys
 import uuid
 import zlib
@@ -177,7 +178,7 @@ class SourceHarness:
         self.contexts = []
 
     def source(self, path, **options):
-        texts = {name.replace("s3_", "s3."): str(value) for name, value in options.items()}
+        texts = {re.sub("^(s3|azure)_", r"\1.", name): str(value) for name, value in options.items()}
         return FileSystemSource(
             SourceOptions.from_values(SOURCE_OPTIONS.parse({"path": str(path), **texts}, owner="source"))
         )

@@ -102,7 +102,7 @@ class TestSource(SourceSuite):
 
         def put_table(table):
             path = f"{folder}/{uuid.uuid4().hex}.parquet"
-            with storage.open_output(f"{folder}/.{uuid.uuid4().hex}") as file:
+            with storage.open_new(f"{folder}/.{uuid.uuid4().hex}") as file:
                 pq.write_table(table, file)
             storage.move(next(iter(files_of(storage, folder, hidden=True))), path)
 

@@ -128,8 +128,7 @@ class Use:
         assert [one["Key"] for one in listed if ".penstock" not in one["Key"]]
 
     def keep_checkpoint(self, options, folder):
-        store = {name.removeprefix("s3."): text for name, text in options.items()}
-        storage, path = open_storage(f"s3://{BUCKET}/{folder}", store)
+        storage, path = open_storage(f"s3://{BUCKET}/{folder}", options)
         assert storage.create(f"{path}/offsets/0", b"v1") and not storage.create(f"{path}/offsets/0", b"v1")
         storage.put(f"{path}/offsets/1", b"v1")
         log = SparkLog(storage, path)

@@ -1,14 +1,15 @@
-"""The file sink under schedules by chance, on models of a disk and of S3."""
+"""The file sink under schedules by chance, on models of a disk, of S3 and of Azure."""
 
 from __future__ import annotations
 
 import pytest
 
+from suite.azure_model import AzureTarget, RepeatingAzureTarget
 from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.schedules import check_schedules, check_seed
 
 
-@pytest.mark.parametrize("target", [DiskTarget, S3Target])
+@pytest.mark.parametrize("target", [DiskTarget, S3Target, AzureTarget])
 @pytest.mark.parametrize(
     "schedules", [200, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
 )
@@ -16,11 +17,12 @@ def test_schedules_by_chance(target, schedules):
     check_schedules(target, schedules, "killed inside", "times out")
 
 
+@pytest.mark.parametrize("target", [RepeatingS3Target, RepeatingAzureTarget])
 @pytest.mark.parametrize(
     "schedules", [100, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
 )
-def test_requests_that_the_client_sends_twice(schedules):
-    check_schedules(RepeatingS3Target, schedules, "sent twice")
+def test_requests_that_the_client_sends_twice(target, schedules):
+    check_schedules(target, schedules, "sent twice")
 
 
 def test_a_clean_up_that_is_killed_leaves_no_upload_of_a_zombie():

@@ -418,4 +418,4 @@ def test_requests_are_made_eight_at_a_time(bucket, monkeypatch):
         lambda self, threads, name: asked.append((threads, name)) or real(self, threads, name),
     )
     bucket.committer.look([])
-    assert asked == [(8, "penstock-s3")]
+    assert asked == [(8, "penstock-files")]

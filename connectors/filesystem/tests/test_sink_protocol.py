@@ -1,4 +1,4 @@
-"""The file sink in the commit protocol, on a disk and on S3: what other processes and readers do beside it."""
+"""The file sink in the commit protocol, on every kind of store: what other processes and readers do beside it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from penstock.testing import SinkQuery
 from penstock.testing._sink_base import query_crashing
 from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
 from penstock_filesystem.sink import create_sink
-from penstock_filesystem.sink.staging import MultipartCommitter, MultipartStaging, RenameStaging
+from penstock_filesystem.sink.staging import BlockStaging, MultipartCommitter, MultipartStaging, RenameStaging
+from suite.azure import AzureServer
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 #: Steps of a driver: the decision is durable and nothing of it was done; everything was done and not noted.
@@ -93,9 +94,50 @@ def bucket(s3_path, s3_server):
     return Bucket(*s3_path, s3_server.options())
 
 
-@pytest.fixture(params=["disk", "S3"])
+@dataclass
+class Container:
+    server: AzureServer
+    name: str
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"path": f"{self.server.url(self.name)}/out", **self.server.options()}
+
+    @property
+    def client(self) -> Any:
+        return self.server.client.get_container_client(self.name)
+
+    def names(self, *, hidden: bool) -> list[str]:
+        return [name for name in self.client.list_blob_names() if ("/.penstock/" in name) == hidden]
+
+    def visible(self) -> list[int]:
+        bodies = [self.client.download_blob(name).readall().splitlines() for name in self.names(hidden=False)]
+        return sorted(json.loads(line)["id"] for lines in bodies for line in lines)
+
+    def hidden(self) -> list[str]:
+        """Without blocks that are not committed: the store itself discards them."""
+        return self.names(hidden=True)
+
+    def take(self) -> list[int]:
+        ids = self.visible()
+        for name in self.names(hidden=False):
+            self.client.delete_blob(name)
+        return ids
+
+
+@pytest.fixture
+def container(azure_server):
+    return Container(azure_server, azure_server.new_container())
+
+
+@pytest.fixture(params=["disk", "S3", "azure"])
 def target(request, tmp_path):
-    return Disk(tmp_path / "out") if request.param == "disk" else request.getfixturevalue("bucket")
+    fixture = {"S3": "bucket", "azure": "container"}.get(request.param)
+    return request.getfixturevalue(fixture) if fixture else Disk(tmp_path / "out")
+
+
+def staging_of(target):
+    return {Disk: RenameStaging, Bucket: MultipartStaging, Container: BlockStaging}[type(target)]
 
 
 @pytest.fixture
@@ -176,7 +218,7 @@ def test_a_roll_whose_chunks_go_under_its_hands_gives_way(target, new_query, mon
     """A batch was quicker, and has cleared away what it had replaced."""
     query = new_query(target)
     query.run(0, [[rows(0, width=width)], [rows(1, width=width)]])
-    staging = MultipartStaging if isinstance(target, Bucket) else RenameStaging
+    staging = staging_of(target)
     real, joined = staging._join, []
 
     def join(self, *given):
@@ -274,7 +316,7 @@ def test_a_batch_write_of_which_a_part_can_not_be_made_publishes_nothing(target,
     def fail(self, *given):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(MultipartStaging if isinstance(target, Bucket) else RenameStaging, "_join", fail)
+    monkeypatch.setattr(staging_of(target), "_join", fail)
     with pytest.raises(OSError, match="No space left"):
         elsewhere(write).commit(messages)
     assert target.visible() == []

@@ -273,7 +273,7 @@ def busy_bucket(monkeypatch):
     """A store that refuses requests on demand, as (server, bucket, client). Nobody waits between boto's tries."""
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
     with busy_s3() as server:
-        storage, _ = open_storage("s3://x", {"endpoint": server.endpoint, "key": "test", "secret": "test"})
+        storage, _ = open_storage("s3://x", {"s3.endpoint": server.endpoint, "s3.key": "test", "s3.secret": "test"})
         bucket = f"b{uuid.uuid4().hex[:12]}"
         storage.client.create_bucket(Bucket=bucket)
         yield server, bucket, storage.client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 
@@ -144,6 +145,25 @@ def test_options_that_do_not_go_together(source_harness, tmp_path):
         source_harness.source(tmp_path, format="csv").infer_schema()
     with pytest.raises(BadConfigurationError, match="the same file system"):
         source_harness.source(tmp_path, format="text", paths='["s3://b/x"]')
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("hdfs://a:8020/in", "hdfs://b:8020/in"),
+        ("abfss://c@a.dfs.core.windows.net/in", "abfss://c@b.dfs.core.windows.net/in"),
+        ("/in", "s3://b/in"),
+    ],
+)
+def test_paths_of_two_systems_are_refused(source_harness, one, other):
+    """Those of the second one were looked for on the first."""
+    with pytest.raises(BadConfigurationError, match="the same file system"):
+        source_harness.source(one, format="text", paths=json.dumps([other]))
+    with pytest.raises(BadConfigurationError, match=r"'basePath'.* is not in"):
+        source_harness.source(f"{one}/below", format="text", basePath=other)
+    source = source_harness.source(one, format="text", cleanSource="archive", sourceArchiveDir=other)
+    with pytest.raises(BadConfigurationError, match="sourceArchiveDir must be in the file system that is read"):
+        source.create_enumerator(source_harness.context(), None)
 
 
 def test_a_pickled_source_shows_no_secret(source_harness):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock._commit import AnySink, Chain, TwoPhaseCommit, start_sink
-from penstock.checkpoint._stored import load_sink, s3_options, store_sink
+from penstock.checkpoint._stored import load_sink, store_sink
 from penstock.options import OptionValues
 from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext
@@ -90,7 +90,7 @@ def stored_writes(path: str, options: Mapping[str, str] | None = None) -> list[S
 
     Removes what is left of the records of those that have. What fails is tried again, as ``retryTimeout`` says.
     """
-    storage, root = open_storage(path, s3_options(options), RetryPolicy())
+    storage, root = open_storage(path, options, RetryPolicy())
     found = []
     for log in _logs(storage, f"{root}/{HIDDEN_DIRECTORY}"):
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock._commit import AnySink, Batch, GaveWayError, Link, committables_of
 from penstock.checkpoint._batch_writes import StoredWrite, stored_writes
 from penstock.checkpoint._identity import adopt as adopt_place
-from penstock.checkpoint._stored import chain_of, open_stored_query, query_id_of, s3_options
+from penstock.checkpoint._stored import chain_of, open_stored_query, query_id_of
 from penstock.errors import BadConfigurationError, DataLostError
 from penstock.retry import RetryPolicy
 from penstock.storage import open_storage
@@ -72,7 +72,7 @@ def _writes_below(path: str, options: Mapping[str, str] | None) -> list[StoredWr
 
     Raises BadConfigurationError for a path where there is nothing at all.
     """
-    storage, root = open_storage(path, s3_options(options), RetryPolicy())
+    storage, root = open_storage(path, options, RetryPolicy())
     if storage.exists(f"{root}/metadata"):
         return None
     if not (writes := stored_writes(path, options)) and storage.is_empty(root):
@@ -163,7 +163,7 @@ def adopt(checkpoint: str, options: Mapping[str, str] | None = None, *, is_copy:
 
     Raises BadConfigurationError for a copy with something open, which original and copy would both publish.
     """
-    storage, path = open_storage(checkpoint, s3_options(options), RetryPolicy())
+    storage, path = open_storage(checkpoint, options, RetryPolicy())
     query_id_of(storage, path)
     head = chain_of(storage, path).head()
     if is_copy and (head.pending is not None or head.link.states):

@@ -29,7 +29,6 @@ __all__ = [
     "open_stored_query",
     "query_id_of",
     "remember_sink",
-    "s3_options",
     "store_sink",
 ]
 
@@ -158,7 +157,7 @@ def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None,
 
     Raises BadConfigurationError if it is no checkpoint, or not of a Penstock sink.
     """
-    storage, path = open_storage(checkpoint, s3_options(options), RetryPolicy() if waits else NO_RETRIES)
+    storage, path = open_storage(checkpoint, options, RetryPolicy() if waits else NO_RETRIES)
     query_id = query_id_of(storage, path)
     try:
         connector, sink, schema, retry = load_sink(storage, _sink_path(path), options)
@@ -169,11 +168,6 @@ def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None,
     if not waits:
         retry = NO_RETRIES
     return StoredQuery(connector, query_id, sink, schema, storage.retrying(retry), path, retry)
-
-
-def s3_options(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Returns those that are for the store itself, without their prefix."""
-    return {name[3:]: text for name, text in (options or {}).items() if name.lower().startswith("s3.")}
 
 
 def load_sink(

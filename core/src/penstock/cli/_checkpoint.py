@@ -76,8 +76,7 @@ class CheckpointView:
 
 def read_checkpoint(checkpoint: str, options: Mapping[str, str]) -> CheckpointView:
     """Reads ``checkpoint`` and changes nothing. Raises BadConfigurationError if it is not a query's checkpoint."""
-    s3 = {name[3:]: text for name, text in options.items() if name.lower().startswith("s3.")}
-    storage, path = open_storage(checkpoint, s3)
+    storage, path = open_storage(checkpoint, options)
     view = CheckpointView(checkpoint, query_id_of(storage, path))
     spark_log = SparkLog(storage, path)
     view.planned_batch, view.committed_batch = spark_log.last("offsets"), spark_log.last("commits")

@@ -245,6 +245,5 @@ class _Run:
 
 
 def _chain(pipeline: Pipeline) -> Chain:
-    s3 = {name[3:]: text for name, text in pipeline.sink.options.items() if name.lower().startswith("s3.")}
-    storage, path = open_storage(pipeline.checkpoint, s3)
+    storage, path = open_storage(pipeline.checkpoint, pipeline.sink.options)
     return chain_of(storage, path)

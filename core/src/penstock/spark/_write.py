@@ -192,7 +192,7 @@ class _Driver:
         retry: RetryPolicy,
     ) -> None:
         self._retry = retry
-        self._storage, self._path = open_storage(checkpoint, options.with_prefix("s3."), retry)
+        self._storage, self._path = open_storage(checkpoint, options, retry)
         self._schema = schema
         self._begin: Callable[[KnownQuery], None] = lambda query: query.begin(connector, options, schema)
         self._session = session

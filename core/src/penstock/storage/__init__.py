@@ -1,16 +1,18 @@
 """Files on local disks and object stores: reading through pyarrow, and the atomic writes that commits rest on."""
 
+from penstock.storage._azure import AzureStorage
 from penstock.storage._contract import ABANDONED_AFTER_S, Storage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._memory import MemoryStorage
 from penstock.storage._names import path_below
-from penstock.storage._open import STORAGE_OPTIONS, has_scheme, open_storage
+from penstock.storage._open import STORAGE_OPTIONS, has_scheme, open_storage, storage_options
 from penstock.storage._s3 import S3Storage, translated
 
 __all__ = [
     "ABANDONED_AFTER_S",
     "STORAGE_OPTIONS",
+    "AzureStorage",
     "HdfsStorage",
     "LocalStorage",
     "MemoryStorage",
@@ -19,5 +21,6 @@ __all__ = [
     "has_scheme",
     "open_storage",
     "path_below",
+    "storage_options",
     "translated",
 ]

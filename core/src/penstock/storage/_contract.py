@@ -26,7 +26,8 @@ ABANDONED_AFTER_S = 86_400.0
 _REPEATABLE = frozenset(
     (
         *("create", "put", "read", "size", "list_names", "list_tree", "is_empty", "is_away", "age_s"),
-        *("delete", "move", "sweep", "remove_empty", "make_durable", "sync_names"),
+        *("delete", "move", "move_over", "sweep", "remove_empty", "make_durable", "sync_names"),
+        *("put_file", "stage_block", "staged_blocks", "commit_blocks", "discard_blocks"),
     )
 )
 #: Set while a thread is inside of such a call: what that calls itself is a part of it, and is not repeated by itself.
@@ -77,6 +78,10 @@ class Storage(ABC):
     @abstractmethod
     def url(self, path: str) -> str:
         """``path`` with its scheme, as a user would write it."""
+
+    def is_same_place(self, other: Storage) -> bool:
+        """Returns whether a path means the same file for both."""
+        return type(self) is type(other) and self.url("x/y") == other.url("x/y")
 
     @abstractmethod
     def create(self, path: str, data: bytes) -> bool:
@@ -164,6 +169,14 @@ class Storage(ABC):
         """Gives a file another name, in one step. No other process uses ``target``. Raises FileNotFoundError."""
         raise NotImplementedError
 
+    def move_over(self, source: str, target: str) -> None:
+        """Gives a file another name, replacing what has it; by a copy and a deletion where a store has no rename.
+
+        Parent directories are made. Raises FileNotFoundError.
+        """
+        self.fs.create_dir(target.rpartition("/")[0], recursive=True)
+        self.fs.move(source, target)
+
     def add_name(self, source: str, target: str) -> None:
         """A second file with the bytes of ``source``, which is never changed: a link, or where there is none a copy."""
         raise NotImplementedError
@@ -179,11 +192,6 @@ class Storage(ABC):
     def remove_empty(self, directory: str) -> None:  # noqa: B027
         """Removes a directory, and those below it, if there is no file in them. One that is not there is fine."""
 
-    def open_output(self, path: str) -> Any:
-        """Returns a writable binary file (pyarrow's). Parent directories are made. Not atomic."""
-        self.fs.create_dir(path.rpartition("/")[0], recursive=True)
-        return self.fs.open_output_stream(path)
-
 
 def _make_repeatable(cls: type[Any]) -> None:
     for name in _REPEATABLE & vars(cls).keys():
@@ -196,7 +204,7 @@ def _repeated(method: Callable[..., Any]) -> Callable[..., Any]:
         if self.retry.timeout_s <= 0 or getattr(_inside, "is_set", False):
             return method(self, *arguments, **more)
         # What can be read only once, such as a generator of paths, would be empty for the second try.
-        kept = [list(one) if isinstance(one, Iterator) else one for one in arguments]
+        kept = [list(one) if isinstance(one, Iterator) and not hasattr(one, "seek") else one for one in arguments]
 
         def once() -> Any:
             _inside.is_set = True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from penstock.storage._handler import StorageHandler
 from penstock.storage._hdfs_client import OpenFile, translated
 
 if TYPE_CHECKING:
@@ -17,35 +19,22 @@ if TYPE_CHECKING:
 __all__ = ["HdfsHandler"]
 
 
-class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
-    """What pyarrow asks of a file system."""
+class HdfsHandler(StorageHandler):
+    """HDFS, which also writes by it."""
 
-    def __init__(self, storage: HdfsStorage) -> None:
-        self._storage = storage
+    _storage: HdfsStorage
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HdfsHandler) and self._storage.url("") == other._storage.url("")
+    def info(self, path: str) -> pafs.FileInfo:
+        found = self._storage._status(path)
+        return pafs.FileInfo(path, pafs.FileType.NotFound) if found is None else _info(found)
 
-    __hash__ = None  # type: ignore[assignment]
+    def infos_below(self, directory: str, *, recursive: bool) -> list[pafs.FileInfo]:
+        return [_info(one) for one in self._storage._statuses(directory, recursive=recursive)]
 
-    def get_type_name(self) -> str:
-        return "hdfs"
-
-    def normalize_path(self, path: str) -> str:
-        return path
-
-    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
-        found = [(path, self._storage._status(path)) for path in paths]
-        return [pafs.FileInfo(path, pafs.FileType.NotFound) if one is None else _info(one) for path, one in found]
-
-    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
-        directory = selector.base_dir.rstrip("/") or "/"
-        try:
-            return [_info(one) for one in self._storage._statuses(directory, recursive=selector.recursive)]
-        except FileNotFoundError:
-            if selector.allow_not_found:
-                return []
-            raise
+    def open(self, path: str) -> io.RawIOBase:
+        where = self._storage.url(path)
+        with translated(where):
+            return OpenFile(self._storage._client.read(path), where)
 
     def create_dir(self, path: str, recursive: bool) -> None:
         with translated(self._storage.url(path)):
@@ -82,19 +71,8 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
     def copy_file(self, src: str, dest: str) -> None:
         self._storage.add_name(src, dest)
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:
-        return self.open_input_file(path)
-
-    def open_input_file(self, path: str) -> pa.NativeFile:
-        where = self._storage.url(path)
-        with translated(where):
-            return pa.PythonFile(OpenFile(self._storage._client.read(path), where), mode="r")
-
     def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
         return pa.PythonFile(self._storage.open_new(path), mode="w")
-
-    def open_append_stream(self, path: str, metadata: Any) -> pa.NativeFile:
-        raise NotImplementedError("nothing is appended to a file in HDFS")
 
 
 def _info(status: FileStatus) -> pafs.FileInfo:

@@ -224,6 +224,10 @@ class LocalStorage(Storage):
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.rename(source, target)
 
+    def move_over(self, source: str, target: str) -> None:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.replace(source, target)
+
     def add_name(self, source: str, target: str) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         try:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, when
 from penstock.retry import NO_RETRIES, RetryPolicy
+from penstock.storage._azure import AzureStorage
 from penstock.storage._contract import Storage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._s3 import S3Storage
 
-__all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage"]
+__all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage", "storage_options"]
 
 #: Options that a connector which touches files adds to its own.
 STORAGE_OPTIONS = (
@@ -28,11 +30,24 @@ STORAGE_OPTIONS = (
     ),
     Option("s3.secret", "Secret access key; default as for s3.key", secret=True, required_with=(when("s3.key"),)),
     Option("s3.token", "Session token; default as for s3.key", secret=True, needs=(when("s3.key"),)),
+    Option("azure.endpoint", "Address of Azure's blob service, of an emulator say; default: that of the account"),
+    Option(
+        "azure.key",
+        "Key of the storage account; default: an identity, as Azure's own variables say",
+        secret=True,
+        excludes=(when("azure.sas"),),
+    ),
+    Option("azure.sas", "SAS token; default as for azure.key", secret=True),
 )
 
+_NAMES = tuple(option.name.lower() for option in STORAGE_OPTIONS)
 
 #: An address without a host: "file:x", or "hdfs:/x" for Hadoop's default host.
 _SHORT = re.compile("(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):(.*)", re.DOTALL)
+
+
+def _below(prefix: str, options: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(prefix): text for name, text in options.items() if name.startswith(prefix)}
 
 
 def has_scheme(path: str) -> bool:
@@ -40,20 +55,26 @@ def has_scheme(path: str) -> bool:
     return "://" in path or _SHORT.match(path) is not None
 
 
+def storage_options(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Returns those of ``options`` that are for a storage (:data:`STORAGE_OPTIONS`), by their names in lower case."""
+    given = {name.lower(): text for name, text in (options or {}).items()}
+    return {name: given[name] for name in _NAMES if given.get(name)}
+
+
 def open_storage(
-    url: str, options: Mapping[str, str | None] | None = None, retry: RetryPolicy = NO_RETRIES
+    url: str, options: Mapping[str, Any] | None = None, retry: RetryPolicy = NO_RETRIES
 ) -> tuple[Storage, str]:
     """Returns the storage of ``url`` and the path in it (absolute, no trailing slash).
 
-    ``options`` are those below ``s3.`` (``endpoint``, ``region``, ``key``, ``secret``, ``token``). A path without a
-    scheme is local and relative to the working directory. Its calls are made again as ``retry`` says. Raises
-    BadConfigurationError for an unknown scheme, and for a path that no file system takes.
+    Of ``options``, those of :data:`STORAGE_OPTIONS` count. A path without a scheme is local and relative to the
+    working directory. Its calls are made again as ``retry`` says. Raises BadConfigurationError for an unknown scheme,
+    and for a path that no file system takes.
     """
-    storage, path = _open(url, options)
+    storage, path = _open(url, storage_options(options))
     return storage.retrying(retry), path
 
 
-def _open(url: str, options: Mapping[str, str | None] | None) -> tuple[Storage, str]:
+def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     if "\0" in url:
         raise BadConfigurationError(f"{url!r}: no file system takes a NUL character in a path")
     # Split by hand: in a path '?' is a wildcard and '#' a character like any other.
@@ -67,9 +88,18 @@ def _open(url: str, options: Mapping[str, str | None] | None) -> tuple[Storage, 
     if scheme in ("s3", "s3a", "s3n"):
         if not rest.strip("/") or rest.startswith("/"):
             raise BadConfigurationError(f"{url!r} names no bucket: write s3://bucket/prefix")
-        settings = {name: text for name, text in (options or {}).items() if text}
-        return S3Storage(settings), rest.rstrip("/")
+        return S3Storage(_below("s3.", options)), rest.rstrip("/")
+    if scheme in ("abfs", "abfss", "wasb", "wasbs"):
+        container, _, place = rest.partition("@")
+        host, _, name = place.partition("/")
+        if not container or not host or "/" in container:
+            raise BadConfigurationError(
+                f"{url!r} names no container: write abfss://container@account.dfs.core.windows.net/path"
+            )
+        return AzureStorage(host, _below("azure.", options)), f"{container}/{name}".rstrip("/")
     if scheme in ("hdfs", "viewfs"):
         host, _, path = rest.partition("/")
         return HdfsStorage(f"{scheme}://{host}/"), f"/{path}".rstrip("/")
-    raise BadConfigurationError(f"{url!r}: no file system for '{scheme}://' (known: file, s3, s3a, hdfs, viewfs)")
+    raise BadConfigurationError(
+        f"{url!r}: no file system for '{scheme}://' (known: file, s3, s3a, abfs, abfss, hdfs, viewfs)"
+    )

@@ -7,7 +7,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
@@ -244,6 +244,13 @@ class S3Storage(Storage):
         bucket, key = self.split(path)
         with translated(self.url(path)):
             self.client.put_object(Bucket=bucket, Key=key, Body=data)
+
+    def put_file(self, path: str, stream: BinaryIO) -> None:
+        """Writes what ``stream`` has from its beginning on, as :meth:`put` does. 5 GiB at most."""
+        bucket, key = self.split(path)
+        stream.seek(0)
+        with translated(self.url(path)):
+            self.client.put_object(Bucket=bucket, Key=key, Body=stream)
 
     def delete(self, paths: Iterable[str]) -> None:
         by_bucket = itertools.groupby(sorted(map(self.split, paths)), key=lambda one: one[0])

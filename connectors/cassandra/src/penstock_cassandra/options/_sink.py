@@ -62,7 +62,5 @@ class SinkOptions:
             max_in_flight=values["maxInFlight"],
             max_rows_per_second=values["maxRowsPerSecond"],
             checkpoint_keyspace=values["checkpointKeyspace"] or values["keyspace"] or "",
-            dead_letters=open_storage(values["deadLetterPath"], values.with_prefix("s3."))
-            if values["deadLetterPath"]
-            else None,
+            dead_letters=open_storage(values["deadLetterPath"], values) if values["deadLetterPath"] else None,
         )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from penstock.errors import BadConfigurationError
 from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
 from penstock.serialization.values import check_zone
-from penstock.storage import STORAGE_OPTIONS
+from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import WRITE_FORMATS, WriteOptions, check_line_sep
 
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
@@ -179,7 +179,7 @@ class SinkOptions:
     """
 
     path: str
-    storage_options: Mapping[str, str | None] = field(repr=False)
+    storage_options: Mapping[str, str] = field(repr=False)
     part_prefix: str
     part_suffix: str
     bucket_assigner: str
@@ -209,7 +209,7 @@ class SinkOptions:
         assigner = values["bucketAssigner"] or ("columns" if columns else "dateTime")
         return cls(
             path=values["path"],
-            storage_options=values.with_prefix("s3."),
+            storage_options=storage_options(values),
             part_prefix=prefix,
             part_suffix=suffix,
             bucket_assigner=assigner,

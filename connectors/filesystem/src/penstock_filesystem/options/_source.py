@@ -10,7 +10,7 @@ from typing import Any, Literal
 from penstock.errors import BadConfigurationError
 from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
 from penstock.serialization.values import TimeParser, check_zone
-from penstock.storage import STORAGE_OPTIONS
+from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import READ_FORMATS, ReadOptions, check_encoding, check_line_sep
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
@@ -184,7 +184,7 @@ class SourceOptions:
     """The options of the source: checked, typed, and picklable. ``format`` is how the contents of files are read."""
 
     paths: tuple[str, ...]
-    storage_options: Mapping[str, str | None] = field(repr=False)
+    storage_options: Mapping[str, str] = field(repr=False)
     path_glob_filter: str | None
     recursive: bool
     base_path: str | None
@@ -209,7 +209,7 @@ class SourceOptions:
         """Takes the options from ``values``. Raises BadConfigurationError for values that do not go together."""
         return cls(
             paths=_paths(values),
-            storage_options=values.with_prefix("s3."),
+            storage_options=storage_options(values),
             path_glob_filter=values["pathGlobFilter"],
             recursive=values["recursiveFileLookup"] is not False,
             base_path=values["basePath"],

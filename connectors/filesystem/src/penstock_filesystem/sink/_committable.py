@@ -50,7 +50,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class UploadedPart:
-    """One part of a multipart upload, as completing it needs."""
+    """One part of a multipart upload, as completing it needs; of blocks, ``etag`` is the block's id."""
 
     number: int
     etag: str
@@ -64,10 +64,11 @@ class PendingPart:
     ``rename``: the bytes are in the hidden file ``hidden``, with an empty file next to it, its witness, which proves
     that it was there. ``adopted`` says that it is a chunk made earlier, which must be left alone (only in what the
     first edition has decided). ``multipart``: the bytes are in the open upload ``upload_id`` to the final key, which
-    the object ``marker`` records. ``consumed`` are the chunks that the part replaces.
+    the object ``marker`` records. ``blocks``: the bytes are in blocks of the final name that are not committed; the
+    blob ``marker`` proves that they were all there. ``consumed`` are the chunks that the part replaces.
     """
 
-    kind: Literal["rename", "multipart"]
+    kind: Literal["rename", "multipart", "blocks"]
     final: str
     size: int
     rows: int
@@ -94,7 +95,11 @@ class PendingPart:
 
     def describe(self) -> str:
         """Describes the part in words."""
-        where = f"multipart upload of {len(self.parts)} parts" if self.kind == "multipart" else self.hidden
+        where = {
+            "rename": self.hidden,
+            "multipart": f"multipart upload of {len(self.parts)} parts",
+            "blocks": f"{len(self.parts)} blocks that are not committed",
+        }[self.kind]
         return f"part {self.final}: {self.rows} rows, {human_size(self.size)}, waiting in {where}"
 
 

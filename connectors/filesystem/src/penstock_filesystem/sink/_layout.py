@@ -98,7 +98,7 @@ class AttemptNames:
         attempt = hashlib.sha256(f"{context.attempt_id}:{role}".encode()).hexdigest()[:8]
         self._uid = f"{query}{attempt}"
 
-    def hidden(self, kind: Literal["chunk", "upload"]) -> str:
+    def hidden(self, kind: Literal["chunk", "upload", "blocks"]) -> str:
         """Returns the next hidden path."""
         name = f"{self.directory}/{self._stem}{self._hidden}.{kind}"
         self._hidden += 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import CheckpointLocation, SinkContext, SupportsStateRolling, TwoPhaseCommitSink, WriterContext
-from penstock.storage import S3Storage, open_storage
+from penstock.storage import AzureStorage, S3Storage, open_storage
 from penstock_filesystem.formats import create_writer
 from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._buckets import create_bucket_assigner
@@ -27,6 +27,8 @@ from penstock_filesystem.sink._layout import Layout
 from penstock_filesystem.sink._rolling import FileSystemRoller, create_rolling_policy
 from penstock_filesystem.sink._writer import FileSystemWriter
 from penstock_filesystem.sink.staging import (
+    BlockCommitter,
+    BlockStaging,
     MultipartCommitter,
     MultipartStaging,
     RenameCommitter,
@@ -100,13 +102,11 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
         )
 
     def _staging(self, context: WriterContext, role: Literal["writer", "roller"]) -> Staging:
-        is_s3 = isinstance(self._layout.storage, S3Storage)
-        return (MultipartStaging if is_s3 else RenameStaging)(self._layout, context, role)
+        return _ways(self._layout)[0](self._layout, context, role)
 
     def create_committer(self, context: SinkContext) -> FileSystemCommitter:
         """Creates the committer of the store that is written to."""
-        is_s3 = isinstance(self._layout.storage, S3Storage)
-        return (MultipartCommitter if is_s3 else RenameCommitter)(self._layout, context.query_id, context.metrics)
+        return _ways(self._layout)[1](self._layout, context.query_id, context.metrics)
 
     @property
     def target(self) -> str:
@@ -129,6 +129,15 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
     def describe_committable(self, committable: PendingPart) -> str:
         """Describes a part in words."""
         return committable.describe()
+
+
+def _ways(layout: Layout) -> tuple[type[Staging], type[FileSystemCommitter]]:
+    """Returns how files are hidden and published in the storage of ``layout``."""
+    if isinstance(layout.storage, S3Storage):
+        return MultipartStaging, MultipartCommitter
+    if isinstance(layout.storage, AzureStorage):
+        return BlockStaging, BlockCommitter
+    return RenameStaging, RenameCommitter
 
 
 def create_sink(options: SinkOptions, schema: pa.Schema) -> FileSystemTransactionalSink:

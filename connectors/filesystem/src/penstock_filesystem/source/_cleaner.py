@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.printable import get_logger
-from penstock.storage import LocalStorage, Storage
+from penstock.storage import Storage
 from penstock_filesystem.source._discovery import is_hidden, without_wildcards
 from penstock_filesystem.source._split import FileSplit
 
@@ -82,13 +82,7 @@ class FileCleaner:
         if self._archive_root is None:
             self._storage.delete([split.path])
             return
-        target = self.archive_path(split.path)
-        if isinstance(self._storage, LocalStorage):
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            os.replace(split.path, target)
-        else:
-            self._storage.fs.create_dir(os.path.dirname(target), recursive=True)
-            self._storage.fs.move(split.path, target)
+        self._storage.move_over(split.path, self.archive_path(split.path))
 
     def _was_replaced(self, split: FileSplit) -> bool:
         info = self._storage.fs.get_file_info(split.path)

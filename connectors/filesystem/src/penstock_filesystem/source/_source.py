@@ -52,7 +52,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
     def __init__(self, options: SourceOptions) -> None:
         opened = [open_storage(path, options.storage_options) for path in options.paths]
         self._storage = opened[0][0]
-        if any(type(other) is not type(self._storage) for other, _ in opened):
+        if not all(self._storage.is_same_place(other) for other, _ in opened):
             raise BadConfigurationError("all paths of one source must be in the same file system")
         self._roots = [path for _, path in opened]
         check_globs(self._roots)
@@ -74,9 +74,10 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
     def _partition_columns(self) -> PartitionColumns:
         base = self._options.base_path
         if base is not None:
-            base = open_storage(base, self._options.storage_options)[1].rstrip("/")
+            storage, base = open_storage(base, self._options.storage_options)
+            base = base.rstrip("/")
             for root in self._roots:
-                if not f"{root}/".startswith(f"{base}/"):
+                if not self._storage.is_same_place(storage) or not f"{root}/".startswith(f"{base}/"):
                     raise BadConfigurationError(f"option 'basePath': {self._storage.url(root)} is not in {base}")
         return PartitionColumns(self._roots, base, self._options.directory_times)
 
@@ -272,8 +273,8 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             return None
         archive = None
         if self._options.clean_source == "archive":
-            storage, archive = open_storage(self._options.archive_dir or "", {})
-            if type(storage) is not type(self._storage):
+            storage, archive = open_storage(self._options.archive_dir or "", self._options.storage_options)
+            if not self._storage.is_same_place(storage):
                 raise BadConfigurationError("sourceArchiveDir must be in the file system that is read")
         return FileCleaner(self._storage, self._roots, archive, context.metrics)
 

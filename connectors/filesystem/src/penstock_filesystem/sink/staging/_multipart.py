@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Sequence
+from typing import Literal
 
 from penstock.errors import DataLostError, RetriableError
 from penstock.metrics import Metrics
-from penstock.retry import NO_RETRIES
 from penstock.sink import Found, WriterContext
 from penstock.storage import S3Storage
-from penstock.system import system
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink.staging._staging import StagedFile, Staging, chunk_bytes, joined_pieces
+from penstock_filesystem.sink.staging._spooled import MIN_PART_BYTES, SpooledStaging
+from penstock_filesystem.sink.staging._staging import chunk_bytes, joined_pieces
 from penstock_filesystem.sink.staging._uploads import (
-    MIN_PART_BYTES,
-    PART_BYTES,
     Upload,
     abort_uploads,
     complete_upload,
@@ -29,61 +25,21 @@ from penstock_filesystem.sink.staging._uploads import (
 
 __all__ = ["MultipartCommitter", "MultipartStaging"]
 
-_CONNECTIONS = 8
 #: An older marker does not prove that an upload was completed: a lifecycle rule may have aborted it.
 _MARKER_PROVES_FOR_S = 86_400
 
-ItemT = TypeVar("ItemT")
-AnswerT = TypeVar("AnswerT")
 
-
-class MultipartStaging(Staging):
-    """Spools files to the local disk (in Python's temporary directory) until they are closed.
-
-    Disk: ``maxPartSize`` for each open bucket at most. The spool files have no name: a crash leaves none.
-    """
+class MultipartStaging(SpooledStaging[Upload]):
+    """Parts are multipart uploads; an upload is found by its marker."""
 
     def __init__(self, layout: Layout, context: WriterContext, role: Literal["writer", "roller"]) -> None:
         super().__init__(layout, context, role)
-        assert isinstance(self.layout.storage, S3Storage)
-        self._storage = self.layout.storage
-        self._chunks: list[str] = []
         self._uploads: list[Upload] = []
-        self._spools: list[StagedFile] = []
 
-    def create(self) -> StagedFile:
-        """Opens a new temporary file."""
-        spool = tempfile.TemporaryFile(prefix="penstock-", buffering=1 << 20)  # noqa: SIM115 - lives until it is kept
-        file = StagedFile("", spool)
-        self._spools.append(file)
-        return file
-
-    def chunk(self, file: StagedFile) -> str:
-        """Uploads the file as a hidden object."""
-        path = self.names.hidden("chunk")
-        self._chunks.append(path)
-        bucket, key = self._storage.split(self.layout.full(path))
-
-        def put() -> None:
-            file.stream.seek(0)
-            self._storage.client.put_object(Bucket=bucket, Key=key, Body=file.stream)
-
-        self._storage.request(self.layout.full(path), put)
-        self._drop(file)
-        return path
-
-    def part(self, file: StagedFile, final: str, rows: int) -> PendingPart:
-        """Uploads the file to its final key, without completing the upload."""
-        upload = self._start(final)
-        file.stream.seek(0)
-        while piece := file.stream.read(PART_BYTES):
-            upload.write(piece)
-        self._drop(file)
-        return self._pending(upload, final, rows)
-
-    def _drop(self, file: StagedFile) -> None:
-        file.stream.close()
-        self._spools.remove(file)
+    @property
+    def _storage(self) -> S3Storage:
+        assert isinstance(self.layout.storage, S3Storage)
+        return self.layout.storage
 
     def _start(self, target: str) -> Upload:
         upload = Upload(self.layout, self.names.hidden("upload"), target)
@@ -91,8 +47,7 @@ class MultipartStaging(Staging):
         upload.open()
         return upload
 
-    @staticmethod
-    def _pending(upload: Upload, final: str, rows: int) -> PendingPart:
+    def _pending(self, upload: Upload, final: str, rows: int) -> PendingPart:
         upload.flush()
         return PendingPart(
             "multipart",
@@ -104,23 +59,9 @@ class MultipartStaging(Staging):
             marker=upload.marker,
         )
 
-    def join_to_chunk(self, chunks: Sequence[Chunk]) -> tuple[str, int]:
-        """Joins the chunks by an upload that is completed at once: its key is hidden, and the attempt's own."""
-        path = self.names.hidden("chunk")
-        self._chunks.append(path)
-        upload = self._start(path)
-        self._join(upload, chunks)
-        upload.flush()
-        upload.complete()
+    def _completed(self, upload: Upload) -> None:
         if upload.was_begun_once:
             self._storage.delete([self.layout.full(upload.marker)])
-        return path, upload.size
-
-    def join_to_part(self, chunks: Sequence[Chunk], final: str) -> PendingPart:
-        """Joins the chunks by an upload to the final key, without completing it."""
-        upload = self._start(final)
-        self._join(upload, chunks)
-        return self._pending(upload, final, sum(chunk.rows for chunk in chunks))
 
     def _join(self, upload: Upload, chunks: Sequence[Chunk]) -> None:
         # Large chunks first: they are copied inside the store, and only the last part of an upload may be small.
@@ -132,21 +73,12 @@ class MultipartStaging(Staging):
                 for piece in chunk_bytes(self.layout, chunk, offset):
                     upload.write(piece)
 
-    def sync(self) -> None:
-        """Does nothing: what S3 has acknowledged is durable."""
-
-    def abort(self) -> None:
-        """Aborts the uploads and removes chunks and markers."""
-        for file in self._spools:
-            file.discard()
-        try:
-            for upload in self._uploads:
-                upload.abort()
-            # Where an answer was lost, an upload may be open that only a clean-up finds, by the marker.
-            markers = [upload.marker for upload in self._uploads if upload.was_begun_once]
-            self._storage.retrying(NO_RETRIES).delete(map(self.layout.full, [*markers, *self._chunks]))
-        except (OSError, RetriableError):
-            return  # garbage as soon as the decision log moves on, and found by its markers
+    def _abort_uploads(self) -> None:
+        for upload in self._uploads:
+            upload.abort()
+        # Where an answer was lost, an upload may be open that only a clean-up finds, by the marker.
+        markers = [upload.marker for upload in self._uploads if upload.was_begun_once]
+        self._delete([*markers, *self._chunks])
 
 
 class MultipartCommitter(FileSystemCommitter):
@@ -156,11 +88,6 @@ class MultipartCommitter(FileSystemCommitter):
         super().__init__(layout, query_id, metrics)
         assert isinstance(layout.storage, S3Storage)
         self._storage = layout.storage
-
-    def _in_parallel(self, work: Callable[[ItemT], AnswerT], items: Iterable[ItemT]) -> list[AnswerT]:
-        """Makes independent requests, of tens of milliseconds each, at the same time."""
-        with system().executor(_CONNECTIONS, "penstock-s3") as pool:
-            return [one.result() for one in [pool.submit(work, item) for item in items]]
 
     def look(self, committables: Sequence[PendingPart]) -> list[Found]:
         """Looks for open uploads, final objects and markers. Raises DataLostError if they do not say what happened."""

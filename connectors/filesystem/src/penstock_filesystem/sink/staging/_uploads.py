@@ -10,15 +10,12 @@ from penstock.errors import RetriableError
 from penstock.storage import S3Storage, translated
 from penstock_filesystem.sink._committable import UploadedPart
 from penstock_filesystem.sink._layout import Layout
+from penstock_filesystem.sink.staging._spooled import PartedUpload
 
 __all__ = ["Upload", "abort_uploads", "marker_of", "open_upload_ids"]
 
-#: Size of the parts; S3 wants 5 MiB at least for all but the last, and 10,000 parts at most.
-PART_BYTES = 8 << 20
-MIN_PART_BYTES = 5 << 20
 
-
-class Upload:
+class Upload(PartedUpload):
     """An upload to the key of ``target``. Nothing of it can be seen before it is completed.
 
     A marker object with the key is written first: stores list open uploads by their exact key only (some of them), so
@@ -28,6 +25,7 @@ class Upload:
     """
 
     def __init__(self, layout: Layout, marker: str, target: str) -> None:
+        super().__init__()
         storage = layout.storage
         assert isinstance(storage, S3Storage)
         self._storage = storage
@@ -39,8 +37,6 @@ class Upload:
         self.id = ""
         #: Otherwise an answer may have been lost, and an upload be open that only a clean-up finds, by the marker.
         self.was_begun_once = False
-        self.parts: list[UploadedPart] = []
-        self._pending = bytearray()
 
     def open(self) -> None:
         """Begins the upload. Raises RetriableError, also if this attempt was cleaned up; call :meth:`abort` then."""
@@ -58,17 +54,6 @@ class Upload:
         self.was_begun_once = tries == 1 and not answer["ResponseMetadata"].get("RetryAttempts")
         if self._storage.size(self._marker_path) != len(marker):
             raise RetriableError(f"{self._storage.url(self.path)}: this attempt was cleaned up, it is not the last")
-
-    @property
-    def size(self) -> int:
-        """Bytes of the parts so far."""
-        return sum(part.size for part in self.parts)
-
-    def write(self, data: bytes) -> None:
-        """Adds bytes; sends parts as they fill. Memory: one part."""
-        self._pending += data
-        while len(self._pending) >= PART_BYTES + MIN_PART_BYTES:
-            self._send(PART_BYTES)
 
     def copy(self, source: str, offset: int, size: int) -> None:
         """Adds bytes ``offset`` to ``size`` of the object ``source`` (bucket/key), copied inside the store.
@@ -90,22 +75,15 @@ class Upload:
         )
         self.parts.append(UploadedPart(number, answer["CopyPartResult"]["ETag"], size - offset))
 
-    def flush(self) -> None:
-        """Sends what is pending as the last part."""
-        if self._pending or not self.parts:
-            self._send(len(self._pending))
-
-    def _send(self, length: int) -> None:
-        number = len(self.parts) + 1
-        body = bytes(self._pending[:length])
-        tag = self._storage.request(
+    def _send(self, number: int, body: bytes) -> str:
+        return self._storage.request(
             self.path,
-            lambda: self._client.upload_part(
-                Bucket=self.bucket, Key=self.key, UploadId=self.id, PartNumber=number, Body=body
-            )["ETag"],
+            lambda: str(
+                self._client.upload_part(
+                    Bucket=self.bucket, Key=self.key, UploadId=self.id, PartNumber=number, Body=body
+                )["ETag"]
+            ),
         )
-        self.parts.append(UploadedPart(number, tag, length))
-        del self._pending[:length]
 
     def complete(self) -> None:
         """Makes the object appear. For an object of this attempt's own, which only it completes."""

@@ -1,0 +1,164 @@
+"""Staging on object stores: files are spooled to the local disk, and uploaded when they are closed."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, Literal, TypeVar
+
+from penstock.errors import RetriableError
+from penstock.retry import NO_RETRIES
+from penstock.sink import WriterContext
+from penstock.storage import AzureStorage, S3Storage
+from penstock_filesystem.sink._committable import Chunk, PendingPart, UploadedPart
+from penstock_filesystem.sink._layout import Layout
+from penstock_filesystem.sink.staging._staging import StagedFile, Staging, chunk_bytes, joined_pieces
+
+__all__ = ["PART_BYTES", "PartedUpload", "SpooledStaging"]
+
+#: Size of the parts of an upload. S3 wants 10,000 parts at most, Azure 50,000.
+PART_BYTES = 8 << 20
+#: What S3 wants at least, for all parts but the last.
+MIN_PART_BYTES = 5 << 20
+
+
+class PartedUpload(ABC):
+    """An object that is sent in parts. Nothing of it can be seen before it is completed."""
+
+    def __init__(self) -> None:
+        self.parts: list[UploadedPart] = []
+        self._pending = bytearray()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the parts so far."""
+        return sum(part.size for part in self.parts)
+
+    def write(self, data: bytes) -> None:
+        """Adds bytes; sends parts as they fill. Memory: one part."""
+        self._pending += data
+        while len(self._pending) >= PART_BYTES + MIN_PART_BYTES:
+            self._flush(PART_BYTES)
+
+    def flush(self) -> None:
+        """Sends what is pending as the last part."""
+        if self._pending or not self.parts:
+            self._flush(len(self._pending))
+
+    def _flush(self, length: int) -> None:
+        number = len(self.parts) + 1
+        self.parts.append(UploadedPart(number, self._send(number, bytes(self._pending[:length])), length))
+        del self._pending[:length]
+
+    @abstractmethod
+    def _send(self, number: int, body: bytes) -> str:
+        """Sends one part, counted from 1; returns what names it when the upload is completed."""
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Makes the object appear. For an object of this attempt's own, which only it completes."""
+
+
+UploadT = TypeVar("UploadT", bound=PartedUpload)
+
+
+class SpooledStaging(Staging, Generic[UploadT]):
+    """Spools files to the local disk (in Python's temporary directory) until they are closed.
+
+    Chunks are hidden objects; parts are uploads to their final name that are not completed.
+
+    Disk: ``maxPartSize`` for each open bucket at most. The spool files have no name: a crash leaves none.
+    """
+
+    def __init__(self, layout: Layout, context: WriterContext, role: Literal["writer", "roller"]) -> None:
+        super().__init__(layout, context, role)
+        self._chunks: list[str] = []
+        self._spools: list[StagedFile] = []
+
+    @property
+    @abstractmethod
+    def _storage(self) -> S3Storage | AzureStorage:
+        """The storage of the layout."""
+
+    @abstractmethod
+    def _start(self, target: str) -> UploadT:
+        """Begins an upload to ``target``."""
+
+    @abstractmethod
+    def _pending(self, upload: UploadT, final: str, rows: int) -> PendingPart:
+        """Sends the rest of ``upload``, and returns the part that it is."""
+
+    @abstractmethod
+    def _completed(self, upload: UploadT) -> None:
+        """Removes what an upload that was completed leaves."""
+
+    def create(self) -> StagedFile:
+        """Opens a new temporary file."""
+        spool = tempfile.TemporaryFile(prefix="penstock-", buffering=1 << 20)  # noqa: SIM115 - lives until it is kept
+        file = StagedFile("", spool)
+        self._spools.append(file)
+        return file
+
+    def chunk(self, file: StagedFile) -> str:
+        """Uploads the file as a hidden object."""
+        path = self.names.hidden("chunk")
+        self._chunks.append(path)
+        self._storage.put_file(self.layout.full(path), file.stream)
+        self._drop(file)
+        return path
+
+    def part(self, file: StagedFile, final: str, rows: int) -> PendingPart:
+        """Uploads the file to its final name, without completing the upload."""
+        upload = self._start(final)
+        file.stream.seek(0)
+        while piece := file.stream.read(PART_BYTES):
+            upload.write(piece)
+        self._drop(file)
+        return self._pending(upload, final, rows)
+
+    def _drop(self, file: StagedFile) -> None:
+        file.stream.close()
+        self._spools.remove(file)
+
+    def join_to_chunk(self, chunks: Sequence[Chunk]) -> tuple[str, int]:
+        """Joins the chunks by an upload that is completed at once: its name is hidden, and the attempt's own."""
+        path = self.names.hidden("chunk")
+        self._chunks.append(path)
+        upload = self._start(path)
+        self._join(upload, chunks)
+        upload.flush()
+        upload.complete()
+        self._completed(upload)
+        return path, upload.size
+
+    def join_to_part(self, chunks: Sequence[Chunk], final: str) -> PendingPart:
+        """Joins the chunks by an upload to the final name, without completing it."""
+        upload = self._start(final)
+        self._join(upload, chunks)
+        return self._pending(upload, final, sum(chunk.rows for chunk in chunks))
+
+    def _join(self, upload: UploadT, chunks: Sequence[Chunk]) -> None:
+        for chunk, offset in joined_pieces(chunks):
+            for piece in chunk_bytes(self.layout, chunk, offset):
+                upload.write(piece)
+
+    def sync(self) -> None:
+        """Does nothing: what the store has acknowledged is durable."""
+
+    def abort(self) -> None:
+        """Removes chunks, and what names the uploads."""
+        for file in self._spools:
+            file.discard()
+        try:
+            self._abort_uploads()
+        except (OSError, RetriableError):
+            return  # garbage as soon as the decision log moves on, and found then
+
+    @abstractmethod
+    def _abort_uploads(self) -> None:
+        """Ends the uploads, and removes what names them."""
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        """Removes objects, without waiting for a store that is away."""
+        self._storage.retrying(NO_RETRIES).delete(map(self.layout.full, paths))
