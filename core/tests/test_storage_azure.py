@@ -190,7 +190,7 @@ def test_pyarrow_reads_and_lists(storage, container):
     assert storage.fs.get_file_info(pafs.FileSelector("nowhere/in", allow_not_found=True)) == []
     for missing in (
         lambda: storage.fs.open_input_file(f"{container}/no"),
-        lambda: storage.fs.open_input_stream("no/x"),
+        lambda: storage.fs.open_input_stream("nowhere/x"),
     ):
         with pytest.raises(FileNotFoundError, match="abfss://"):
             missing()
@@ -261,6 +261,22 @@ def test_a_discard_that_was_killed_is_completed_by_the_next(storage, container):
     storage.commit_blocks(path, [])
     with pytest.raises(FileExistsError):
         storage.commit_blocks(path, IDS)
+    storage.discard_blocks(path)
+    assert storage.list_tree(container) == []
+
+
+def test_two_discards_at_once(storage, container, monkeypatch):
+    """The other one is quicker with the empty blob."""
+    path = f"{container}/out/x"
+    stage(storage, path)
+    real = AzureStorage._properties
+
+    def look_and_lose(self, asked):
+        found = real(self, asked)
+        self.delete([asked])
+        return found
+
+    monkeypatch.setattr(AzureStorage, "_properties", look_and_lose)
     storage.discard_blocks(path)
     assert storage.list_tree(container) == []
 

@@ -23,7 +23,7 @@ from authority import Authority
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.options import _set
 from penstock.serialization.formats import create_encoder
-from penstock.storage import S3Storage
+from penstock.storage import AzureStorage, S3Storage
 from penstock.tls import client_context, refuse_old_versions, warn_of_unchecked
 from penstock.token_service import ask_for_token
 from penstock_cassandra.client import ConnectionSettings
@@ -179,6 +179,10 @@ def store(port):
     return S3Storage({"endpoint": f"https://127.0.0.1:{port}", "key": "k", "secret": "s"})
 
 
+def azure(port, ca):
+    AzureStorage("account", {"endpoint": f"https://127.0.0.1:{port}/account", "key": "a2V5"}).size("container/blob")
+
+
 CLIENTS = {
     "kafka": lambda port, ca: by_context(ssl_context(trusting(ca)), port),
     "kafka, any cipher": kafka_any_cipher,
@@ -190,16 +194,19 @@ CLIENTS = {
     "pravega, tokens": keycloak,
     "schema registry": registry,
     "s3": s3,
+    "azure": azure,
     "s3, by Arrow": lambda port, ca: store(port).fs.get_file_info("bucket/key"),
 }
 
 
 @pytest.fixture
 def fast(monkeypatch, folder):
-    """One try each; and what S3 takes from the environment only."""
+    """One try each; and what S3 and Azure take from the environment only."""
     monkeypatch.setattr("penstock.storage._s3._ATTEMPTS", 1)
     monkeypatch.setattr("penstock_pravega.client._keycloak._TRIES", 1)
+    monkeypatch.setattr("penstock.storage._azure_client._RETRIES", 0)
     monkeypatch.setenv("AWS_CA_BUNDLE", str(folder / "ca.pem"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(folder / "ca.pem"))
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -95,7 +95,7 @@ class _Blob:
             self._check_exists(there)
             written = datetime.datetime.fromtimestamp(there.written[self._path] / 1_000_000, datetime.timezone.utc)
             size = len(there.files[self._path])
-            return SimpleNamespace(name=self._path, size=size, metadata={}, last_modified=written, etag=written)
+            return SimpleNamespace(name=self._path, size=size, metadata={}, last_modified=written)
 
         return self._ask("head", properties)
 
@@ -152,11 +152,10 @@ class _Blob:
 
         self._ask("commit" if blocks else "discard the blocks of", commit)
 
-    def delete_blob(self, *, etag: Any = None, match_condition: Any = None, delete_snapshots: str = "") -> None:
+    def delete_blob(self, *, delete_snapshots: str) -> None:
         def delete(there: Any) -> None:
             self._check_exists(there)
-            if etag is None or there.written[self._path] == etag.timestamp() * 1_000_000:
-                del there.files[self._path]
+            del there.files[self._path]
 
         self._ask("delete", delete)
 

@@ -183,13 +183,8 @@ class AzureStorage(Storage):
         """
         with contextlib.suppress(FileExistsError):
             self.commit_blocks(path, [])
-        found = self._properties(path)
-        if found is None or found.size:
-            return
-        from azure.core import MatchConditions
-
-        with self._asking(path) as blob, contextlib.suppress(FileNotFoundError, FileExistsError):
-            blob.delete_blob(etag=found.etag, match_condition=MatchConditions.IfNotModified)
+        if self.size(path) == 0:  # of which there is no other kind: the blocks are gone
+            self._delete(path)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Deletes each by a request of its own, several at the same time: not every account takes a batch of them."""

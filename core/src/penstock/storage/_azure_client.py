@@ -40,7 +40,10 @@ class Account(NamedTuple):
 
 def _new_client(account: Account) -> BlobServiceClient:
     try:
+        from azure.core.pipeline.transport import RequestsTransport
         from azure.storage.blob import BlobServiceClient, LinearRetry
+
+        from penstock.storage._whole_heads import careful_session
     except ImportError:
         raise BadConfigurationError(f"Azure needs azure-storage-blob: {_INSTALL}") from None
     try:
@@ -48,8 +51,9 @@ def _new_client(account: Account) -> BlobServiceClient:
             account.endpoint,
             credential=_credential(account),
             retry_policy=LinearRetry(_PAUSE_S, _RETRIES, random_jitter_range=_PAUSE_S),
-            connection_timeout=_CONNECT_TIMEOUT_S,
-            read_timeout=_READ_TIMEOUT_S,
+            transport=RequestsTransport(
+                session=careful_session(), connection_timeout=_CONNECT_TIMEOUT_S, read_timeout=_READ_TIMEOUT_S
+            ),
         )
     except ValueError as error:
         raise BadConfigurationError(
