@@ -11,16 +11,18 @@ The kit itself knows no tiers: it is for authors, whose suites are their own. A 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from penstock.testing import SparkSinkSuite
+from penstock.testing import SinkSuite, SinkTarget, SparkSinkSuite
 from suite.tiers import MARKER
 
-__all__ = ["WITHOUT_SPARK", "TieredSparkSinkSuite", "by_default", "only_columns_of"]
+__all__ = ["WITHOUT_SPARK", "OneCrashOfEachKind", "TieredSparkSinkSuite", "by_default", "only_columns_of"]
 
 #: Why a case on Spark is in the second tier.
 WITHOUT_SPARK = "on Spark what the suite without Spark shows"
@@ -77,3 +79,22 @@ class TieredSparkSinkSuite(SparkSinkSuite):
     test_a_huge_row_is_written_or_refused = by_default(
         SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
     )
+
+
+class OneCrashOfEachKind(SinkSuite):
+    """A crash at one step of each kind, and at all of them with ``--all``: for systems that need seconds for a run."""
+
+    def _crash_points(self, steps: Sequence[str]) -> list[int]:
+        """Returns one of each kind, in the midst of the run."""
+        kinds: dict[str, list[int]] = {}
+        for at, step in enumerate(steps):
+            kinds.setdefault(re.sub(r"\d+", "", step), []).append(at)
+        return [every[len(every) // 2] for every in kinds.values()]
+
+    @pytest.mark.exhaustive("a crash at all steps of a run; test_a_crash_at_every_step has one of each kind")
+    def test_a_crash_at_every_step_of_each_kind(
+        self, new_target: Callable[[], SinkTarget], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """See :meth:`test_a_crash_at_every_step`."""
+        monkeypatch.setattr(self, "_crash_points", functools.partial(SinkSuite._crash_points, self))
+        self.test_a_crash_at_every_step(new_target, tmp_path)

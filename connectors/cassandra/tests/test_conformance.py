@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.connector import Capability
-from penstock.testing import SinkSuite, SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
+from penstock.testing import SinkTarget, SourceOrigin, SourceSuite, SparkSinkSuite, SparkSourceSuite
 from penstock.testing._rows import SPARK_TYPES
 from penstock_cassandra import CassandraConnector
 from suite.away import standing_still
-from suite.kit import WITHOUT_SPARK, TieredSparkSinkSuite, by_default
+from suite.kit import WITHOUT_SPARK, OneCrashOfEachKind, TieredSparkSinkSuite, by_default
 
 IMPATIENT = {"connectTimeout": "3s", "requestTimeout": "3s", "retryTimeout": "3s"}
 #: Collections are frozen: of others, Cassandra does not tell an empty one from none. Its timestamps have milliseconds,
@@ -57,7 +57,7 @@ def as_arrow(value, kind):
     return value
 
 
-class CassandraSinkSuite(SinkSuite):
+class CassandraSinkSuite(OneCrashOfEachKind):
     connector = CassandraConnector
     delivery = "exactly-once"
     many = 100_000  # the server takes some 20,000 rows a second here
@@ -95,7 +95,7 @@ class CassandraSinkSuite(SinkSuite):
 
 
 class TestUpsert(CassandraSinkSuite):
-    pass
+    most_memory_bytes = 48 << 20
 
 
 class TestUpsertOnSpark(TieredSparkSinkSuite):
@@ -109,6 +109,7 @@ class TestUpsertOnSpark(TieredSparkSinkSuite):
 
 class TestWriteAhead(CassandraSinkSuite):
     delivery = "write-ahead"
+    most_memory_bytes = 80 << 20  # segments are larger than batches
 
 
 def streams_only():
