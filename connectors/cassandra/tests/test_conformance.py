@@ -95,7 +95,7 @@ class CassandraSinkSuite(OneCrashOfEachKind):
 
 
 class TestUpsert(CassandraSinkSuite):
-    most_memory_bytes = 48 << 20
+    most_memory_bytes = 72 << 20
 
 
 class TestUpsertOnSpark(TieredSparkSinkSuite):
