@@ -84,8 +84,10 @@ _clients: PerProcess[Account, BlobServiceClient] = PerProcess(_new_client, close
 
 @contextlib.contextmanager
 def asking(account: Account, where: str) -> Iterator[BlobServiceClient]:
-    """This process's client of ``account``, for a request. Raises as :func:`_translated` does, and
-    BadConfigurationError if a library is missing, or for a key that is none.
+    """This process's client of ``account``, for a request, with ``where`` (an address) in what goes wrong.
+
+    Raises FileNotFoundError, FileExistsError or PermissionError as the store answers, BadConfigurationError for missing
+    credentials or libraries, a malformed key, and a certificate that is not trusted, else RetriableError.
     """
     secrets = [text for text in (account.key, account.sas) if text]
     with _clients.using(account) as client, _translated(where, secrets):

@@ -37,7 +37,10 @@ def _of_format(
 SINK_OPTIONS = OptionSet(
     (
         Option(
-            "path", "Directory for the files: a local path, s3://bucket/prefix, hdfs://…", kind="path", required=True
+            "path",
+            "Directory for the files: a local path, s3://bucket/prefix, abfss://container@account…, hdfs://…",
+            kind="path",
+            required=True,
         ),
         common_option(
             "delivery", ": nothing is visible that may come again", choices=("exactly-once",), default="exactly-once"
@@ -119,8 +122,8 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "maxOpenBuckets",
-            "Buckets that a task writes to at once; beyond it the least recently used one is set aside. For S3 each is "
-            "spooled to a local temporary file of up to maxPartSize",
+            "Buckets that a task writes to at once; beyond it the least recently used one is set aside. For S3 and "
+            "Azure each is spooled to a local temporary file of up to maxPartSize",
             kind="int",
             default="100",
             minimum=1,

@@ -8,14 +8,13 @@ import json
 from collections.abc import Sequence
 from typing import Literal
 
-from penstock.errors import DataLostError, RetriableError
+from penstock.errors import DataLostError
 from penstock.metrics import Metrics
 from penstock.sink import Found, WriterContext
 from penstock.storage import AzureStorage
 from penstock_filesystem.sink._committable import Chunk, PendingPart
-from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink.staging._spooled import PartedUpload, SpooledStaging
+from penstock_filesystem.sink.staging._spooled import PartedUpload, SpooledStaging, UploadCommitter
 
 __all__ = ["BlockCommitter", "BlockStaging"]
 
@@ -78,17 +77,13 @@ def _put_marker(storage: AzureStorage, path: str, final: str) -> None:
     storage.put(path, json.dumps({"format": 1, "blob": final}).encode())
 
 
-class BlockCommitter(FileSystemCommitter):
+class BlockCommitter(UploadCommitter):
     """Commits blocks, each list of them once. What is not to be published any more has no marker."""
 
     def __init__(self, layout: Layout, query_id: str, metrics: Metrics) -> None:
         super().__init__(layout, query_id, metrics)
         assert isinstance(layout.storage, AzureStorage)
         self._storage = layout.storage
-
-    def look(self, committables: Sequence[PendingPart]) -> list[Found]:
-        """Looks for final blobs, blocks and markers. Raises DataLostError if they do not say what happened."""
-        return self._in_parallel(self._look, committables)
 
     def _look(self, part: PendingPart) -> Found:
         path = self._layout.full(part.final)
@@ -119,24 +114,13 @@ class BlockCommitter(FileSystemCommitter):
         """Returns whether a marker proves that blocks which are not there any more were committed."""
         return age_s is not None and age_s < _MARKER_PROVES_FOR_S
 
-    def publish(self, committables: Sequence[PendingPart]) -> list[Found]:
-        """Commits the blocks."""
-        found = self._in_parallel(self._publish, committables)
-        self._metrics.add("parts_published", found.count(Found.COMMITTED))
-        return found
-
     def _publish(self, part: PendingPart) -> Found:
         if not self._storage.exists(self._layout.full(part.marker)):
             return self._look(part)  # it was given up, or all is done and cleaned up
-        try:
-            self._storage.commit_blocks(self._layout.full(part.final), [block.etag for block in part.parts])
-        except (OSError, RetriableError):
-            # The answer may have been lost, or come from an earlier try of this very request.
-            found = self._look(part)
-            if found is Found.OPEN:
-                raise
-            return found
-        return Found.COMMITTED
+        return super()._publish(part)
+
+    def _complete(self, part: PendingPart) -> None:
+        self._storage.commit_blocks(self._layout.full(part.final), [block.etag for block in part.parts])
 
     def seal(self, committables: Sequence[PendingPart]) -> None:
         """Deletes the markers, and discards the blocks: no request in flight can commit them after that.

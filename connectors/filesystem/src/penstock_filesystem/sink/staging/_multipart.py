@@ -6,14 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Literal
 
-from penstock.errors import DataLostError, RetriableError
+from penstock.errors import DataLostError
 from penstock.metrics import Metrics
 from penstock.sink import Found, WriterContext
 from penstock.storage import S3Storage
 from penstock_filesystem.sink._committable import Chunk, PendingPart
-from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink.staging._spooled import MIN_PART_BYTES, SpooledStaging
+from penstock_filesystem.sink.staging._spooled import MIN_PART_BYTES, SpooledStaging, UploadCommitter
 from penstock_filesystem.sink.staging._staging import chunk_bytes, joined_pieces
 from penstock_filesystem.sink.staging._uploads import (
     Upload,
@@ -81,17 +80,13 @@ class MultipartStaging(SpooledStaging[Upload]):
         self._delete([*markers, *self._chunks])
 
 
-class MultipartCommitter(FileSystemCommitter):
+class MultipartCommitter(UploadCommitter):
     """Completes uploads. An upload is addressed by its id, so a late request never hits another one."""
 
     def __init__(self, layout: Layout, query_id: str, metrics: Metrics) -> None:
         super().__init__(layout, query_id, metrics)
         assert isinstance(layout.storage, S3Storage)
         self._storage = layout.storage
-
-    def look(self, committables: Sequence[PendingPart]) -> list[Found]:
-        """Looks for open uploads, final objects and markers. Raises DataLostError if they do not say what happened."""
-        return self._in_parallel(self._look, committables)
 
     def _look(self, part: PendingPart) -> Found:
         if part.upload_id in set(open_upload_ids(self._storage, self._layout.full(part.final))):
@@ -109,22 +104,8 @@ class MultipartCommitter(FileSystemCommitter):
             "and run: penstock resolve CHECKPOINT"
         )
 
-    def publish(self, committables: Sequence[PendingPart]) -> list[Found]:
-        """Completes the uploads."""
-        found = self._in_parallel(self._publish, committables)
-        self._metrics.add("parts_published", found.count(Found.COMMITTED))
-        return found
-
-    def _publish(self, part: PendingPart) -> Found:
-        try:
-            complete_upload(self._storage, self._layout.full(part.final), part.upload_id, list(part.parts))
-        except (OSError, RetriableError):
-            # The answer may have been lost, or come from an earlier try of this very request.
-            found = self._look(part)
-            if found is Found.OPEN:
-                raise
-            return found
-        return Found.COMMITTED
+    def _complete(self, part: PendingPart) -> None:
+        complete_upload(self._storage, self._layout.full(part.final), part.upload_id, list(part.parts))
 
     def seal(self, committables: Sequence[PendingPart]) -> None:
         """Aborts the uploads; the marker goes first: without it, a missing object means that there never was one."""

@@ -1,4 +1,6 @@
-"""Staging on object stores: files are spooled to the local disk, and uploaded when they are closed."""
+"""Staging and committing on object stores: files are spooled to the local disk, uploaded when they are closed, and
+appear when the upload is completed.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,14 @@ from typing import Generic, Literal, TypeVar
 
 from penstock.errors import RetriableError
 from penstock.retry import NO_RETRIES
-from penstock.sink import WriterContext
+from penstock.sink import Found, WriterContext
 from penstock.storage import AzureStorage, S3Storage
 from penstock_filesystem.sink._committable import Chunk, PendingPart, UploadedPart
+from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
 from penstock_filesystem.sink.staging._staging import StagedFile, Staging, chunk_bytes, joined_pieces
 
-__all__ = ["PART_BYTES", "PartedUpload", "SpooledStaging"]
+__all__ = ["PART_BYTES", "PartedUpload", "SpooledStaging", "UploadCommitter"]
 
 #: Size of the parts of an upload. S3 wants 10,000 parts at most, Azure 50,000.
 PART_BYTES = 8 << 20
@@ -162,3 +165,36 @@ class SpooledStaging(Staging, Generic[UploadT]):
     def _delete(self, paths: Sequence[str]) -> None:
         """Removes objects, without waiting for a store that is away."""
         self._storage.retrying(NO_RETRIES).delete(map(self.layout.full, paths))
+
+
+class UploadCommitter(FileSystemCommitter):
+    """Completes uploads, several at the same time."""
+
+    def look(self, committables: Sequence[PendingPart]) -> list[Found]:
+        """Looks at each part by requests. Raises DataLostError if the store does not say what happened."""
+        return self._in_parallel(self._look, committables)
+
+    def publish(self, committables: Sequence[PendingPart]) -> list[Found]:
+        """Completes the uploads."""
+        found = self._in_parallel(self._publish, committables)
+        self._metrics.add("parts_published", found.count(Found.COMMITTED))
+        return found
+
+    def _publish(self, part: PendingPart) -> Found:
+        try:
+            self._complete(part)
+        except (OSError, RetriableError):
+            # The answer may have been lost, or come from an earlier try of this very request.
+            found = self._look(part)
+            if found is Found.OPEN:
+                raise
+            return found
+        return Found.COMMITTED
+
+    @abstractmethod
+    def _look(self, part: PendingPart) -> Found:
+        """Returns the outcome of one part. Raises DataLostError if the store does not say what happened."""
+
+    @abstractmethod
+    def _complete(self, part: PendingPart) -> None:
+        """Makes the part appear, in one step. Raises OSError or RetriableError, also if it is there already."""
