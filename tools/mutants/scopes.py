@@ -60,7 +60,10 @@ SCOPES = {
         ),
     ),
     "files": Scope(
-        tuple(f"{_FILES}/{name}.py" for name in ("_committer", "staging/_rename", "staging/_multipart")),
+        tuple(
+            f"{_FILES}/{name}.py"
+            for name in ("_committer", *(f"staging/_{kind}" for kind in ("rename", "spooled", "multipart", "blocks")))
+        ),
         (
             (
                 "connectors/filesystem/tests/test_sink_committers.py",
@@ -68,6 +71,7 @@ SCOPES = {
             ),
             (
                 "connectors/filesystem/tests/test_sink_exactly_once.py",
+                "connectors/filesystem/tests/test_sink_azure.py",
                 "connectors/filesystem/tests/test_sink_lost_chunks.py",
             ),
         ),
