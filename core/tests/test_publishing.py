@@ -81,6 +81,19 @@ def test_what_is_lost_while_it_is_published_is_looked_at_again(made, owner):
     assert made.asked == [("look", NAMES), ("publish", ["a"]), ("publish", NAMES[1:]), ("look", NAMES), ("close",)]
 
 
+@pytest.mark.parametrize("name", ["a", "e"])
+def test_what_is_open_after_publishing_is_not_done(made, name):
+    """As where a directory was away when the part was to be published, and is back when it is looked at."""
+    made.sink.found = {name: Found.OPEN}
+    with pytest.raises(RetriableError, match=f"'{name}' could not be published"):
+        made.carry_out()
+    with pytest.raises(RetriableError, match=f"'{name}' could not be published"):
+        made.publishing.publish_what_is_left(copied(LINK))
+    assert not made.is_done
+    made.sink.found = {}
+    assert made.carry_out() and made.is_done
+
+
 def test_what_is_lost_as_a_whole_is_sealed(made):
     made.sink.found = found(lost="ab")
     assert not made.carry_out() and not made.is_done

@@ -19,6 +19,7 @@ from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
 from penstock_filesystem.sink.staging._multipart import MultipartCommitter
 from penstock_filesystem.sink.staging._rename import RenameCommitter
+from penstock_filesystem.sink.staging._staging import open_chunk
 from penstock_filesystem.sink.staging._uploads import Upload, marker_of
 from suite.file_model import S3Target
 from suite.scripted_sink import scripted_system
@@ -142,6 +143,67 @@ def test_nothing_is_said_of_what_is_not_mounted(tmp_path, ask):
     assert not (tmp_path / "mount").exists(), "no directory is made in its place"
     (tmp_path / "away").rename(tmp_path / "mount")
     assert disk.committer.look([part]) == [Found.OPEN]
+
+
+class OutageOfCalls(LocalStorage):
+    """Is away from its call ``first`` until its call ``end``. With ``end`` None it only counts."""
+
+    def __init__(self, mount, first=0, end=None):
+        super().__init__()
+        self.mount, self.first, self.end, self.calls = mount, first, end, 0
+
+    def __getattribute__(self, name):
+        if name in ("size", "move", "is_away", "list_tree", "fs"):
+            self._count()
+        return super().__getattribute__(name)
+
+    def _count(self):
+        aside = self.mount.with_name("aside")
+        if self.end is not None and self.calls == self.first:
+            self.mount.rename(aside)
+        if self.end is not None and self.calls == self.end:
+            aside.rename(self.mount)
+        self.calls += 1
+
+
+@pytest.mark.parametrize(
+    ("there", "ask", "answer"),
+    [
+        ("hidden", lambda layout, committer, part: committer.look([part]), [Found.OPEN]),
+        ("final", lambda layout, committer, part: committer.look([part]), [Found.COMMITTED]),
+        ("hidden", lambda layout, committer, part: committer.publish([part]), [Found.COMMITTED]),
+        ("final", lambda layout, committer, part: committer.publish([part]), [Found.COMMITTED]),
+        ("hidden", lambda layout, committer, part: committer.seal([part]), None),
+        ("hidden", lambda layout, committer, part: committer.are_there([chunk(part.hidden)]), [True]),
+        ("hidden", lambda layout, committer, part: open_chunk(layout, chunk(part.hidden)).close(), None),
+    ],
+)
+def test_nothing_is_lost_by_an_outage_between_any_two_calls(tmp_path, there, ask, answer):
+    """A look may find nothing since the directory is away, and the check that it is there may come when it is back."""
+    most, outages = 1, 0
+    for first in range(20):
+        for end in range(first + 1, most + 1):
+            name = f"{first}-{end}"
+            disk = Disk(tmp_path / name / "mount")
+            part = disk.part(there=[there])
+            storage = OutageOfCalls(disk.root, first, end)
+            storage.sync_names = lambda root, paths: None
+            layout = Layout(storage, str(disk.root), "part", "")
+            committer = RenameCommitter(layout, "q", Metrics())
+            try:
+                got = ask(layout, committer, part)
+            except RetriableError:
+                if storage.calls <= end:
+                    (tmp_path / name / "aside").rename(disk.root)
+                storage.end = None
+                got = ask(layout, committer, part)
+            if got == [Found.OPEN] != answer:  # not published, and said
+                got = ask(layout, committer, part)
+            assert got == answer, (first, end)
+            if ask.__code__.co_names == ("seal",):
+                assert disk.committer.publish([part]) == [Found.LOST]
+            most, outages = max(most, storage.calls), outages + 1
+    assert outages > 2
 
 
 def test_carried_files_are_looked_for(disk):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from types import SimpleNamespace
 
 import pyarrow.fs as pafs
@@ -132,7 +133,7 @@ def test_links_to_a_directory_that_they_are_in_are_not_followed(tree, source_har
 @pytest.mark.parametrize("roots", [[""], ["x"], ["a.csv"], ["b.txt", "x"], ["*"], ["x/*", "{a,b}.*"], ["missing"]])
 def test_a_store_is_listed_as_a_disk_is(tree, roots, recursive, name_glob):
     """A disk is looked at directory by directory, a store in one recursive listing."""
-    store = SimpleNamespace(fs=pafs.LocalFileSystem(), is_away=lambda _: False)
+    store = SimpleNamespace(fs=pafs.LocalFileSystem(), is_away=lambda _: False, check_is_there=lambda _: None)
     found = []
     for storage in (LocalStorage(), store):
         paths = [f"{tree}/{root}".rstrip("/") for root in roots]
@@ -243,6 +244,68 @@ def test_what_is_away_is_not_removed(tmp_path, glob):
     discovery.list_files()
     assert discovery.take() == []
     assert discovery.take_removed() == []
+
+
+@pytest.mark.parametrize("in_its_place", [None, "file"])
+def test_an_outage_between_any_two_calls_of_a_listing(tmp_path, monkeypatch, in_its_place):
+    """Neither is a file removed that is only away, nor is what is in the place of the directory a file of it."""
+    folder, aside = tmp_path / "mount", tmp_path / "aside"
+    (folder / "x").mkdir(parents=True)
+    (folder / "a.txt").write_text("1")
+    (folder / "x" / "b.txt").write_text("1")
+    old = time.time() - 60
+    names = {f"{folder}/a.txt", f"{folder}/x/b.txt"}
+    real_stat, calls, outage = os.stat, 0, range(0)
+
+    def leave():
+        folder.rename(aside)
+        if in_its_place:
+            folder.touch()
+
+    def come_back():
+        folder.unlink(missing_ok=True)
+        aside.rename(folder)
+
+    def stat(path, *args, **kwargs):
+        nonlocal calls
+        if str(path).startswith(str(folder)):
+            number, calls = calls, calls + 1
+            monkeypatch.setattr(os, "stat", real_stat)
+            if number == outage.start and outage:
+                leave()
+            if number == outage.stop and outage:
+                come_back()
+            monkeypatch.setattr(os, "stat", stat)
+        return real_stat(path, *args, **kwargs)
+
+    def list_with(*planned):
+        nonlocal calls, outage
+        calls, outage = 0, range(*planned)
+        os.utime(folder, (old, old))  # not listed lately: it is listed again
+        discovery.list_files()
+
+    outages = 0
+    for first in range(20):
+        for end in range(first + 1, 20):
+            discovery = FileDiscovery(LocalStorage(), [str(folder)], recursive=True, name_glob=None)
+            discovery.list_files()
+            assert {file.path for file in discovery.take()} == names
+            monkeypatch.setattr(os, "stat", stat)
+            try:
+                list_with(first, end)
+            except OSError:
+                pass
+            finally:
+                monkeypatch.setattr(os, "stat", real_stat)
+            if calls <= first:
+                break
+            if aside.exists():
+                come_back()
+            outages += 1
+            assert {file.path for file in discovery.take()} <= names, (first, end)
+            if calls <= end:
+                assert discovery.take_removed() == [], (first, end)
+    assert outages > 5
 
 
 def test_a_directory_on_another_file_system_is_not_the_one_that_was_there(tmp_path):

@@ -70,6 +70,30 @@ def test_a_missing_file(planned, source_harness, tmp_path):
     assert source_harness.metrics.snapshot()["missing_files"] == 2
 
 
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_file_that_was_away_for_a_moment_is_not_missing(planned, source_harness, tmp_path, lenient):
+    """It must be back when the directory is looked at, or with ignoreMissingFiles its rows would be lost."""
+    source, splits = planned()
+    source = source_harness.source(tmp_path, format="text", ignoreMissingFiles=lenient)
+    reader = source.create_reader(ReaderContext(SCHEMA, source_harness.metrics))
+    reader.handle_splits_changes(splits)
+    check_is_there = reader._storage.check_is_there
+    aside = tmp_path.with_name("aside")
+
+    def back(directory):
+        aside.rename(tmp_path)
+        check_is_there(directory)
+
+    reader._storage.check_is_there = back
+    tmp_path.rename(aside)
+    with pytest.raises(RetriableError, match="was not there for a moment"):
+        reader.fetch()
+    rows = 0
+    while reader._splits:
+        rows += len(reader.fetch().records)
+    assert rows == len(splits)
+
+
 def test_a_failed_fetch_goes_on_where_it_was(tmp_path, source_harness, monkeypatch):
     (tmp_path / "a.txt").write_text("".join(f"{i:06}\n" for i in range(2_000_000)))
     source = source_harness.source(tmp_path, format="text")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock._commit._chain import Chain, Link, committables_of
-from penstock.errors import DataLostError, FatalError
+from penstock.errors import DataLostError, FatalError, RetriableError
 from penstock.printable import get_logger
 from penstock.sink import Committer, Found, SinkContext, TwoPhaseCommitSink
 
@@ -75,7 +75,7 @@ class Publishing:
         with self._committer(link) as (committer, committables):
             for one in committables:
                 try:
-                    committer.publish([one])
+                    self._are_published(committer, [one])
                 except FatalError as error:  # its outcome is unknown from now on
                     _log.warning("left as it is: %s", error)
         self._chain.mark_done(link.number)
@@ -105,12 +105,22 @@ class Publishing:
             left = [one for one, state in zip(committables, found, strict=True) if state is Found.OPEN]
             if committer.first_decides and len(left) > 1 and Found.COMMITTED not in found:
                 first, *left = left
-                if Found.LOST in committer.publish([first]):
+                if not self._are_published(committer, [first]):
                     continue
             # Asked for also if nothing is left: it may have something to say about the batch as a whole.
-            if Found.LOST not in committer.publish(left):
+            if self._are_published(committer, left):
                 return True
             # One was lost between looking and publishing: look again.
+
+    def _are_published(self, committer: Committer[Any, Any], committables: list[Any]) -> bool:
+        """Publishes. Returns False if one is lost. Raises RetriableError if one is still open."""
+        found = committer.publish(committables)
+        if Found.LOST in found:
+            return False
+        still_open = [one for one, state in zip(committables, found, strict=True) if state is Found.OPEN]
+        if still_open:
+            raise RetriableError(f"{self._text(still_open)} could not be published")
+        return True
 
     def _is_given_up(
         self,

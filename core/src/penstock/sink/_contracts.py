@@ -258,6 +258,7 @@ class Committer(ABC, Generic[CommittableT, StateT]):
     def publish(self, committables: Sequence[CommittableT]) -> list[Found]:
         """Publishes each, in order; durable on return. COMMITTED, or LOST for one that can't be published any more.
 
+        What is OPEN after it counts as a failure that may pass: the caller raises RetriableError, and asks again.
         Called for all that was last looked at and is open, also if that is nothing; if nothing of it is published yet
         and ``first_decides``, for the first one and then for the others. Only adds: what a committable replaces stays
         where it is, until :meth:`clear`.

@@ -30,9 +30,11 @@ class FileSystemCommitter(Committer[PendingPart, Chunk]):
 
     def are_there(self, states: Sequence[Chunk]) -> list[bool]:
         """Checks with one listing which chunks are still there."""
+        there = self._look_for(states)
+        return there if all(there) else self._layout.confirmed(lambda: self._look_for(states))
+
+    def _look_for(self, states: Sequence[Chunk]) -> list[bool]:
         there = set(self._hidden_files())
-        if not all(chunk.path in there for chunk in states):
-            self._layout.check_is_there()
         return [chunk.path in there for chunk in states]
 
     def clear(self, kept: Kept[PendingPart, Chunk]) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
 from penstock.errors import BadConfigurationError, BadDataError, FatalError
@@ -16,6 +17,8 @@ __all__ = ["AttemptNames", "Layout", "base_of", "is_hidden_path"]
 HIDDEN_DIRECTORY = ".penstock"  # readers skip names that begin with a dot
 #: Bytes of a file's name besides prefix and suffix: the indexes, the digests, the extension.
 _NAME_BYTES = 75
+
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,14 @@ class Layout:
         """Returns the path that the storage takes for a relative one. Raises FatalError for one that is not below."""
         return path_below(self.root, relative)
 
-    def check_is_there(self) -> None:
-        """Raises RetriableError if the directory itself is not there: then nothing can be said of what is in it."""
+    def confirmed(self, look: Callable[[], AnswerT]) -> AnswerT:
+        """Makes a look again that did not find what it was for, once the directory itself is there.
+
+        The first look may have been made just before a directory that was away came back. Raises RetriableError if it
+        is not there.
+        """
         self.storage.check_is_there(self.root)
+        return look()
 
     def query_directory(self, query_id: str) -> str:
         """Returns the directory of everything hidden of one query, and of nothing else."""

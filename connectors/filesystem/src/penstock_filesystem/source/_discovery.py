@@ -188,11 +188,7 @@ class FileDiscovery:
     def _list_all(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
         visited: dict[str, _Directory] = {}
-        for root in map(without_wildcards, self._roots):
-            if isinstance(self._storage, LocalStorage):
-                self._check_is_mounted(root)
-            else:
-                self._check_is_there(root)
+        self._check_roots()
         missing = []
         for root in self._roots:
             exists = False
@@ -203,8 +199,16 @@ class FileDiscovery:
                     exists |= self._list_remote(path, found)
             if not exists:
                 missing.append(root)
+        self._check_roots()  # or what went away meanwhile would count as removed
         self._listed, self._missing = visited, missing
         return found
+
+    def _check_roots(self) -> None:
+        for root in map(without_wildcards, self._roots):
+            if isinstance(self._storage, LocalStorage):
+                self._check_is_mounted(root)
+            else:
+                self._check_is_there(root)
 
     def _goes_into(self, name: str) -> bool:
         return self._recursive or "=" in name
@@ -226,12 +230,16 @@ class FileDiscovery:
                 raise
             return
         if not S_ISDIR(status.st_mode):
-            if root in self._devices:
-                raise NotADirectoryError(errno.ENOTDIR, "no directory any more", root)
+            self._check_is_no_file(root)
         elif self._devices.setdefault(root, status.st_dev) != status.st_dev:
             raise OSError(
                 errno.ESTALE, "on another file system than before: is it mounted? Then restart the query", root
             )
+
+    def _check_is_no_file(self, root: str) -> None:
+        # A file in the place of a directory that is away would be read as one of those in it.
+        if root in self._devices:
+            raise NotADirectoryError(errno.ENOTDIR, "no directory any more", root)
 
     def _list_local(self, root: str, found: dict[str, tuple[int, int]], visited: dict[str, _Directory]) -> bool:
         """Adds what is below. Returns whether there is such a file or directory."""
@@ -240,6 +248,7 @@ class FileDiscovery:
         except (FileNotFoundError, NotADirectoryError):
             return False
         if S_ISREG(status.st_mode):
+            self._check_is_no_file(root)
             if self._wanted(os.path.basename(root)):
                 found[root] = (status.st_mtime_ns, status.st_size)
             return True

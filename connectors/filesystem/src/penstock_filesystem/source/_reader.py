@@ -146,10 +146,7 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         if isinstance(error, (BadDataError, DataLostError)):
             raise error
         if isinstance(error, FileNotFoundError):
-            for root in self._roots:
-                # Of what is away as a whole, no file has disappeared.
-                if split.path.startswith(f"{root}/"):
-                    self._storage.check_is_there(root)
+            self._check_is_gone(split.path)
             self._count("missing_files", split)
             if not self._options.ignore_missing_files:
                 raise DataLostError(
@@ -168,6 +165,14 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
             raise RetriableError(f"{url} could not be read: {error}") from error
         else:
             raise error
+
+    def _check_is_gone(self, path: str) -> None:
+        """Raises RetriableError unless the file is gone while what it was found below is there."""
+        for root in self._roots:
+            if path.startswith(f"{root}/"):
+                self._storage.check_is_there(root)
+        if self._storage.exists(path):  # what was away came back between the failure and the check
+            raise RetriableError(f"{self._storage.url(path)} was not there for a moment")
 
     def _count(self, metric: str, split: FileSplit) -> None:
         if (metric, split.path) not in self._counted:

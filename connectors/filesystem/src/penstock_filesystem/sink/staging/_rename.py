@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from penstock.errors import RetriableError
@@ -107,6 +108,12 @@ class RenameCommitter(FileSystemCommitter):
         return [self._look(part) for part in committables]
 
     def _look(self, part: PendingPart) -> Found:
+        found = self._seen(part)
+        if found is Found.LOST:
+            found = self._layout.confirmed(lambda: self._seen(part))
+        return found
+
+    def _seen(self, part: PendingPart) -> Found:
         size = self._size(part.hidden)
         if size == part.size:
             return Found.OPEN
@@ -115,7 +122,6 @@ class RenameCommitter(FileSystemCommitter):
             return Found.LOST
         if self._size(part.final) == part.size or self._size(part.witness) is not None:
             return Found.COMMITTED
-        self._layout.check_is_there()
         return Found.LOST
 
     def _size(self, path: str) -> int | None:
@@ -139,10 +145,16 @@ class RenameCommitter(FileSystemCommitter):
     def seal(self, committables: Sequence[PendingPart]) -> None:
         """Takes the hidden names away, so that a late call to :meth:`publish` finds nothing."""
         for part in committables:
-            try:
-                self._layout.storage.move(self._layout.full(part.hidden), self._layout.full(part.sealed))
-            except FileNotFoundError:
-                self._layout.check_is_there()  # or the part could be published when it is back
+            if not self._seal(part):
+                # Or a part of a directory that was away could be published when it is back.
+                self._layout.confirmed(partial(self._seal, part))
+
+    def _seal(self, part: PendingPart) -> bool:
+        try:
+            self._layout.storage.move(self._layout.full(part.hidden), self._layout.full(part.sealed))
+        except FileNotFoundError:
+            return False
+        return True
 
     def discard(self, committables: Sequence[PendingPart], states: Sequence[Chunk]) -> None:
         """Deletes the files of parts and chunks."""

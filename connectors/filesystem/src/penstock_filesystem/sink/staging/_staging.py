@@ -106,17 +106,22 @@ class Staging(ABC):
 def open_chunk(layout: Layout, chunk: Chunk) -> Any:
     """Opens a chunk's file for reading with seeks. Raises DataLostError if it is not there or has another size."""
     path = layout.full(chunk.path)
-    try:
-        file = layout.storage.fs.open_input_file(path)
-    except FileNotFoundError:
-        layout.check_is_there()
+    file = _opened(layout, path) or layout.confirmed(lambda: _opened(layout, path))
+    if file is None:
         raise DataLostError(
             f"{layout.storage.url(path)} with {chunk.rows} committed rows of an open part is gone: was the option "
             "'path' changed, or .penstock deleted? Restore it, or start with a new checkpoint"
-        ) from None
+        )
     if file.size() != chunk.size:
         raise DataLostError(f"{layout.storage.url(path)} has {file.size()} bytes where {chunk.size} were committed")
     return file
+
+
+def _opened(layout: Layout, path: str) -> Any:
+    try:
+        return layout.storage.fs.open_input_file(path)
+    except FileNotFoundError:
+        return None
 
 
 def joined_pieces(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
