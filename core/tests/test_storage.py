@@ -212,3 +212,28 @@ def test_a_copy_for_another_process_waits_as_long(storage):
 def test_connections_are_shared_by_copies():
     storage = S3Storage({"key": "a", "secret": "b"})
     assert storage.retrying(RetryPolicy(7)).client is storage.client
+    assert pickle.loads(pickle.dumps(storage)).client is storage.client, "a task of this process"
+    others = [S3Storage({"key": "a", "secret": "other"}), S3Storage({"key": "a", "secret": "b", "region": "eu-west-1"})]
+    assert len({id(one.client) for one in (storage, *others)}) == 3
+
+
+def test_credentials_that_come_later_are_used(monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    path = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(path))
+    storage = S3Storage({"endpoint": "http://127.0.0.1:1"})
+
+    def key():
+        found = storage.client._request_signer._credentials
+        return found and found.access_key
+
+    assert key() is None
+    for number, text in enumerate("ab"):
+        path.write_text(f"[default]\naws_access_key_id = {text}\naws_secret_access_key = {text}\n")
+        os.utime(path, (number, number))  # not being written any more
+        assert key() == text
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "c")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "c")
+    assert key() == "c"

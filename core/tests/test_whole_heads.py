@@ -8,7 +8,9 @@ import threading
 import pytest
 import requests
 
-from penstock.storage._whole_heads import careful_session
+from penstock.errors import RetriableError
+from penstock.storage import S3Storage
+from penstock.storage._azure_transport import careful_session
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nX-Other: abc\r\nDate: Sat, 28 Nov 2026 12:00:00 GMT\r\n\r\n"
 BODY = b"hello world!"
@@ -16,7 +18,7 @@ BODY = b"hello world!"
 
 @pytest.fixture
 def server():
-    """Answers each request with the bytes that are next in the list, and closes the connection."""
+    """Answers each request, which has no body, with the bytes that are next in the list, and closes the connection."""
     answers = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -24,8 +26,11 @@ def server():
             while answers:
                 connection, _ = listening.accept()
                 with connection:
-                    while b"\r\n\r\n" not in connection.recv(65536):
-                        pass
+                    request = b""
+                    while b"\r\n\r\n" not in request:
+                        request += connection.recv(65536)
+                    if b"100-continue" in request:
+                        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
                     connection.sendall(answers.pop(0))
 
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/", answers, serve
@@ -56,3 +61,26 @@ def test_a_body_that_is_cut(server):
     with pytest.raises(requests.exceptions.RequestException):
         _ = careful_session().get(url, timeout=10).content
     thread.join()
+
+
+@pytest.mark.parametrize("ask", ["size", "age_s", "read", "create"])
+def test_a_head_of_s3_that_is_cut_anywhere(server, monkeypatch, ask):
+    """Half a length would be a shorter object."""
+    url, answers, serve = server
+    monkeypatch.setattr("penstock.storage._s3._ATTEMPTS", 1)
+    storage = S3Storage({"endpoint": url, "key": "k", "secret": "s"})
+    head = HEAD.replace(b"X-Other", b'ETag: "abc"\r\nLast-Modified: Sat, 28 Nov 2026 12:00:00 GMT\r\nX-Other')
+    if ask == "create":
+        head = head.replace(b"Content-Length: 12", b"Content-Length: 0")
+    cuts = range(len(head))
+    answers += [head[:cut] for cut in cuts]
+    answers.append(head + (BODY if ask == "read" else b""))
+    thread = threading.Thread(target=serve)
+    thread.start()
+    arguments = ("bucket/key", b"") if ask == "create" else ("bucket/key",)
+    for _ in cuts:
+        with pytest.raises(RetriableError):
+            getattr(storage, ask)(*arguments)
+    answer = getattr(storage, ask)(*arguments)
+    thread.join()
+    assert ask == "age_s" or answer == {"size": 12, "read": BODY, "create": True}[ask]

@@ -373,6 +373,33 @@ def test_sealing_takes_the_marker_first(bucket, monkeypatch):
     assert bucket.committer.look([part]) == [Found.LOST]
 
 
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_what_is_published_stays_so_when_its_upload_is_sealed(bucket, is_taken):
+    part = bucket.part()
+    assert bucket.committer.publish([part]) == [Found.COMMITTED]
+    if is_taken:
+        del bucket.model.files[f"bucket/tables/{part.final}"]
+    bucket.committer.seal([part])
+    bucket.model.files.pop(f"bucket/tables/{part.final}", None)  # a reader takes it away
+    assert bucket.committer.look([part]) == [Found.COMMITTED]
+
+
+def test_what_is_published_while_it_is_sealed_stays_so(bucket, monkeypatch):
+    part = bucket.part()
+    marker = bucket.model.files[f"bucket/tables/{part.marker}"]
+    real = bucket.committer._delete
+
+    def publish_then_delete(paths):
+        bucket.committer.publish([part])
+        real(paths)
+
+    monkeypatch.setattr(bucket.committer, "_delete", publish_then_delete)
+    bucket.committer.seal([part])
+    assert bucket.model.files[f"bucket/tables/{part.marker}"] == marker
+    del bucket.model.files[f"bucket/tables/{part.final}"]  # a reader takes it away
+    assert bucket.committer.look([part]) == [Found.COMMITTED]
+
+
 def test_discarding_uploads(bucket):
     part, other, path = bucket.part("a"), bucket.part("b"), bucket.put(f"{HIDDEN}/5/x.chunk")
     bucket.committer.discard([part], [chunk(path)])

@@ -116,8 +116,9 @@ def test_an_upload_that_is_gone_without_a_trace(query_on_s3, numbers, s3_path, m
     query = query_on_s3(rollOnCheckpoint=True)
     stored = query.decide([query.write([numbers(range(10))]), query.write([numbers(range(10, 20))])])
     part = query.sink.committable_serializer.unpack(stored[0])
-    # This server answers 500 for an unknown upload, which is worth a retry anywhere else.
-    query.sink._layout.storage.client.meta.events.unregister("needs-retry.s3", unique_id="retry-config-s3")
+    # This server answers 500 for an unknown upload, which is worth a retry anywhere else: a client that makes none.
+    monkeypatch.setattr("penstock.storage._s3._ATTEMPTS", 1)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # with another environment comes a client of its own
     client.abort_multipart_upload(Bucket=bucket, Key=f"out/{part.final}", UploadId=part.upload_id)
     assert query.commit(stored) == [ALREADY, COMMITTED]
     monkeypatch.setattr("penstock_filesystem.sink.staging._multipart._MARKER_PROVES_FOR_S", -1)

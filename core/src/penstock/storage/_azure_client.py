@@ -43,7 +43,7 @@ def _new_client(account: Account) -> BlobServiceClient:
         from azure.core.pipeline.transport import RequestsTransport
         from azure.storage.blob import BlobServiceClient, LinearRetry
 
-        from penstock.storage._whole_heads import careful_session
+        from penstock.storage._azure_transport import careful_session
     except ImportError:
         raise BadConfigurationError(f"Azure needs azure-storage-blob: {_INSTALL}") from None
     try:

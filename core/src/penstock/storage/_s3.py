@@ -7,18 +7,16 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.retry import RetryPolicy
+from penstock.per_process import PerProcess
 from penstock.storage._contract import Storage
+from penstock.storage._whole_heads import careful_pools
 from penstock.system import system
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["S3Storage", "translated"]
 
@@ -31,8 +29,8 @@ _ATTEMPTS = 6
 _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "doesn't match")
 #: Keys that one request may delete.
 _DELETED_AT_ONCE = 1000
-#: Answers that have no body by their status.
-_BODILESS = (204, 304)
+#: Requests that one client has in flight: several queries of a process share it.
+_CONNECTIONS = 64
 #: Seconds, for both libraries: without an answer for so long, a connection is given up.
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
 ResultT = TypeVar("ResultT")
@@ -76,18 +74,6 @@ def translated(where: str) -> Iterator[None]:
         raise RetriableError(f"{where}: the answer was cut off, it has no {error}") from error
 
 
-def _refuse_cut_answers(response_dict: dict[str, Any], **_: Any) -> None:
-    """Makes an answer that was cut off in its head a failure, which is tried again.
-
-    Python takes the end of a connection for the end of the head, and what follows for an empty body: a list without
-    entries, an object without bytes.
-    """
-    headers = response_dict["headers"]
-    says_its_end = any(name in headers for name in ("content-length", "transfer-encoding", "connection"))
-    if response_dict["status_code"] not in _BODILESS and not says_its_end:
-        response_dict.update(status_code=500, body=b"")
-
-
 def _hide(secrets: Sequence[str], parsed: dict[str, Any], **_: Any) -> None:
     """Takes credentials out of what a store says of a failure: it repeats what it was sent."""
     error = parsed.get("Error") or {}
@@ -95,6 +81,62 @@ def _hide(secrets: Sequence[str], parsed: dict[str, Any], **_: Any) -> None:
         # By the code we know what happened.
         told = {name: text for name, text in error.items() if isinstance(text, str) and name != "Code"}
         error.update({name: text.replace(secret, "***") for name, text in told.items()})
+
+
+class _Access(NamedTuple):
+    """Where a store is, and who asks. boto3 reads the rest from the environment, and from files that it may name."""
+
+    region: str
+    endpoint: str | None
+    key: str | None
+    secret: str | None
+    token: str | None
+    environment: tuple[tuple[str, str], ...]
+
+
+def _new_client(access: _Access) -> Any:
+    try:
+        import boto3
+        from botocore.awsrequest import AWSHTTPConnectionPool, AWSHTTPSConnectionPool
+        from botocore.config import Config
+    except ImportError:
+        raise BadConfigurationError("writing to S3 needs boto3: pip install 'penstock[s3]'") from None
+    client = boto3.session.Session().client(
+        "s3",
+        region_name=access.region,
+        endpoint_url=access.endpoint,
+        aws_access_key_id=access.key,
+        aws_secret_access_key=access.secret,
+        aws_session_token=access.token,
+        config=Config(
+            retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            read_timeout=_READ_TIMEOUT_S,
+            max_pool_connections=_CONNECTIONS,
+            s3={"addressing_style": "path"} if access.endpoint else {},
+        ),
+    )
+    # botocore has no public way to another class of connections.
+    pools = client._endpoint.http_session._pool_classes_by_scheme
+    pools.update(careful_pools(AWSHTTPConnectionPool, AWSHTTPSConnectionPool))
+    secrets = [text for text in (access.token, access.secret, access.key) if text]
+    client.meta.events.register("after-call.s3", functools.partial(_hide, secrets))
+    return client
+
+
+def _files_of(access: _Access) -> list[str]:
+    """Returns the files that a client is made from. One that comes later counts as a change."""
+    named = dict(access.environment)
+    paths = (
+        named.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+        named.get("AWS_CONFIG_FILE", "~/.aws/config"),
+        named.get("AWS_CA_BUNDLE", ""),
+    )
+    return [path for path in map(os.path.expanduser, paths) if os.path.isfile(path)]
+
+
+#: Connections are of no use in a forked process. A client that is not kept any more serves those who have it.
+_clients: PerProcess[_Access, Any] = PerProcess(_new_client, files=_files_of)
 
 
 class S3Storage(Storage):
@@ -147,40 +189,16 @@ class S3Storage(Storage):
                 return pafs.S3FileSystem(**settings, tls_ca_file_path=authorities)
         return pafs.S3FileSystem(**settings)
 
-    @functools.cached_property
+    @property
     def client(self) -> Any:
         """The boto3 client, for what pyarrow does not offer: conditional puts and multipart uploads.
 
-        Callers do so inside :func:`translated`.
+        All storages of a process with the same settings and environment share it. Callers use it inside
+        :func:`translated`.
         """
-        try:
-            import boto3
-            from botocore.config import Config
-        except ImportError:
-            raise BadConfigurationError("writing to S3 needs boto3: pip install 'penstock[s3]'") from None
-        client = boto3.client(
-            "s3",
-            region_name=self._region,
-            endpoint_url=self._endpoint,
-            aws_access_key_id=self._settings.get("key"),
-            aws_secret_access_key=self._settings.get("secret"),
-            aws_session_token=self._settings.get("token"),
-            config=Config(
-                retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
-                connect_timeout=_CONNECT_TIMEOUT_S,
-                read_timeout=_READ_TIMEOUT_S,
-                s3={"addressing_style": "path"} if self._endpoint else {},
-            ),
-        )
-        client.meta.events.register_first("before-parse.s3.*", _refuse_cut_answers)
-        secrets = [text for name in ("token", "secret", "key") if (text := self._settings.get(name))]
-        client.meta.events.register("after-call.s3", functools.partial(_hide, secrets))
-        return client
-
-    def retrying(self, retry: RetryPolicy) -> Self:
-        if retry != self.retry:
-            self.client  # noqa: B018 - made once, for the copy as well
-        return super().retrying(retry)
+        environment = tuple((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+        key, secret, token = (self._settings.get(name) for name in ("key", "secret", "token"))
+        return _clients.get(_Access(self._region, self._endpoint, key, secret, token, environment))
 
     def request(self, path: str, send: Callable[[], ResultT]) -> ResultT:
         """Returns what a request of :attr:`client` returns, which may be made twice. Raises as :func:`translated`."""

@@ -9,12 +9,7 @@ from __future__ import annotations
 import http.client
 from typing import Any
 
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-
-__all__ = ["careful_session"]
+__all__ = ["careful_pools"]
 
 
 class _Lines:
@@ -42,31 +37,11 @@ class _Response(http.client.HTTPResponse):
         self.fp = lines.stream
 
 
-class _Connection(HTTPConnection):
-    response_class = _Response
+def careful_pools(http: type[Any], https: type[Any]) -> dict[str, type[Any]]:
+    """Returns such pools of urllib3, by scheme, that raise its ProtocolError for an answer whose head has no end."""
+    return {scheme: _careful(pool) for scheme, pool in (("http", http), ("https", https))}
 
 
-class _SecureConnection(HTTPSConnection):
-    response_class = _Response
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _SecurePool(HTTPSConnectionPool):
-    ConnectionCls = _SecureConnection
-
-
-class _Adapter(HTTPAdapter):
-    def init_poolmanager(self, *given: Any, **more: Any) -> None:
-        super().init_poolmanager(*given, **more)
-        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
-
-
-def careful_session() -> requests.Session:
-    """Returns a session that makes each request once, and raises requests' ConnectionError for a head without end."""
-    session = requests.Session()
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, _Adapter(max_retries=0))
-    return session
+def _careful(pool: type[Any]) -> type[Any]:
+    connection = type("CarefulConnection", (pool.ConnectionCls,), {"response_class": _Response})
+    return type("CarefulPool", (pool,), {"ConnectionCls": connection})

@@ -89,14 +89,14 @@ class MultipartCommitter(UploadCommitter):
         self._storage = layout.storage
 
     def _look(self, part: PendingPart) -> Found:
-        if part.upload_id in set(open_upload_ids(self._storage, self._layout.full(part.final))):
+        if self._is_open(part):
             return Found.OPEN
-        if self._storage.size(self._layout.full(part.final)) == part.size:
+        if self._is_there(part):
             return Found.COMMITTED
         age_s = self._storage.age_s(self._layout.full(part.marker))
         if age_s is None:
             return Found.LOST
-        if age_s < _MARKER_PROVES_FOR_S:
+        if self._is_proof(age_s):
             return Found.COMMITTED  # and a reader has taken it away
         raise DataLostError(
             f"{part.describe()} is neither open nor there any more: a reader may have removed it, or a lifecycle rule "
@@ -104,14 +104,30 @@ class MultipartCommitter(UploadCommitter):
             "and run: penstock resolve CHECKPOINT"
         )
 
+    def _is_open(self, part: PendingPart) -> bool:
+        return part.upload_id in set(open_upload_ids(self._storage, self._layout.full(part.final)))
+
+    def _is_there(self, part: PendingPart) -> bool:
+        return self._storage.size(self._layout.full(part.final)) == part.size
+
+    @staticmethod
+    def _is_proof(age_s: float | None) -> bool:
+        """Returns whether a marker proves that an upload which is not there any more was completed."""
+        return age_s is not None and age_s < _MARKER_PROVES_FOR_S
+
     def _complete(self, part: PendingPart) -> None:
         complete_upload(self._storage, self._layout.full(part.final), part.upload_id, list(part.parts))
 
     def seal(self, committables: Sequence[PendingPart]) -> None:
         """Aborts the uploads; the marker goes first: without it, a missing object means that there never was one."""
         for part in committables:
+            path, marker = self._layout.full(part.final), self._layout.full(part.marker)
+            if not self._is_open(part) and (self._is_there(part) or self._is_proof(self._storage.age_s(marker))):
+                continue  # it is published, and stays so
             self._delete([part.marker])
-            self._end_uploads(self._layout.full(part.final))
+            self._end_uploads(path)
+            if self._is_there(part):  # it was published in between
+                self._storage.put(marker, marker_of(self._storage.split(path)[1]))
 
     def discard(self, committables: Sequence[PendingPart], states: Sequence[Chunk]) -> None:
         """Aborts the uploads and deletes markers and chunks."""
