@@ -155,6 +155,22 @@ def test_a_file_that_cannot_be_cleaned_is_counted(planned, source_harness, tmp_p
     assert (tmp_path / "b.txt").exists() and "b.txt changed after it was read" in caplog.text
 
 
+@pytest.mark.parametrize("way", ["delete", "archive"])
+def test_a_file_that_is_away_counts_as_one_that_could_not_be_cleaned(planned, source_harness, tmp_path, way):
+    archive = {"sourceArchiveDir": str(tmp_path.parent / "old")} if way == "archive" else {}
+    source, splits = planned(cleanSource=way, **archive)
+    (tmp_path / "b.txt").unlink()  # is gone: there is nothing to clean
+    aside = tmp_path.with_name("aside")
+    enumerator = source.create_enumerator(source_harness.context(), None)
+    tmp_path.rename(aside)
+    enumerator.notify_checkpoint_complete(splits)
+    enumerator.close()
+    aside.rename(tmp_path)
+    assert source_harness.metrics.snapshot()["clean_failures"] == 2
+    clean(source, source_harness, splits)
+    assert os.listdir(tmp_path) == [] and source_harness.metrics.snapshot()["cleaned_files"] == 1
+
+
 def test_options_that_do_not_go_together(source_harness, tmp_path):
     for options, words in [
         ({"encoding": "klingon"}, "'klingon' is not the name of a character set"),

@@ -11,6 +11,7 @@ from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.printable import get_logger
 from penstock.storage import Storage
+from penstock_filesystem.source._absence import check_is_gone
 from penstock_filesystem.source._discovery import is_hidden, without_wildcards
 from penstock_filesystem.source._split import FileSplit
 
@@ -76,17 +77,17 @@ class FileCleaner:
                 "%s is not below the paths that are read: it is left where it is", self._storage.url(split.path)
             )
             return
-        if self._was_replaced(split):
+        info = self._storage.fs.get_file_info(split.path)
+        if not info.is_file:
+            check_is_gone(self._storage, split.path, map(without_wildcards, self._roots))
+            raise FileNotFoundError(split.path)
+        if (info.size, info.mtime_ns or 0) != (split.size, split.mtime_ns):
             _log.warning("%s changed after it was read: it is left where it is", self._storage.url(split.path))
             return
         if self._archive_root is None:
             self._storage.delete([split.path])
             return
         self._storage.move_over(split.path, self.archive_path(split.path))
-
-    def _was_replaced(self, split: FileSplit) -> bool:
-        info = self._storage.fs.get_file_info(split.path)
-        return info.is_file and (info.size, info.mtime_ns or 0) != (split.size, split.mtime_ns)
 
     def _is_below_a_root(self, path: str) -> bool:
         known = map(without_wildcards, self._roots)

@@ -19,6 +19,7 @@ from penstock.source import RecordsBySplits, SplitReader
 from penstock.storage import Storage
 from penstock_filesystem.formats import FormatReader, InputFile
 from penstock_filesystem.options import SourceOptions
+from penstock_filesystem.source._absence import check_is_gone
 from penstock_filesystem.source._partitions import PartitionColumns
 from penstock_filesystem.source._split import FileSplit
 
@@ -146,7 +147,7 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         if isinstance(error, (BadDataError, DataLostError)):
             raise error
         if isinstance(error, FileNotFoundError):
-            self._check_is_gone(split.path)
+            check_is_gone(self._storage, split.path, self._roots)
             self._count("missing_files", split)
             if not self._options.ignore_missing_files:
                 raise DataLostError(
@@ -165,14 +166,6 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
             raise RetriableError(f"{url} could not be read: {error}") from error
         else:
             raise error
-
-    def _check_is_gone(self, path: str) -> None:
-        """Raises RetriableError unless the file is gone while what it was found below is there."""
-        for root in self._roots:
-            if path.startswith(f"{root}/"):
-                self._storage.check_is_there(root)
-        if self._storage.exists(path):  # what was away came back between the failure and the check
-            raise RetriableError(f"{self._storage.url(path)} was not there for a moment")
 
     def _count(self, metric: str, split: FileSplit) -> None:
         if (metric, split.path) not in self._counted:
