@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock._plugins import installed_connectors
 from penstock.options import OptionValues
 from penstock.testing._option_cases import OptionCases
+from penstock_filesystem.formats import READ_FORMATS, WRITE_FORMATS
 
 __all__ = ["EXAMPLES", "SCHEMA", "SIDES", "cases"]
 
@@ -30,9 +31,12 @@ FORMATS = {"value.format": ["json"], "value.schema": ["n long"], "value.format.*
 AVRO = json.dumps({"type": "string"})
 WRITTEN = {"value.format": ["string", "avro"], "value.schema": [AVRO], "value.format.*": ["charset=latin-1"]}
 KAFKA = {"kafka.*": ["client.id=me", "request.timeout.ms=7000"], "kafka.bootstrap.servers": ["127.0.0.1:7"]}
+OWN_FORMAT = "suite.own_formats:FixedWidth"
 PLACES = ['{"t":{"0":7}}']
 EXAMPLES = {
     "filesystem source": {
+        "format": [*READ_FORMATS, OWN_FORMAT],
+        "format.*": ["width=3"],
         "paths": ['["/other"]'],
         "basePath": ["/"],
         "encoding": ["latin-1"],
@@ -43,6 +47,8 @@ EXAMPLES = {
         **{name: ["|"] for name in ("sep", "quote", "escape", "comment")},
     },
     "filesystem sink": {
+        "format": [*WRITE_FORMATS, OWN_FORMAT],
+        "format.*": ["width=3"],
         "compression": ["gzip"],
         "bucketAssigner": ["basePath"],
         "rollingPolicy": ["onCheckpoint"],

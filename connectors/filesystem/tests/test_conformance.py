@@ -98,6 +98,29 @@ class TestParquetSink(SinkSuite):
         return lambda: target_of_files(tmp_path / uuid.uuid4().hex, "parquet", rows_of, table_of)
 
 
+@pytest.mark.exhaustive("the kit on a format of others; test_own_formats.py shows what is different there")
+class TestOwnSink(SinkSuite):
+    """Files that can't be continued by a later batch."""
+
+    connector = FileSystemConnector
+    many, most_memory_bytes = 200_000, 64 << 20
+
+    @pytest.fixture
+    def new_target(self, tmp_path):
+        def table_of(path, schema=None):
+            return pa.ipc.open_file(path).read_all()
+
+        def new():
+            folder = tmp_path / uuid.uuid4().hex
+            made = target_of_files(
+                folder, "suite.own_formats:ArrowFormat", lambda path: table_of(path).to_pylist(), table_of
+            )
+            made.options["rollOnCheckpoint"] = "true"
+            return made
+
+        return new
+
+
 class TestSinkOnSpark(TieredSparkSinkSuite):
     connector, new_target = FileSystemConnector, TestSink.new_target
 

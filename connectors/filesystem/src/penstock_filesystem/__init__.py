@@ -1,7 +1,7 @@
 """Files in and out: ``.format("penstock.filesystem")``, batch and stream, on local disks and object stores.
 
 :class:`BucketAssigner` and :class:`RollingPolicy` are for users who bring their own (options ``bucketAssigner`` and
-``rollingPolicy``).
+``rollingPolicy``), :class:`FileFormat` with what it makes is for a format of their own (option ``format``).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any
 from penstock_filesystem._connector import FileSystemConnector
 
 if TYPE_CHECKING:
+    from penstock_filesystem.formats.own import FileEncoder, FileFormat, FileReader, FileWriter
     from penstock_filesystem.sink import BucketAssigner, PartFileInfo, RollingPolicy
 
-__all__ = ["BucketAssigner", "FileSystemConnector", "PartFileInfo", "RollingPolicy"]
+__all__ = [
+    "BucketAssigner",
+    "FileEncoder",
+    "FileFormat",
+    "FileReader",
+    "FileSystemConnector",
+    "FileWriter",
+    "PartFileInfo",
+    "RollingPolicy",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +30,8 @@ def __getattr__(name: str) -> Any:
         from penstock_filesystem import sink
 
         return getattr(sink, name)
+    if name in ("FileEncoder", "FileFormat", "FileReader", "FileWriter"):
+        from penstock_filesystem.formats import own
+
+        return getattr(own, name)
     raise AttributeError(f"module 'penstock_filesystem' has no attribute {name!r}")

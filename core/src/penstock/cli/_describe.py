@@ -39,7 +39,7 @@ def _option(option: Option) -> dict[str, Any]:
     return {
         "name": option.name,
         "type": option.kind,
-        "choices": list(option.choices),
+        "choices": list(option.all_choices()),
         "default": option.default,
         "required": option.required,
         "secret": option.secret,

@@ -35,8 +35,8 @@ class Option:
 
     Which values it takes: ``kind``, ``choices``, ``minimum`` and ``maximum`` (of bytes, ms and numbers), and
     ``check``, a function that gets the parsed value and raises ValueError with what it should have been: "a time
-    zone". ``choice_aliases`` are other spellings of choices, each with the
-    choice that it stands for.
+    zone". ``choice_aliases`` are other spellings of choices, each with the choice that it stands for. ``plugins``
+    returns the names of installed plugins, which are choices as well; then ``module:Class`` is taken too.
 
     What it needs of the others: ``required``, or ``required_with`` (it must be given if all conditions hold). ``needs``
     (conditions that must all hold for the option to take effect; a tuple among them: one of those), ``excludes``
@@ -63,6 +63,7 @@ class Option:
     kind: Kind = "string"
     default: str | None = None
     choices: tuple[str, ...] = ()
+    plugins: Callable[[], tuple[str, ...]] | None = None
     required: bool = False
     secret: bool = False
     minimum: float | None = None
@@ -135,9 +136,23 @@ class Option:
         others = {other.lower(): choice for other, choice in (*self.choice_aliases, *self.former_choices)}
         value = text.strip().lower()
         found = by_lower.get(value) or others.get(value)
-        if found is None:
-            raise ValueError(f"one of {', '.join(self.choices)}{nearest_hint(text, self.choices)}")
-        return found
+        if found is not None:
+            return found
+        if self.plugins is not None and ":" in value:
+            return text.strip()
+        every = self.all_choices()
+        if self.plugins is not None and value in map(str.lower, every):
+            return next(name for name in every if name.lower() == value)
+        more = ", or module:Class" if self.plugins is not None else ""
+        raise ValueError(f"one of {', '.join(every)}{more}{nearest_hint(text, every)}")
+
+    def all_choices(self) -> tuple[str, ...]:
+        """Returns the choices, and the names of plugins that are installed."""
+        return (
+            (*self.choices, *(name for name in self.plugins() if name not in self.choices))
+            if self.plugins
+            else (self.choices)
+        )
 
     def rules(self) -> list[str]:
         """Returns what the option needs and excludes, what happens to it at a restart, and what else it is called, as

@@ -221,7 +221,7 @@ class OptionCases:
             pairs = [(option.name, named[0])] if named else self.texts(option)
         else:
             pairs = [pair for pair in self.texts(option) if named and pair[1].lower() not in map(str.lower, named)]
-            if not named or (option.default or "").lower() not in map(str.lower, named):
+            if not named or (not option.required and (option.default or "").lower() not in map(str.lower, named)):
                 yield rest
         yield from ({**rest, name: text} for name, text in pairs[:1])
 

@@ -1,7 +1,8 @@
 """File formats: how the contents of files are read and written, whatever the files are for.
 
 :func:`create_reader` and :func:`create_writer` look a format up by its name. Its module is imported only then, so a
-process that reads loads no format's writer, and no library of a format that it does not use.
+process that reads loads no format's writer, and no library of a format that it does not use. A name that is not one of
+ours is a format of others (:mod:`penstock_filesystem.formats.own`).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ WRITE_FORMATS = tuple(_WRITERS)
 
 def create_reader(options: ReadOptions) -> FormatReader:
     """Creates the reader of the format that ``options`` name."""
-    reader: FormatReader = _load(_READERS[options.name])(options)
+    reader: FormatReader = _load(_READERS.get(options.name, "own._reader:OwnReader"))(options)
     return reader
 
 
@@ -79,7 +80,7 @@ def create_writer(schema: pa.Schema, options: WriteOptions) -> FormatWriter:
 
     Raises BadConfigurationError for options that the format does not take.
     """
-    writer: FormatWriter = _load(_WRITERS[options.name])(schema, options)
+    writer: FormatWriter = _load(_WRITERS.get(options.name, "own._writer:OwnWriter"))(schema, options)
     return writer
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from codecs import lookup
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from penstock.options import OptionValues
 from penstock.serialization.values import TimeParser, TimeReader
@@ -15,7 +16,7 @@ __all__ = ["ReadOptions", "WriteOptions", "check_encoding", "check_line_sep"]
 @dataclass(frozen=True)
 class ReadOptions:
     """How the contents of files are read. ``name`` is the format's, ``bad_records`` says what happens to a bad row:
-    null, drop or fail.
+    null, drop or fail. ``own`` are the options of a format of others.
     """
 
     name: str
@@ -29,6 +30,7 @@ class ReadOptions:
     times: TimeParser
     merge_schema: bool
     missing_columns: str
+    own: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def from_values(cls, values: OptionValues) -> ReadOptions:
@@ -45,6 +47,7 @@ class ReadOptions:
             times=_times(values),
             merge_schema=values["mergeSchema"],
             missing_columns="null" if values["mergeSchema"] else values["missingColumns"],
+            own=values.with_prefix("format."),
         )
 
 
@@ -71,7 +74,10 @@ def _times(values: OptionValues) -> TimeParser:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How the contents of files are written. ``name`` is the format's; patterns are in the letters of Java."""
+    """How the contents of files are written. ``name`` is the format's; patterns are in the letters of Java.
+
+    ``own`` are the options of a format of others.
+    """
 
     name: str
     compression: str | None
@@ -81,6 +87,7 @@ class WriteOptions:
     date_pattern: str | None
     ignore_null_fields: bool
     row_group_rows: int
+    own: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def from_values(cls, values: OptionValues) -> WriteOptions:
@@ -94,4 +101,5 @@ class WriteOptions:
             date_pattern=values["dateFormat"],
             ignore_null_fields=values["ignoreNullFields"],
             row_group_rows=values["rowGroupSize"],
+            own=values.with_prefix("format."),
         )

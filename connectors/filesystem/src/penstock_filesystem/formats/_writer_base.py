@@ -79,6 +79,11 @@ class FormatWriter(ABC):
             )
 
     @property
+    def appends(self) -> bool:
+        """Whether an open part may continue in the next batch: its pieces can be joined, or merged, to one file."""
+        return True
+
+    @property
     @abstractmethod
     def extension(self) -> str:
         """File extension with the dot and that of the codec: ``.csv.gz``."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
+from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, unless, when
 from penstock.serialization.values import check_zone
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import WRITE_FORMATS, WriteOptions, check_line_sep
+from penstock_filesystem.formats.own import installed_formats
 
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
 
@@ -47,10 +48,17 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "format",
-            "What the files are written as",
+            "What the files are written as; also a format of your own, or of another package",
             kind="choice",
             default="parquet",
             choices=WRITE_FORMATS,
+            plugins=installed_formats,
+        ),
+        Option(
+            "format.*",
+            "Options of a format that is none of ours",
+            needs=(unless("format", *WRITE_FORMATS),),
+            secret=True,  # what they are, only the format knows
         ),
         Option(
             "compression",

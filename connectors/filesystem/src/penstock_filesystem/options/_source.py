@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
+from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, unless, when
 from penstock.serialization.values import TimeParser, check_zone
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import READ_FORMATS, ReadOptions, check_encoding, check_line_sep
+from penstock_filesystem.formats.own import installed_formats
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 
@@ -37,7 +38,20 @@ SOURCE_OPTIONS = OptionSet(
     (
         Option("path", "Directory, file or glob to read; given by load(...)", kind="path"),
         Option("paths", "Several of them, as a JSON list of texts", kind="paths"),
-        Option("format", "What the files hold", kind="choice", choices=READ_FORMATS, required=True),
+        Option(
+            "format",
+            "What the files hold; also a format of your own, or of another package",
+            kind="choice",
+            choices=READ_FORMATS,
+            plugins=installed_formats,
+            required=True,
+        ),
+        Option(
+            "format.*",
+            "Options of a format that is none of ours",
+            needs=(unless("format", *READ_FORMATS),),
+            secret=True,  # what they are, only the format knows
+        ),
         Option(
             "maxFilesPerTrigger",
             "Most files in a micro-batch",
@@ -162,7 +176,7 @@ SOURCE_OPTIONS = OptionSet(
             kind="choice",
             choices=("fail", "null"),
             default="fail",
-            needs=(when("format", "parquet", "avro"),),
+            needs=(unless("format", "text", "csv", "json", "binary"),),
             excludes=(when("mergeSchema"),),
             tolerated=True,
         ),

@@ -14,7 +14,7 @@ from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._extensions import load_extension
 from penstock_filesystem.sink.staging import StagedFile, Staging, open_chunk
 
-__all__ = ["FileSystemRoller", "PartFileInfo", "RollingPolicy", "create_rolling_policy"]
+__all__ = ["FileSystemRoller", "OnCheckpointRollingPolicy", "PartFileInfo", "RollingPolicy", "create_rolling_policy"]
 
 Numbered = tuple[int, Chunk]
 

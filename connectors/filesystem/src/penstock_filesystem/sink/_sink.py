@@ -24,7 +24,7 @@ from penstock_filesystem.sink._committable import (
 )
 from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink._rolling import FileSystemRoller, create_rolling_policy
+from penstock_filesystem.sink._rolling import FileSystemRoller, OnCheckpointRollingPolicy, create_rolling_policy
 from penstock_filesystem.sink._writer import FileSystemWriter
 from penstock_filesystem.sink.staging import (
     BlockCommitter,
@@ -56,6 +56,11 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
         content = pa.schema([field for field in schema if field.name not in left_out])
         self._format_writer = create_writer(content, options.format)
         self._policy = create_rolling_policy(options)
+        if not self._format_writer.appends and not isinstance(self._policy, OnCheckpointRollingPolicy):
+            raise BadConfigurationError(
+                f"format {options.format.name}: a file of it can't continue in the next batch: set rollOnCheckpoint to "
+                "true, so that each batch publishes its files"
+            )
         self._max_open_buckets = options.max_open_buckets
         self._max_open_chunks = options.max_open_chunks
 

@@ -120,6 +120,9 @@ class FileSystemWriter(CommittingSinkWriter[PendingPart, Chunk]):
         self._metrics.add("bytes_written", part.file.size)
 
     def _set_aside(self, part: _OpenPart) -> None:
+        if not self._format_writer.appends:
+            self._publish(part)
+            return
         part.encoder.finish()
         chunk = Chunk(
             bucket=part.bucket,

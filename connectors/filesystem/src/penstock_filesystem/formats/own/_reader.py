@@ -1,0 +1,102 @@
+"""A format of others as a reader."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import BadDataError
+from penstock.metrics import Metrics
+from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._options import ReadOptions
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
+from penstock_filesystem.formats.own._find import find_format
+
+__all__ = ["OwnReader"]
+
+_STREAM_BYTES = 1 << 20
+
+
+class _Stream(io.RawIOBase):
+    """A stream of ours as Python's."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+class OwnReader(FormatReader):
+    """Reads each file as a whole."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
+        format_, values = find_format(options.name, options.own)
+        self._reader = format_.create_reader(values)
+
+    def is_splittable(self, path: str) -> bool:
+        """Always returns False."""
+        return False
+
+    def _open(self, file: InputFile) -> Any:
+        if self._reader.takes_stream:
+            return io.BufferedReader(_Stream(file.stream()), _STREAM_BYTES)
+        return file.random_access()
+
+    def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[tuple[int, Any]]:
+        """Yields batches as the format reads them, each with the number of its first row."""
+        row = 0
+        with self._open(file) as opened:
+            for batch in self._reader.read(opened, schema):
+                yield row, batch
+                row += batch.num_rows
+
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+        """Creates a decoder that takes the columns it is to give."""
+        return _OwnDecoder(schema, self.options, offsets=offsets)
+
+    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
+        """Takes the schema of the first file."""
+        with self._open(files[0]) as opened:
+            return self._reader.infer_schema(opened)
+
+
+class _OwnDecoder(Decoder):
+    def __init__(self, schema: pa.Schema, options: ReadOptions, *, offsets: bool) -> None:
+        self._schema = schema
+        self._options = options
+        self._offsets = offsets
+
+    def decode(self, element: tuple[int, pa.RecordBatch], state: SplitState) -> Iterator[Rows]:
+        """Yields the batch."""
+        first, batch = element
+        columns = {field.name: self._column(field, batch, state) for field in self._schema}
+        numbers = pa.array(range(first, first + batch.num_rows), pa.int64()) if self._offsets else None
+        yield Rows(columns, batch.num_rows, numbers)
+
+    def _column(self, field: pa.Field, batch: pa.RecordBatch, state: SplitState) -> pa.Array:
+        found = batch.schema.get_all_field_indices(field.name)
+        if not found:
+            missing_column(field.name, batch.schema.names, self._options, state.url)
+            return pa.nulls(batch.num_rows, field.type)
+        try:
+            return batch.column(found[0]).cast(field.type)
+        except pa.ArrowException as error:
+            raise BadDataError(
+                f"{state.url}: column '{field.name}' can't be read as {field.type}: {error}; correct the schema"
+            ) from error
