@@ -31,11 +31,11 @@ FORMATS = {"value.format": ["json"], "value.schema": ["n long"], "value.format.*
 AVRO = json.dumps({"type": "string"})
 WRITTEN = {"value.format": ["string", "avro"], "value.schema": [AVRO], "value.format.*": ["charset=latin-1"]}
 KAFKA = {"kafka.*": ["client.id=me", "request.timeout.ms=7000"], "kafka.bootstrap.servers": ["127.0.0.1:7"]}
-OWN_FORMAT = "suite.own_formats:FixedWidth"
+THIRD_PARTY_FORMAT = "suite.third_party_formats:FixedWidth"
 PLACES = ['{"t":{"0":7}}']
 EXAMPLES = {
     "filesystem source": {
-        "format": [*READ_FORMATS, OWN_FORMAT],
+        "format": [*READ_FORMATS, THIRD_PARTY_FORMAT],
         "format.*": ["width=3"],
         "paths": ['["/other"]'],
         "basePath": ["/"],
@@ -47,7 +47,7 @@ EXAMPLES = {
         **{name: ["|"] for name in ("sep", "quote", "escape", "comment")},
     },
     "filesystem sink": {
-        "format": [*WRITE_FORMATS, OWN_FORMAT],
+        "format": [*WRITE_FORMATS, THIRD_PARTY_FORMAT],
         "format.*": ["width=3"],
         "compression": ["gzip"],
         "bucketAssigner": ["basePath"],

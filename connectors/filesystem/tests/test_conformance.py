@@ -98,8 +98,8 @@ class TestParquetSink(SinkSuite):
         return lambda: target_of_files(tmp_path / uuid.uuid4().hex, "parquet", rows_of, table_of)
 
 
-@pytest.mark.exhaustive("the kit on a format of others; test_own_formats.py shows what is different there")
-class TestOwnSink(SinkSuite):
+@pytest.mark.exhaustive("the kit on a third-party format; test_third_party_formats.py shows what is different there")
+class TestThirdPartySink(SinkSuite):
     """Files that can't be continued by a later batch."""
 
     connector = FileSystemConnector
@@ -113,7 +113,7 @@ class TestOwnSink(SinkSuite):
         def new():
             folder = tmp_path / uuid.uuid4().hex
             made = target_of_files(
-                folder, "suite.own_formats:ArrowFormat", lambda path: table_of(path).to_pylist(), table_of
+                folder, "suite.third_party_formats:ArrowFormat", lambda path: table_of(path).to_pylist(), table_of
             )
             made.options["rollOnCheckpoint"] = "true"
             return made

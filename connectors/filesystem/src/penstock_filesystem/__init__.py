@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock_filesystem._connector import FileSystemConnector
 
 if TYPE_CHECKING:
-    from penstock_filesystem.formats.own import FileEncoder, FileFormat, FileReader, FileWriter
+    from penstock_filesystem.formats.third_party import FileEncoder, FileFormat, FileReader, FileWriter
     from penstock_filesystem.sink import BucketAssigner, PartFileInfo, RollingPolicy
 
 __all__ = [
@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(sink, name)
     if name in ("FileEncoder", "FileFormat", "FileReader", "FileWriter"):
-        from penstock_filesystem.formats import own
+        from penstock_filesystem.formats import third_party
 
-        return getattr(own, name)
+        return getattr(third_party, name)
     raise AttributeError(f"module 'penstock_filesystem' has no attribute {name!r}")

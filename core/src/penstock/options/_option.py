@@ -148,11 +148,8 @@ class Option:
 
     def all_choices(self) -> tuple[str, ...]:
         """Returns the choices, and the names of plugins that are installed."""
-        return (
-            (*self.choices, *(name for name in self.plugins() if name not in self.choices))
-            if self.plugins
-            else (self.choices)
-        )
+        more = self.plugins() if self.plugins is not None else ()
+        return (*self.choices, *(name for name in more if name not in self.choices))
 
     def rules(self) -> list[str]:
         """Returns what the option needs and excludes, what happens to it at a restart, and what else it is called, as

@@ -2,7 +2,7 @@
 
 :func:`create_reader` and :func:`create_writer` look a format up by its name. Its module is imported only then, so a
 process that reads loads no format's writer, and no library of a format that it does not use. A name that is not one of
-ours is a format of others (:mod:`penstock_filesystem.formats.own`).
+ours is a third-party format (:mod:`penstock_filesystem.formats.third_party`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ WRITE_FORMATS = tuple(_WRITERS)
 
 def create_reader(options: ReadOptions) -> FormatReader:
     """Creates the reader of the format that ``options`` name."""
-    reader: FormatReader = _load(_READERS.get(options.name, "own._reader:OwnReader"))(options)
+    reader: FormatReader = _load(_READERS.get(options.name, "third_party._reader:ThirdPartyReader"))(options)
     return reader
 
 
@@ -80,7 +80,7 @@ def create_writer(schema: pa.Schema, options: WriteOptions) -> FormatWriter:
 
     Raises BadConfigurationError for options that the format does not take.
     """
-    writer: FormatWriter = _load(_WRITERS.get(options.name, "own._writer:OwnWriter"))(schema, options)
+    writer: FormatWriter = _load(_WRITERS.get(options.name, "third_party._writer:ThirdPartyWriter"))(schema, options)
     return writer
 
 

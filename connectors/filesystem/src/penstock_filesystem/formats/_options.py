@@ -16,7 +16,7 @@ __all__ = ["ReadOptions", "WriteOptions", "check_encoding", "check_line_sep"]
 @dataclass(frozen=True)
 class ReadOptions:
     """How the contents of files are read. ``name`` is the format's, ``bad_records`` says what happens to a bad row:
-    null, drop or fail. ``own`` are the options of a format of others.
+    null, drop or fail. ``format_options`` are those of a third-party format.
     """
 
     name: str
@@ -30,7 +30,7 @@ class ReadOptions:
     times: TimeParser
     merge_schema: bool
     missing_columns: str
-    own: Mapping[str, str] = field(repr=False)
+    format_options: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def from_values(cls, values: OptionValues) -> ReadOptions:
@@ -47,7 +47,7 @@ class ReadOptions:
             times=_times(values),
             merge_schema=values["mergeSchema"],
             missing_columns="null" if values["mergeSchema"] else values["missingColumns"],
-            own=values.with_prefix("format."),
+            format_options=values.with_prefix("format."),
         )
 
 
@@ -76,7 +76,7 @@ def _times(values: OptionValues) -> TimeParser:
 class WriteOptions:
     """How the contents of files are written. ``name`` is the format's; patterns are in the letters of Java.
 
-    ``own`` are the options of a format of others.
+    ``format_options`` are those of a third-party format.
     """
 
     name: str
@@ -87,7 +87,7 @@ class WriteOptions:
     date_pattern: str | None
     ignore_null_fields: bool
     row_group_rows: int
-    own: Mapping[str, str] = field(repr=False)
+    format_options: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def from_values(cls, values: OptionValues) -> WriteOptions:
@@ -101,5 +101,5 @@ class WriteOptions:
             date_pattern=values["dateFormat"],
             ignore_null_fields=values["ignoreNullFields"],
             row_group_rows=values["rowGroupSize"],
-            own=values.with_prefix("format."),
+            format_options=values.with_prefix("format."),
         )

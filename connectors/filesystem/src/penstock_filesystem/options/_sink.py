@@ -11,7 +11,7 @@ from penstock.options import Condition, Option, OptionSet, OptionValues, common_
 from penstock.serialization.values import check_zone
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import WRITE_FORMATS, WriteOptions, check_line_sep
-from penstock_filesystem.formats.own import installed_formats
+from penstock_filesystem.formats.third_party import installed_formats
 
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
 
@@ -48,7 +48,7 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "format",
-            "What the files are written as; also a format of your own, or of another package",
+            "What the files are written as; or a third-party format, by its name or as module:Class",
             kind="choice",
             default="parquet",
             choices=WRITE_FORMATS,
@@ -56,9 +56,9 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "format.*",
-            "Options of a format that is none of ours",
+            "Options of a third-party format",
             needs=(unless("format", *WRITE_FORMATS),),
-            secret=True,  # what they are, only the format knows
+            secret=True,  # only the format knows which of them are
         ),
         Option(
             "compression",

@@ -12,7 +12,7 @@ from penstock.options import Condition, Option, OptionSet, OptionValues, common_
 from penstock.serialization.values import TimeParser, check_zone
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import READ_FORMATS, ReadOptions, check_encoding, check_line_sep
-from penstock_filesystem.formats.own import installed_formats
+from penstock_filesystem.formats.third_party import installed_formats
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 
@@ -40,7 +40,7 @@ SOURCE_OPTIONS = OptionSet(
         Option("paths", "Several of them, as a JSON list of texts", kind="paths"),
         Option(
             "format",
-            "What the files hold; also a format of your own, or of another package",
+            "What the files hold; or a third-party format, by its name or as module:Class",
             kind="choice",
             choices=READ_FORMATS,
             plugins=installed_formats,
@@ -48,9 +48,9 @@ SOURCE_OPTIONS = OptionSet(
         ),
         Option(
             "format.*",
-            "Options of a format that is none of ours",
+            "Options of a third-party format",
             needs=(unless("format", *READ_FORMATS),),
-            secret=True,  # what they are, only the format knows
+            secret=True,  # only the format knows which of them are
         ),
         Option(
             "maxFilesPerTrigger",

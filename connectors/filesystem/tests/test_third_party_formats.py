@@ -1,4 +1,4 @@
-"""Formats of other packages: found, given their options, read and written as ours are."""
+"""Third-party formats: found, given their options, read and written as ours are."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 
 import penstock
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.options import Option, OptionSet
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS
+from suite.third_party_formats import FixedWidth
 
-FIXED, ARROW = "suite.own_formats:FixedWidth", "suite.own_formats:ArrowFormat"
+FIXED, ARROW = "suite.third_party_formats:FixedWidth", "suite.third_party_formats:ArrowFormat"
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 WAYS = {"fixed": {"format": FIXED, "format.width": "12"}, "arrow": {"format": ARROW, "rollOnCheckpoint": "true"}}
 
@@ -21,10 +23,10 @@ WAYS = {"fixed": {"format": FIXED, "format.width": "12"}, "arrow": {"format": AR
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """A package with the entry points ``Fixed`` and ``broken``."""
-    info = tmp_path / "site" / "own_formats-1.0.dist-info"
+    info = tmp_path / "site" / "some_formats-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-formats\nVersion: 1.0\n")
-    points = f"[penstock.filesystem.formats]\nFixed = {FIXED}\nbroken = suite.own_formats:missing\n"
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-formats\nVersion: 1.0\n")
+    points = f"[penstock.filesystem.formats]\nFixed = {FIXED}\nbroken = suite.third_party_formats:missing\n"
     (info / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(info.parent))
 
@@ -58,7 +60,7 @@ def test_many_buckets_with_files_that_can_not_be_continued(tmp_path, sink_query,
 
 
 def test_a_file_that_can_not_be_continued_needs_a_roll_with_each_batch(tmp_path, sink_query, numbers):
-    with pytest.raises(BadConfigurationError, match=r"format suite.own_formats:ArrowFormat.*set rollOnCheckpoint to t"):
+    with pytest.raises(BadConfigurationError, match=r"format suite.*:ArrowFormat.*set rollOnCheckpoint to t"):
         sink_query(tmp_path, numbers([]).schema, format=ARROW)
     sink_query(tmp_path, numbers([]).schema, format=ARROW, rollingPolicy="onCheckpoint")
 
@@ -90,13 +92,13 @@ def test_where_rows_are(tmp_path, source_harness, sink_query, numbers):
     ("options", "words"),
     [
         ({"format": "fixd"}, r"'fixd' is not one of .*Fixed.*or module:Class; did you mean 'Fixed'"),
-        ({"format": "fixed"}, r"format Fixed needs the option 'width'"),
-        ({"format": "fixed", "format.width": "0"}, "option 'width': '0' is below the least value 1"),
-        ({"format": "fixed", "format.width": "3", "format.other": "1"}, "format Fixed has no option 'other'"),
+        ({"format": "fixed"}, r"format Fixed needs the option 'format\.width'"),
+        ({"format": "fixed", "format.width": "0"}, r"option 'format\.width': '0' is below the least value 1"),
+        ({"format": "fixed", "format.width": "3", "format.other": "1"}, r"format Fixed has no option 'format\.other'"),
         ({"format": "broken"}, "option 'format'.*missing"),
         ({"format": "nowhere:Format"}, "option 'format'.*nowhere"),
         ({"format": "os:getcwd"}, "os:getcwd is not a subclass of FileFormat"),
-        ({"format": "suite.own_formats:FileFormat"}, "FileFormat can't (read|write): choose another"),
+        ({"format": "suite.third_party_formats:FileFormat"}, "FileFormat can't (read|write): choose another"),
         ({"format": "csv", "format.width": "3"}, r"option 'format\.width'"),
     ],
 )
@@ -108,7 +110,7 @@ def test_what_does_not_fit_is_said(installed, tmp_path, source_harness, sink_que
 
 
 def test_what_a_format_says_of_columns_and_files_reaches_the_user(tmp_path, source_harness, sink_query):
-    with pytest.raises(BadConfigurationError, match="column 'x': fixed width takes no fractions; cast it"):
+    with pytest.raises(BadConfigurationError, match="'format': column 'x': fixed width takes no fractions; cast it"):
         sink_query(tmp_path, pa.schema([("x", pa.float64())]), **WAYS["fixed"])
     with pytest.raises(BadConfigurationError, match=r"compression.*gzip.*takes none"):
         sink_query(tmp_path, SCHEMA, compression="gzip", **WAYS["fixed"])
@@ -138,6 +140,19 @@ def test_the_example_of_the_page(tmp_path, monkeypatch, sink_query, source_harne
     query.run([numbers(range(10))])
     source = source_harness.source(tmp_path / "out", **given)
     assert source_harness.read(source, source.infer_schema()).num_rows == 10
+
+
+def test_no_secret_is_stored_with_a_chunk(tmp_path, sink_query, numbers, monkeypatch):
+    """A chunk is stored with a digest of what decides whether others may follow it."""
+    with_secret = OptionSet((*FixedWidth.options, Option("key", "A secret", secret=True)))
+    monkeypatch.setattr(FixedWidth, "options", with_secret)
+
+    def digest(**more):
+        query = sink_query(tmp_path, numbers([]).schema, **WAYS["fixed"], **more)
+        return query.sink._format_writer.fingerprint
+
+    assert digest() == digest(**{"format.key": "a"}) == digest(**{"format.key": "b"})
+    assert digest() != digest(**{"format.columns": "a,b"})
 
 
 def test_choices_are_shown_with_those_of_plugins(installed):

@@ -1,4 +1,4 @@
-"""What a format of your own implements."""
+"""What a third-party format implements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A format of others as a reader."""
+"""A third-party format as a reader."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.metrics import Metrics
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
-from penstock_filesystem.formats.own._find import find_format
+from penstock_filesystem.formats.third_party._find import load_format
 
-__all__ = ["OwnReader"]
+__all__ = ["ThirdPartyReader"]
 
 _STREAM_BYTES = 1 << 20
 
@@ -41,13 +41,12 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-class OwnReader(FormatReader):
+class ThirdPartyReader(FormatReader):
     """Reads each file as a whole."""
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
-        format_, values = find_format(options.name, options.own)
-        self._reader = format_.create_reader(values)
+        self._reader, _ = load_format(options.name, options.format_options, lambda f, values: f.create_reader(values))
 
     def is_splittable(self, path: str) -> bool:
         """Always returns False."""
@@ -68,7 +67,7 @@ class OwnReader(FormatReader):
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder that takes the columns it is to give."""
-        return _OwnDecoder(schema, self.options, offsets=offsets)
+        return _BatchDecoder(schema, self.options, offsets=offsets)
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Takes the schema of the first file."""
@@ -76,7 +75,7 @@ class OwnReader(FormatReader):
             return self._reader.infer_schema(opened)
 
 
-class _OwnDecoder(Decoder):
+class _BatchDecoder(Decoder):
     def __init__(self, schema: pa.Schema, options: ReadOptions, *, offsets: bool) -> None:
         self._schema = schema
         self._options = options

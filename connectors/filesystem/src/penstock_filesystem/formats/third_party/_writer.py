@@ -1,4 +1,4 @@
-"""A format of others as a writer."""
+"""A third-party format as a writer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from penstock_filesystem.formats._options import WriteOptions
 from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter
-from penstock_filesystem.formats.own._contract import FileEncoder
-from penstock_filesystem.formats.own._find import find_format
+from penstock_filesystem.formats.third_party._contract import FileEncoder
+from penstock_filesystem.formats.third_party._find import load_format
 
-__all__ = ["OwnWriter"]
+__all__ = ["ThirdPartyWriter"]
 
 
-class OwnWriter(FormatWriter):
+class ThirdPartyWriter(FormatWriter):
     """Writes files by the encoders of a format."""
 
     codecs: ClassVar[dict[str, str]] = {"none": ""}
@@ -22,9 +22,10 @@ class OwnWriter(FormatWriter):
     def __init__(self, schema: pa.Schema, options: WriteOptions) -> None:
         self.name = options.name  # type: ignore[misc]
         super().__init__(schema, options)
-        self._own = dict(options.own)
-        format_, values = find_format(options.name, options.own)
-        self._writer = format_.create_writer(values, schema)
+        self._writer, values = load_format(
+            options.name, options.format_options, lambda f, values: f.create_writer(values, schema)
+        )
+        self._settings = tuple(sorted(values.texts(secrets=False).items()))
 
     @property
     def appends(self) -> bool:
@@ -41,14 +42,14 @@ class OwnWriter(FormatWriter):
 
     def encoder(self, out: BinaryOutput, salt: str) -> Encoder:
         """Creates the format's encoder of one file."""
-        return _OwnEncoder(self._writer.encoder(cast(Any, out)), out)
+        return _FileEncoder(self._writer.encoder(cast(Any, out)), out)
 
     def settings(self) -> tuple[object, ...]:
-        """Returns all options of the format."""
-        return tuple(sorted(self._own.items()))
+        """Returns the options of the format that are no secrets: the result is stored."""
+        return self._settings
 
 
-class _OwnEncoder(Encoder):
+class _FileEncoder(Encoder):
     def __init__(self, encoder: FileEncoder, out: BinaryOutput) -> None:
         self._encoder = encoder
         self._out = out
