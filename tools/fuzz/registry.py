@@ -218,6 +218,13 @@ TARGETS = [
         f"{_FORMATS}parquet._footer {_FORMATS}parquet._reader",
         refused=files.refused_parquet,
     ),
+    _file(
+        "sequencefile",
+        files.sequence_seeds,
+        files.RAW_PAIRS,
+        f"{_FORMATS}sequence._layout {_FORMATS}sequence._reader",
+        refused=files.refused_sequences,
+    ),
     _file("csv", files.csv_seeds, files.COLUMNS, _FORMATS + "csv._parser", badRecords="null"),
     _file("csv", files.csv_seeds, files.COLUMNS, "", badRecords="fail", multiLine="true"),
     _file("json", files.json_seeds, files.NESTED, _FORMATS + "json._reader", badRecords="null"),

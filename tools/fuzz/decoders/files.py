@@ -25,12 +25,14 @@ from penstock.source import ReaderContext
 from penstock_filesystem import FileSystemConnector
 from penstock_filesystem.formats import _blocks, create_writer
 from penstock_filesystem.formats.avro import _plain
+from penstock_filesystem.formats.sequence import _layout
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions
 from penstock_filesystem.source._split import FileSplit
 
 # A row may have a gigabyte, which a few bytes can claim to have: limits of tests are smaller.
 _blocks.LARGEST_ROW = 16 << 20
 _plain.MOST_BLOCK_BYTES = 16 << 20
+_layout.MOST_BYTES = 16 << 20
 
 ROWS = [
     {
@@ -56,6 +58,8 @@ COLUMNS = pa.schema(
 NESTED = pa.schema([*COLUMNS, ("m", pa.map_(pa.string(), pa.int32())), ("l", pa.list_(pa.struct([("x", pa.int32())])))])
 NESTED_ROWS = [{**row, "m": [("k", 1)], "l": [{"x": 1}, {"x": None}]} for row in ROWS]
 TEXT = pa.schema([("value", pa.string())])
+PAIRS = pa.schema([("key", pa.int64()), ("value", pa.string())])
+RAW_PAIRS = pa.schema([("key", pa.int64()), ("value", pa.binary())])
 
 
 @cache
@@ -173,6 +177,37 @@ def refused_avro() -> list[bytes]:
         _avro({"type": "record", "name": "r", "fields": []}, b"", count=1 << 40),
         _avro(record(["null", "r"]), b"\x02" * 60_000 + b"\0"),  # nested 60,000 times
         _avro(record("string"), _long(1 << 40) + b"a"),
+    ]
+
+
+def sequence_seeds() -> list[bytes]:
+    """Returns files of each compression, in records and in blocks."""
+    rows = [{"key": n, "value": f"text {n}" * n} for n in range(40)]
+    made = [written("sequencefile", PAIRS, rows, compression=codec) for codec in ("none", "deflate", "snappy", "lz4")]
+    return [*made, _sequence(_record(zlib.compress(b"a")) + _record(zlib.compress(b"")), "DefaultCodec")]
+
+
+def _sequence(rest: bytes, codec: str, in_blocks: bytes = b"\0") -> bytes:
+    """Returns a file with a codec."""
+    names = [f"org.apache.hadoop.io.{name}" for name in ("LongWritable", "BytesWritable", f"compress.{codec}")]
+    first, second, third = (bytes([len(name)]) + name.encode() for name in names)
+    return b"SEQ\x06" + first + second + b"\1" + in_blocks + third + bytes(4) + b"s" * 16 + rest
+
+
+def _record(value: bytes) -> bytes:
+    return struct.pack(">iiq", 8 + len(value), 8, 7) + value
+
+
+def refused_sequences() -> list[bytes]:
+    """Returns files that stand for more than they have."""
+    large = zlib.compress(bytes(17 << 20))
+    block = b"\xff" * 4 + b"s" * 16 + b"\x8c\x7f\xff\xff\xff"  # two billion records
+    packed = b"".join(b"\x8e" + struct.pack(">H", len(one)) + one for one in (zlib.compress(bytes(15 << 20)),) * 4)
+    return [
+        _sequence(_record(large), "DefaultCodec"),
+        _sequence(struct.pack(">ii", 1 << 30, 8), "DefaultCodec"),
+        _sequence(block + packed, "DefaultCodec", b"\1"),
+        b"SEQ\x06\x8c\x7f\xff\xff\xff",
     ]
 
 

@@ -53,6 +53,7 @@ _READERS = {
     "parquet": "parquet._reader:ParquetReader",
     "avro": "avro._reader:AvroReader",
     "binary": "binary._reader:BinaryReader",
+    "sequencefile": "sequence._reader:SequenceReader",
 }
 _WRITERS = {
     "parquet": "parquet._writer:ParquetWriter",

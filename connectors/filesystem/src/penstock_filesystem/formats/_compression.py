@@ -14,7 +14,7 @@ from penstock.serialization import snappy_length
 from penstock.storage import Storage
 from penstock_filesystem.formats._streams import PieceStream, StreamOver
 
-__all__ = ["decompressed", "from_snappy", "is_compressed"]
+__all__ = ["decompressed", "from_lz4", "from_snappy", "hadoop_blocks", "is_compressed"]
 
 #: By the end of a file's name. Of the last three, Spark's writer writes what Hadoop's codecs make.
 _CODECS = {
@@ -60,7 +60,7 @@ def decompressed(storage: Storage, path: str) -> Any:
         return _OwnMemory(storage.fs.open_input_stream(path, compression=codec))
     if codec in ("lz4", "snappy"):
         raw = storage.fs.open_input_stream(path, compression=None, buffer_size=_PIECE_BYTES)
-        return PieceStream(raw, _hadoop_blocks(raw.read, _from_lz4 if codec == "lz4" else from_snappy))
+        return PieceStream(raw, hadoop_blocks(raw.read, from_lz4 if codec == "lz4" else from_snappy))
     raw = storage.fs.open_input_stream(path, compression=None)
     if codec == "deflate":
         return PieceStream(raw, _inflated(raw.read))
@@ -92,7 +92,7 @@ def _inflated(read: Callable[[int], bytes]) -> Iterator[bytes]:
             raise EOFError("it ends inside of a compressed stream")
 
 
-def _hadoop_blocks(read: Callable[[int], bytes], decompress: Callable[[bytes], bytes]) -> Iterator[bytes]:
+def hadoop_blocks(read: Callable[[int], bytes], decompress: Callable[[bytes], bytes]) -> Iterator[bytes]:
     """Yields the pieces of a file that a codec of Hadoop has written: of each block its length without compression,
     then chunks until there are as many bytes, each with its length before it. Lengths are big-endian, of 32 bits.
 
@@ -127,7 +127,7 @@ def _is_lz4_frame(storage: Storage, path: str) -> bool:
         return bytes(stream.read(4)) == _LZ4_MAGIC
 
 
-def _from_lz4(chunk: bytes) -> bytes:
+def from_lz4(chunk: bytes) -> bytes:
     """A chunk does not say how many bytes it becomes. As a block of a frame, Arrow counts them."""
     memory = bytearray(_LZ4_MOST)
     filled = 0

@@ -63,7 +63,7 @@ SINK_OPTIONS = OptionSet(
         Option(
             "compression",
             "Codec. parquet: zstd (default), snappy, gzip, lz4, none. avro: deflate (default), none. "
-            "csv, json, text: none (default), gzip, zstd. sequencefile: none",
+            "csv, json, text: none (default), gzip, zstd. sequencefile: none (default), deflate, bzip2, snappy, lz4",
         ),
         Option("partPrefix", "First part of every file's name", default="part"),
         Option("partSuffix", "Comes before the extension in every file's name", default=""),

@@ -176,7 +176,7 @@ SOURCE_OPTIONS = OptionSet(
             kind="choice",
             choices=("fail", "null"),
             default="fail",
-            needs=(unless("format", "text", "csv", "json", "binary"),),
+            needs=(unless("format", "text", "csv", "json", "binary", "sequencefile"),),
             excludes=(when("mergeSchema"),),
             tolerated=True,
         ),

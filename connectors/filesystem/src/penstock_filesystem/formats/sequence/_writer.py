@@ -1,16 +1,10 @@
-"""Writes Hadoop's SequenceFile, version 6, uncompressed: pairs of a key and a value.
-
-Layout: ``SEQ`` and the version byte; class names of key and value (as Hadoop's Text: variable-length length, UTF-8);
-two booleans (compressed, block compressed); the metadata (a count, here 0); 16 bytes of sync marker. Then records:
-length of key and value, length of the key (big-endian 32 bits each), key, value; before a record, about every 2000
-bytes, an escape (-1) and the sync marker. See the API documentation of org.apache.hadoop.io.SequenceFile.
-"""
+"""Writes Hadoop's SequenceFile: see ``_layout``. With a codec, in blocks, as they compress best."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -18,23 +12,13 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.serialization.values import is_text
 from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter, FramedEncoder, unsupported
+from penstock_filesystem.formats.sequence._layout import CODECS, ESCAPE, MAGIC, Codec, text, variable_length
 
 __all__ = ["SequenceWriter"]
 
 SYNC_INTERVAL = 2000
-
-
-def _variable_length(value: int) -> bytes:
-    """Encodes Hadoop's variable-length integer, for values that are not negative."""
-    if value <= 127:
-        return struct.pack("b", value)
-    digits = value.to_bytes((value.bit_length() + 7) // 8, "big")
-    return struct.pack("b", -112 - len(digits)) + digits
-
-
-def _text(value: str) -> bytes:
-    data = value.encode()
-    return _variable_length(len(data)) + data
+#: As Hadoop's io.seqfile.compress.blocksize.
+_BLOCK_BYTES = 1_000_000
 
 
 def _bytes(value: bytes) -> bytes:
@@ -43,7 +27,7 @@ def _bytes(value: bytes) -> bytes:
 
 def _writable(type_: pa.DataType) -> tuple[str, Callable[[Any], bytes]] | None:
     if is_text(type_):
-        return "Text", _text
+        return "Text", text
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
         return "BytesWritable", _bytes
     if type_ == pa.int32():
@@ -60,7 +44,7 @@ class SequenceWriter(FormatWriter):
     """
 
     name = "sequencefile"
-    codecs: ClassVar[dict[str, str]] = {"none": ""}
+    codecs: ClassVar[dict[str, str]] = {"none": "", **dict.fromkeys(CODECS, "")}
 
     @property
     def extension(self) -> str:
@@ -81,32 +65,85 @@ class SequenceWriter(FormatWriter):
     def encoder(self, out: BinaryOutput, salt: str) -> Encoder:
         """Creates an encoder of pairs."""
         sync = hashlib.sha256(f"{salt}:{self.fingerprint}".encode()).digest()[:16]
-        return _SequenceEncoder(self.schema, out, sync)
+        if self.codec == "none":
+            return _RecordEncoder(self.schema, out, sync, None)
+        return _BlockEncoder(self.schema, out, sync, CODECS[self.codec])
 
 
-class _SequenceEncoder(FramedEncoder):
-    def __init__(self, schema: pa.Schema, out: BinaryOutput, sync: bytes) -> None:
+class _PairEncoder(FramedEncoder):
+    def __init__(self, schema: pa.Schema, out: BinaryOutput, sync: bytes, codec: Codec | None) -> None:
         pairs = [_writable(schema.field(name).type) for name in ("key", "value")]
         (key_class, self._key), (value_class, self._value) = (pair for pair in pairs if pair is not None)
-        classes = b"".join(_text(f"org.apache.hadoop.io.{name}") for name in (key_class, value_class))
-        super().__init__(out, b"SEQ\x06" + classes + b"\0\0" + struct.pack(">i", 0) + sync, "none")
-        self._sync = struct.pack(">i", -1) + sync
-        # A sync mark before the first record: in a joined file it may follow another chunk's last record.
-        self._since_sync = SYNC_INTERVAL
+        classes = b"".join(text(f"org.apache.hadoop.io.{name}") for name in (key_class, value_class))
+        how = b"\0\0" if codec is None else b"\1\1" + text(codec.whole_name)
+        super().__init__(out, MAGIC + classes + how + struct.pack(">i", 0) + sync, "none")
+        self._sync = ESCAPE + sync
         self.start()
 
-    def render(self, batch: pa.RecordBatch) -> bytes:
+    def _pairs(self, batch: pa.RecordBatch) -> Iterator[tuple[bytes, bytes]]:
         keys, values = batch.column("key"), batch.column("value")
         if keys.null_count or values.null_count:
             raise BadDataError("format sequencefile has no null: filter or replace null in the columns key and value")
-        pieces: list[bytes] = []
         # A loop over rows: each record carries its own lengths.
         for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True):
-            key_bytes, value_bytes = self._key(key), self._value(value)
+            yield self._key(key), self._value(value)
+
+
+class _RecordEncoder(_PairEncoder):
+    # A sync mark before the first record: in a joined file it may follow another chunk's last record.
+    _since_sync = SYNC_INTERVAL
+
+    def render(self, batch: pa.RecordBatch) -> bytes:
+        pieces: list[bytes] = []
+        for key, value in self._pairs(batch):
             if self._since_sync >= SYNC_INTERVAL:
                 pieces.append(self._sync)
                 self._since_sync = 0
-            lengths = struct.pack(">ii", len(key_bytes) + len(value_bytes), len(key_bytes))
-            pieces += (lengths, key_bytes, value_bytes)
-            self._since_sync += len(key_bytes) + len(value_bytes) + 8
+            pieces += (struct.pack(">ii", len(key) + len(value), len(key)), key, value)
+            self._since_sync += len(key) + len(value) + 8
         return b"".join(pieces)
+
+
+class _BlockEncoder(_PairEncoder):
+    """Holds back the pairs of a block, of about a megabyte."""
+
+    def __init__(self, schema: pa.Schema, out: BinaryOutput, sync: bytes, codec: Codec) -> None:
+        self._compress = codec.compress
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._held = 0
+        super().__init__(schema, out, sync, codec)
+
+    def render(self, batch: pa.RecordBatch) -> bytes:
+        pieces: list[bytes] = []
+        for key, value in self._pairs(batch):
+            self._keys.append(key)
+            self._values.append(value)
+            self._held += len(key) + len(value)
+            if self._held >= _BLOCK_BYTES:
+                pieces.append(self._take_block())
+        return b"".join(pieces)
+
+    def _take_block(self) -> bytes:
+        pieces = [self._sync, variable_length(len(self._keys))]
+        for every in (self._keys, self._values):
+            for plain in (b"".join(variable_length(len(one)) for one in every), b"".join(every)):
+                packed = self._compress(plain)
+                pieces += (variable_length(len(packed)), packed)
+        self._keys, self._values, self._held = [], [], 0
+        return b"".join(pieces)
+
+    def flush(self) -> None:
+        """Writes the block that was begun."""
+        if self._keys:
+            self._out.write(self._take_block())
+
+    @property
+    def size(self) -> int:
+        """Size so far, with what is held back as it is."""
+        return self._out.tell() + self._held
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of the block that was begun."""
+        return self._held

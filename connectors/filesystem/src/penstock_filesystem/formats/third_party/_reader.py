@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import BadDataError
 from penstock.metrics import Metrics
+from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader
 from penstock_filesystem.formats.third_party._find import load_format
 
 __all__ = ["ThirdPartyReader"]
@@ -57,45 +57,19 @@ class ThirdPartyReader(FormatReader):
             return io.BufferedReader(_Stream(file.stream()), _STREAM_BYTES)
         return file.random_access()
 
-    def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[tuple[int, Any]]:
+    def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[NumberedBatch]:
         """Yields batches as the format reads them, each with the number of its first row."""
         row = 0
         with self._open(file) as opened:
             for batch in self._reader.read(opened, schema):
-                yield row, batch
+                yield NumberedBatch(row, batch)
                 row += batch.num_rows
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder that takes the columns it is to give."""
-        return _BatchDecoder(schema, self.options, offsets=offsets)
+        return BatchDecoder(schema, self.options, offsets=offsets)
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Takes the schema of the first file."""
         with self._open(files[0]) as opened:
             return self._reader.infer_schema(opened)
-
-
-class _BatchDecoder(Decoder):
-    def __init__(self, schema: pa.Schema, options: ReadOptions, *, offsets: bool) -> None:
-        self._schema = schema
-        self._options = options
-        self._offsets = offsets
-
-    def decode(self, element: tuple[int, pa.RecordBatch], state: SplitState) -> Iterator[Rows]:
-        """Yields the batch."""
-        first, batch = element
-        columns = {field.name: self._column(field, batch, state) for field in self._schema}
-        numbers = pa.array(range(first, first + batch.num_rows), pa.int64()) if self._offsets else None
-        yield Rows(columns, batch.num_rows, numbers)
-
-    def _column(self, field: pa.Field, batch: pa.RecordBatch, state: SplitState) -> pa.Array:
-        found = batch.schema.get_all_field_indices(field.name)
-        if not found:
-            missing_column(field.name, batch.schema.names, self._options, state.url)
-            return pa.nulls(batch.num_rows, field.type)
-        try:
-            return batch.column(found[0]).cast(field.type)
-        except pa.ArrowException as error:
-            raise BadDataError(
-                f"{state.url}: column '{field.name}' can't be read as {field.type}: {error}; correct the schema"
-            ) from error
