@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from io import BytesIO
@@ -274,6 +275,11 @@ class _Bucket(S3Storage):
         return _Client()
 
 
+def _etag_of(data: bytes) -> str:
+    """Returns a version's name."""
+    return f'"{zlib.crc32(data)}"'
+
+
 def _refusal(code: str, what: str) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": "simulated"}}, what)
 
@@ -299,19 +305,26 @@ class _Client:
             if path not in there.files:
                 raise _refusal("404", "HeadObject")
             written = datetime.datetime.fromtimestamp(there.written[path] / 1_000_000, datetime.timezone.utc)
-            return {"ContentLength": len(there.files[path]), "LastModified": written}
+            return {
+                "ContentLength": len(there.files[path]),
+                "LastModified": written,
+                "ETag": _etag_of(there.files[path]),
+            }
 
         found: dict[str, Any] = there.ask(f"head {short(path)}", head)
         return found
 
-    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
+    def get_object(self, *, Bucket: str, Key: str, Range: str = "", IfMatch: str = "") -> dict[str, Any]:
         there, path = target(), f"{Bucket}/{Key}"
 
         def get() -> bytes:
             if path not in there.files:
                 raise _refusal("NoSuchKey", "GetObject")
             data: bytes = there.files[path]
-            return data
+            if IfMatch and IfMatch != _etag_of(data):
+                raise _refusal("PreconditionFailed", "GetObject")
+            first, last = Range.removeprefix("bytes=").split("-") if Range else ("0", str(len(data)))
+            return data[int(first) : int(last) + 1]
 
         return {"Body": BytesIO(there.ask(f"get {short(path)}", get))}
 

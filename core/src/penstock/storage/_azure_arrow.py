@@ -6,13 +6,13 @@ Arrow has one of its own. Its errors show the signature of a SAS token, and it w
 from __future__ import annotations
 
 import io
-import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from penstock.storage._handler import StorageHandler
+from penstock.storage._ranged_file import RangedFile
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
@@ -46,7 +46,12 @@ class AzureHandler(StorageHandler):
         return found
 
     def open(self, path: str) -> io.RawIOBase:
-        return _OpenBlob(self._storage, path)
+        """Opens a blob. Reading raises RetriableError if it was replaced meanwhile."""
+        found = self._storage._properties(path)
+        if found is None:
+            raise FileNotFoundError(self._storage.url(path))
+        read = self._storage._read_range
+        return RangedFile(lambda offset, length: read(path, offset, length, found.etag), int(found.size))
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return pa.PythonFile(io.BufferedReader(self.open(path), _STREAM_BYTES), mode="r")
@@ -54,48 +59,3 @@ class AzureHandler(StorageHandler):
 
 def _file(path: str, blob: BlobProperties) -> pafs.FileInfo:
     return pafs.FileInfo(path, pafs.FileType.File, mtime=blob.last_modified, size=blob.size)
-
-
-class _OpenBlob(io.RawIOBase):
-    """A blob that is being read, by a request for each range. Raises RetriableError if it was replaced meanwhile."""
-
-    def __init__(self, storage: AzureStorage, path: str) -> None:
-        super().__init__()
-        found = storage._properties(path)
-        if found is None:
-            raise FileNotFoundError(storage.url(path))
-        self._storage = storage
-        self._path = path
-        self._size = int(found.size)
-        self._etag = found.etag
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def size(self) -> int:
-        return self._size
-
-    def read(self, size: int = -1) -> bytes:
-        left = max(0, self._size - self._at)
-        length = left if size < 0 else min(size, left)
-        if not length:
-            return b""
-        data = self._storage._read_range(self._path, self._at, length, self._etag)
-        self._at += len(data)
-        return data
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.per_process import PerProcess
 from penstock.storage._contract import Storage
+from penstock.storage._ranged_file import RangedFile
 from penstock.storage._whole_heads import careful_pools
 from penstock.system import system
 
@@ -217,6 +220,26 @@ class S3Storage(Storage):
         """``bucket/key`` → bucket, key."""
         bucket, _, key = path.partition("/")
         return bucket, key
+
+    def open_file(self, path: str) -> pa.NativeFile:
+        """Reads with boto3; without it, by Arrow's file system."""
+        if importlib.util.find_spec("boto3") is None:
+            return super().open_file(path)
+        bucket, key = self.split(path)
+        with translated(self.url(path)):
+            head = self.client.head_object(Bucket=bucket, Key=key)
+            etag, size = head["ETag"], int(head["ContentLength"])
+
+        def read_range(offset: int, length: int) -> bytes:
+            with translated(self.url(path)):
+                where = f"bytes={offset}-{offset + length - 1}"
+                answer = self.client.get_object(Bucket=bucket, Key=key, Range=where, IfMatch=etag)
+                data = bytes(answer["Body"].read())
+            if len(data) != length:
+                raise RetriableError(f"{self.url(path)}: {len(data)} bytes came where {length} were asked for")
+            return data
+
+        return pa.PythonFile(RangedFile(read_range, size), mode="r")
 
     def read(self, path: str) -> bytes:
         """Reads with one request, where Arrow's stream takes two."""

@@ -18,6 +18,7 @@ from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions, WriteOptions, check_encoding, check_line_sep
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
 from penstock_filesystem.formats._text_values import DECIMAL, cell_converter
+from penstock_filesystem.formats._whole_file import WholeFile
 from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "ReadOptions",
     "Rows",
     "SplitState",
+    "WholeFile",
     "WriteOptions",
     "can_join_bytes",
     "cell_converter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import lzma
 import struct
 import zlib
@@ -11,10 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.serialization import snappy_length
-from penstock.storage import Storage
 from penstock_filesystem.formats._streams import PieceStream, StreamOver
 
-__all__ = ["decompressed", "from_lz4", "from_snappy", "hadoop_blocks", "is_compressed"]
+__all__ = ["BUFFER_BYTES", "decompressed", "from_lz4", "from_snappy", "hadoop_blocks", "is_compressed"]
 
 #: By the end of a file's name. Of the last three, Spark's writer writes what Hadoop's codecs make.
 _CODECS = {
@@ -35,6 +35,8 @@ _LZ4_MOST = 4 << 20
 #: A chunk of Hadoop's is 256 KiB, unless its configuration says otherwise.
 _MOST_CHUNK_BYTES = 64 << 20
 _PIECE_BYTES = 1 << 20
+#: Read at once from a file, which is a request to a store.
+BUFFER_BYTES = 4 << 20
 
 
 def _suffix(path: str) -> str:
@@ -46,25 +48,25 @@ def is_compressed(path: str) -> bool:
     return _suffix(path) != ""
 
 
-def decompressed(storage: Storage, path: str) -> Any:
+def decompressed(open_file: Callable[[], io.RawIOBase], path: str) -> Any:
     """Opens the bytes of a file in order, decompressed by its name. ``read(n)`` gives fewer only at the end.
 
-    Raises ValueError for a file of a kind that is not unpacked. Reading raises OSError, EOFError, ValueError,
-    ``lzma.LZMAError`` or ``zlib.error`` for bytes that are damaged. Memory: one chunk of the file.
+    ``open_file`` opens the file. Raises ValueError for a file of a kind that is not unpacked. Reading raises OSError,
+    EOFError, ValueError, ``lzma.LZMAError`` or ``zlib.error`` for bytes that are damaged. Memory: a chunk of the file.
     """
     suffix = _suffix(path)
     if suffix in _NOT_UNPACKED:
         raise ValueError(f"files whose name ends with {suffix} are not unpacked; unpack it, or compress it with gzip")
     codec = _CODECS.get(suffix)
-    if codec in ("gzip", "bz2", "zstd") or (codec == "lz4" and _is_lz4_frame(storage, path)):
-        return _OwnMemory(storage.fs.open_input_stream(path, compression=codec))
+    raw = open_file()
+    if codec is None:
+        return raw
+    stream = io.BufferedReader(raw, BUFFER_BYTES)
+    if codec in ("gzip", "bz2", "zstd") or (codec == "lz4" and _is_lz4_frame(stream)):
+        return _OwnMemory(pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), codec))
     if codec in ("lz4", "snappy"):
-        raw = storage.fs.open_input_stream(path, compression=None, buffer_size=_PIECE_BYTES)
-        return PieceStream(raw, hadoop_blocks(raw.read, from_lz4 if codec == "lz4" else from_snappy))
-    raw = storage.fs.open_input_stream(path, compression=None)
-    if codec == "deflate":
-        return PieceStream(raw, _inflated(raw.read))
-    return lzma.open(raw) if codec == "xz" else raw
+        return PieceStream(stream, hadoop_blocks(stream.read, from_lz4 if codec == "lz4" else from_snappy))
+    return PieceStream(stream, _inflated(stream.read)) if codec == "deflate" else lzma.open(stream)
 
 
 class _OwnMemory(StreamOver):
@@ -121,10 +123,9 @@ def _length(data: bytes) -> int:
     return int(length)
 
 
-def _is_lz4_frame(storage: Storage, path: str) -> bool:
+def _is_lz4_frame(stream: Any) -> bool:
     """Returns whether a file begins as the command ``lz4`` writes it. Hadoop's own framing begins otherwise."""
-    with storage.fs.open_input_stream(path, compression=None) as stream:
-        return bytes(stream.read(4)) == _LZ4_MAGIC
+    return bool(stream.peek(len(_LZ4_MAGIC))[: len(_LZ4_MAGIC)] == _LZ4_MAGIC)
 
 
 def from_lz4(chunk: bytes) -> bytes:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.storage import Storage
-from penstock_filesystem.formats._compression import decompressed
+from penstock_filesystem.formats._compression import BUFFER_BYTES, decompressed
 from penstock_filesystem.formats._streams import PieceStream
+from penstock_filesystem.formats._whole_file import WholeFile, check_size
 
 __all__ = ["InputFile", "Utf8Stream", "is_line_safe"]
 
@@ -36,13 +40,29 @@ class InputFile:
         """The path as a user writes it."""
         return self.storage.url(self.path)
 
-    def random_access(self) -> Any:
-        """Opens the raw bytes for reading with ``seek``."""
-        return self.storage.fs.open_input_file(self.path)
+    def random_access(self) -> pa.NativeFile:
+        """Opens the raw bytes for a reader that asks for several ranges at once, and notices bytes that are not the
+        file's (see :meth:`penstock.storage.Storage.open_file`). Raises RetriableError if it has another size.
+        """
+        file = self.storage.fs.open_input_file(self.path)
+        check_size(file, self.size, self.url)
+        return file
+
+    def checked_access(self) -> pa.NativeFile:
+        """Opens the raw bytes, which are the file's, as a file of Arrow's."""
+        return pa.PythonFile(self.raw(), mode="r")
+
+    def raw(self) -> WholeFile:
+        """Opens the raw bytes. Each read is a request to a store."""
+        return WholeFile(self.storage.open_file(self.path), self.size, self.url)
+
+    def buffered(self) -> io.BufferedReader:
+        """Opens the raw bytes for small reads."""
+        return io.BufferedReader(self.raw(), BUFFER_BYTES)
 
     def stream(self) -> Any:
         """Opens the bytes in order, decompressed by the name's suffix. ``read(n)`` gives fewer only at the end."""
-        return decompressed(self.storage, self.path)
+        return decompressed(self.raw, self.path)
 
 
 class Utf8Stream(PieceStream):

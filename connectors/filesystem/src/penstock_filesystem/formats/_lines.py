@@ -119,13 +119,13 @@ class LineReader(FormatReader):
         """Yields blocks of whole rows."""
         if self.is_splittable(file.path):
             separator = self.lines.separator
-            with file.random_access() as stream:
+            with file.raw() as stream:
                 stream.seek(max(0, start - len(separator)))
                 yield from _without_mark(row_blocks(stream.read, start, end, separator))
             return
         with file.stream() as raw:
-            stream = raw if is_line_safe(self.options.encoding) else Utf8Stream(raw, self.options.encoding)
-            yield from _without_mark(self.whole_file_blocks(stream.read))
+            plain = raw if is_line_safe(self.options.encoding) else Utf8Stream(raw, self.options.encoding)
+            yield from _without_mark(self.whole_file_blocks(plain.read))
 
     def whole_file_blocks(self, read: Callable[[int], bytes]) -> Iterator[Block]:
         """Yields the blocks of a file that is one range."""

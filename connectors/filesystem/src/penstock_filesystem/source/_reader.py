@@ -11,6 +11,7 @@ from lzma import LZMAError
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError, BadDataError, DataLostError, RetriableError
 from penstock.metrics import Metrics
@@ -118,11 +119,11 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
 
     def _open(self, split: FileSplit) -> Iterator[Any]:
         info = self._storage.fs.get_file_info(split.path)
+        if _is_changed(info, split):
+            info = self._storage.fs.get_file_info(split.path)  # an answer may have been cut off
         if not info.is_file:
             raise FileNotFoundError(split.path)
-        if (info.size, info.mtime_ns or 0) != (split.size, split.mtime_ns) and not self._takes_changed(
-            split, info.size
-        ):
+        if _is_changed(info, split) and not self._takes_changed(split, info.size):
             return iter(())
         if split.length == 0 and not self._format_reader.reads_empty_files:
             return iter(())
@@ -180,6 +181,10 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         """Closes the file that is open."""
         self._elements = None
         self._splits.clear()
+
+
+def _is_changed(info: pafs.FileInfo, split: FileSplit) -> bool:
+    return (info.size, info.mtime_ns or 0) != (split.size, split.mtime_ns)
 
 
 def _says_corrupt(error: OSError, path: str) -> bool:

@@ -70,7 +70,7 @@ class AvroReader(FormatReader):
 
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[AvroRecords]:
         """Yields batches of at most 8,192 records."""
-        with file.storage.fs.open_input_stream(file.path, compression=None, buffer_size=1 << 20) as stream:
+        with file.buffered() as stream:
             row, records = 0, []
             for record in _records(PlainStream(stream, file.size, file.url)):
                 records.append(record)
@@ -86,7 +86,7 @@ class AvroReader(FormatReader):
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Translates the first file's writer schema."""
-        with files[0].storage.fs.open_input_stream(files[0].path, compression=None) as stream, _corrupt():
+        with files[0].buffered() as stream, _corrupt():
             writer = fastavro.reader(PlainStream(stream, files[0].size, files[0].url)).writer_schema
         type_ = avro_to_arrow(writer)
         if not pa.types.is_struct(type_):

@@ -50,8 +50,8 @@ class BinaryReader(FormatReader):
         if "content" not in schema.names:
             yield b""
             return
-        with file.storage.fs.open_input_stream(file.path, compression=None) as stream:
-            yield bytes(stream.read())
+        with file.raw() as stream:
+            yield stream.read()
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder that adds the other columns."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -41,7 +42,21 @@ class ParquetReader(FormatReader):
 
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[TableRows]:
         """Yields batches of the wanted columns of the range's row groups."""
-        with file.random_access() as source:
+        count = 0
+        try:
+            for rows in self._batches(file, file.random_access, start, end, schema):
+                yield rows
+                count += 1
+        except (pa.ArrowException, OSError, ValueError):
+            if isinstance(file.storage, LocalStorage):
+                raise
+            # It may be an answer of the store that is damaged, and not the file: only the slower way tells.
+            yield from islice(self._batches(file, file.checked_access, start, end, schema), count, None)
+
+    def _batches(
+        self, file: InputFile, open_file: Callable[[], pa.NativeFile], start: int, end: int, schema: pa.Schema
+    ) -> Iterator[TableRows]:
+        with open_file() as source:
             pre_buffer = not isinstance(file.storage, LocalStorage)
             parquet = pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
             names = {wanted: _match(wanted, parquet.schema_arrow.names) for wanted in schema.names}

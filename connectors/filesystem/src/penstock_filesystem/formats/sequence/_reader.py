@@ -18,7 +18,7 @@ from penstock_filesystem.formats.sequence._layout import CODEC_CLASSES, MAGIC, S
 
 __all__ = ["SequenceReader"]
 
-_READ_BYTES = 1 << 20
+_READ_BYTES = 4 << 20
 _BATCH_ROWS, _BATCH_BYTES = 32_768, 4 << 20
 #: Of the header's texts: class names, and metadata.
 _MOST_TEXT_BYTES = 1 << 20
@@ -54,7 +54,7 @@ class SequenceReader(FormatReader):
 
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[NumberedBatch]:
         """Yields batches of some thousand records."""
-        with file.storage.fs.open_input_stream(file.path, compression=None, buffer_size=_READ_BYTES) as stream:
+        with file.raw() as stream:
             source = _Source(stream.read, file.size)
             header = _read_header(source)
             row = 0
@@ -70,7 +70,7 @@ class SequenceReader(FormatReader):
 
     def infer(self, files: Sequence[InputFile]) -> pa.Schema:
         """Translates the classes of the first file."""
-        with files[0].storage.fs.open_input_stream(files[0].path, compression=None) as stream:
+        with files[0].raw() as stream:
             classes = _read_header(_Source(stream.read, files[0].size)).classes
         return pa.schema(
             [(name, _WRITABLES.get(_short(one), _RAW)[0]) for name, one in zip(_COLUMNS, classes, strict=True)]

@@ -10,14 +10,13 @@ import pyarrow as pa
 
 from penstock.metrics import Metrics
 from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
+from penstock_filesystem.formats._compression import BUFFER_BYTES
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader
 from penstock_filesystem.formats.third_party._find import load_format
 
 __all__ = ["ThirdPartyReader"]
-
-_STREAM_BYTES = 1 << 20
 
 
 class _Stream(io.RawIOBase):
@@ -54,8 +53,8 @@ class ThirdPartyReader(FormatReader):
 
     def _open(self, file: InputFile) -> Any:
         if self._reader.takes_stream:
-            return io.BufferedReader(_Stream(file.stream()), _STREAM_BYTES)
-        return file.random_access()
+            return io.BufferedReader(_Stream(file.stream()), BUFFER_BYTES)
+        return file.buffered()
 
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[NumberedBatch]:
         """Yields batches as the format reads them, each with the number of its first row."""

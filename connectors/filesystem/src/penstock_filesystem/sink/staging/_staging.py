@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from penstock.errors import DataLostError
 from penstock.sink import WriterContext
+from penstock_filesystem.formats import WholeFile
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._layout import AttemptNames, Layout
 
@@ -119,7 +120,7 @@ def open_chunk(layout: Layout, chunk: Chunk) -> Any:
 
 def _opened(layout: Layout, path: str) -> Any:
     try:
-        return layout.storage.fs.open_input_file(path)
+        return layout.storage.open_file(path)
     except FileNotFoundError:
         return None
 
@@ -132,7 +133,7 @@ def joined_pieces(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
 
 def chunk_bytes(layout: Layout, chunk: Chunk, offset: int) -> Iterator[bytes]:
     """Reads a chunk's bytes from ``offset``, in pieces of 4 MiB at most."""
-    with open_chunk(layout, chunk) as source:
+    with WholeFile(open_chunk(layout, chunk), chunk.size, layout.storage.url(layout.full(chunk.path))) as source:
         source.seek(offset)
         while piece := source.read(_COPY_BYTES):
             yield piece
