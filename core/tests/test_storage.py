@@ -217,6 +217,12 @@ def test_connections_are_shared_by_copies():
     assert len({id(one.client) for one in (storage, *others)}) == 3
 
 
+def test_what_s3_needs_is_said_at_once(monkeypatch):
+    monkeypatch.setattr("penstock.storage._s3.find_spec", lambda name: None)
+    with pytest.raises(BadConfigurationError, match=r"S3 needs boto3: pip install 'penstock\[s3\]'"):
+        open_storage("s3://bucket/x")
+
+
 def test_credentials_that_come_later_are_used(monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)

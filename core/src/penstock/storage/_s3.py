@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -98,12 +98,10 @@ class _Access(NamedTuple):
 
 
 def _new_client(access: _Access) -> Any:
-    try:
-        import boto3
-        from botocore.awsrequest import AWSHTTPConnectionPool, AWSHTTPSConnectionPool
-        from botocore.config import Config
-    except ImportError:
-        raise BadConfigurationError("writing to S3 needs boto3: pip install 'penstock[s3]'") from None
+    import boto3
+    from botocore.awsrequest import AWSHTTPConnectionPool, AWSHTTPSConnectionPool
+    from botocore.config import Config
+
     client = boto3.session.Session().client(
         "s3",
         region_name=access.region,
@@ -143,11 +141,13 @@ _clients: PerProcess[_Access, Any] = PerProcess(_new_client, files=_files_of)
 
 
 class S3Storage(Storage):
-    """:meth:`create` is a conditional put (``If-None-Match: *``)."""
+    """:meth:`create` is a conditional put (``If-None-Match: *``). Raises BadConfigurationError without boto3."""
 
     longest_name = longest_path = 1024
 
     def __init__(self, settings: Mapping[str, str]) -> None:
+        if find_spec("boto3") is None:
+            raise BadConfigurationError("S3 needs boto3: pip install 'penstock[s3]'")
         self._settings = dict(settings)
 
     def __reduce__(self) -> Any:
@@ -222,9 +222,6 @@ class S3Storage(Storage):
         return bucket, key
 
     def open_file(self, path: str) -> pa.NativeFile:
-        """Reads with boto3; without it, by Arrow's file system."""
-        if importlib.util.find_spec("boto3") is None:
-            return super().open_file(path)
         bucket, key = self.split(path)
         with translated(self.url(path)):
             head = self.client.head_object(Bucket=bucket, Key=key)
