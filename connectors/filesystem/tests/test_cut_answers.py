@@ -26,7 +26,7 @@ from penstock_filesystem.source._split import FileSplit
 
 HEAD = (
     'HTTP/1.1 {status}\r\nLast-Modified: Sat, 28 Nov 2026 12:00:00 GMT\r\nETag: "abc"\r\n'
-    "Content-Length: {size}\r\nContent-Type: text/plain\r\n\r\n"
+    "Content-Length: {size}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
 )
 MTIME_NS = 1_795_867_200_000_000_000
 #: Within the first line; behind it; within the length; at the end.
