@@ -7,6 +7,7 @@ from penstock.storage._local import LocalStorage
 from penstock.storage._memory import MemoryStorage
 from penstock.storage._names import path_below
 from penstock.storage._open import STORAGE_OPTIONS, has_scheme, open_storage, storage_options
+from penstock.storage._ranged_file import RangedFile
 from penstock.storage._s3 import S3Storage, translated
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "HdfsStorage",
     "LocalStorage",
     "MemoryStorage",
+    "RangedFile",
     "S3Storage",
     "Storage",
     "has_scheme",

@@ -22,22 +22,28 @@ class RangedFile(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
+        """Returns True."""
         return True
 
     def seekable(self) -> bool:
+        """Returns True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Moves to a position and returns it."""
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         return self._at
 
     def tell(self) -> int:
+        """Returns the position of the next read."""
         return self._at
 
     def size(self) -> int:
+        """Returns the bytes that the file has."""
         return self._size
 
     def read(self, size: int = -1) -> bytes:
+        """Returns the next bytes, fewer only at the end. Raises what ``read_range`` raises."""
         left = max(0, self._size - self._at)
         length = left if size < 0 else min(size, left)
         if not length:
@@ -47,6 +53,7 @@ class RangedFile(io.RawIOBase):
         return data
 
     def readinto(self, buffer: Any) -> int:
+        """Reads into ``buffer``. Raises as :meth:`read` does."""
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)

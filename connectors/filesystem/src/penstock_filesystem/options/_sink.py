@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, unless, when
+from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
 from penstock.serialization.values import check_zone
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import WRITE_FORMATS, WriteOptions, check_line_sep
-from penstock_filesystem.formats.third_party import installed_formats
+from penstock_filesystem.options._formats import format_options
 
 __all__ = ["SINK_OPTIONS", "SinkOptions"]
 
@@ -46,20 +46,7 @@ SINK_OPTIONS = OptionSet(
         common_option(
             "delivery", ": nothing is visible that may come again", choices=("exactly-once",), default="exactly-once"
         ),
-        Option(
-            "format",
-            "What the files are written as; or a third-party format, by its name or as module:Class",
-            kind="choice",
-            default="parquet",
-            choices=WRITE_FORMATS,
-            plugins=installed_formats,
-        ),
-        Option(
-            "format.*",
-            "Options of a third-party format",
-            needs=(unless("format", *WRITE_FORMATS),),
-            secret=True,  # only the format knows which of them are
-        ),
+        *format_options("What the files are written as", WRITE_FORMATS, default="parquet"),
         Option(
             "compression",
             "Codec. parquet: zstd (default), snappy, gzip, lz4, none. avro: deflate (default), none. "

@@ -12,7 +12,7 @@ from penstock.options import Condition, Option, OptionSet, OptionValues, common_
 from penstock.serialization.values import TimeParser, check_zone
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import READ_FORMATS, ReadOptions, check_encoding, check_line_sep
-from penstock_filesystem.formats.third_party import installed_formats
+from penstock_filesystem.options._formats import format_options
 
 __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 
@@ -38,20 +38,7 @@ SOURCE_OPTIONS = OptionSet(
     (
         Option("path", "Directory, file or glob to read; given by load(...)", kind="path"),
         Option("paths", "Several of them, as a JSON list of texts", kind="paths"),
-        Option(
-            "format",
-            "What the files hold; or a third-party format, by its name or as module:Class",
-            kind="choice",
-            choices=READ_FORMATS,
-            plugins=installed_formats,
-            required=True,
-        ),
-        Option(
-            "format.*",
-            "Options of a third-party format",
-            needs=(unless("format", *READ_FORMATS),),
-            secret=True,  # only the format knows which of them are
-        ),
+        *format_options("What the files hold", READ_FORMATS, required=True),
         Option(
             "maxFilesPerTrigger",
             "Most files in a micro-batch",

@@ -19,7 +19,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from io import BytesIO
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -67,23 +67,22 @@ class Codec(NamedTuple):
         return f"org.apache.hadoop.io.compress.{self.class_name}"
 
 
-def _inflated(data: bytes) -> bytes:
-    """Unpacks zlib and gzip."""
-    inflater = zlib.decompressobj(32 + zlib.MAX_WBITS)
-    plain = inflater.decompress(data, MOST_BYTES + 1)
+def _unpacked(unpacker: Any, data: bytes) -> bytes:
+    """Returns what a decompressor of Python's makes of ``data``."""
+    plain: bytes = unpacker.decompress(data, MOST_BYTES + 1)
     _check_size(len(plain))
-    if not inflater.eof:
+    if not unpacker.eof:
         raise EOFError("a compressed value has no end")
     return plain
+
+
+def _inflated(data: bytes) -> bytes:
+    """Unpacks zlib and gzip."""
+    return _unpacked(zlib.decompressobj(32 + zlib.MAX_WBITS), data)
 
 
 def _from_bzip2(data: bytes) -> bytes:
-    reader = bz2.BZ2Decompressor()
-    plain = reader.decompress(data, MOST_BYTES + 1)
-    _check_size(len(plain))
-    if not reader.eof:
-        raise EOFError("a compressed value has no end")
-    return plain
+    return _unpacked(bz2.BZ2Decompressor(), data)
 
 
 def _from_zstd(data: bytes) -> bytes:
