@@ -245,7 +245,7 @@ TARGETS = [
         Target(f"files.schema-{name}", files.schema_reader(name), seeds, reads, inputs=stored.no_objects)
         for name, seeds, reads in (
             ("csv", files.csv_seeds, (_FORMATS + "csv._inference",)),
-            ("json", files.json_seeds, ()),
+            ("json", files.json_seeds, (_FORMATS + "json._inference",)),
             ("avro", files.avro_seeds, ()),
             ("parquet", files.parquet_seeds, ()),
         )

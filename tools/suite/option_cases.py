@@ -40,6 +40,7 @@ EXAMPLES = {
         "paths": ['["/other"]'],
         "basePath": ["/"],
         "encoding": ["latin-1"],
+        "samplingRatio": ["0.5"],
         "lineSep": [";"],
         "timeZone": ["Europe/Rome"],
         "dateFormat": ["dd.MM.yyyy"],

@@ -126,8 +126,13 @@ def test_encodings(json_rows):
 def test_the_schema_is_inferred(tmp_path, source_harness):
     (tmp_path / "a.json").write_text('{"b":1,"a":{"x":null,"t":"2020-01-01T00:00:00Z"}}\nbad\n{"b":1.5,"c":[1]}\n')
     schema = source_harness.source(tmp_path, format="json").infer_schema()
-    assert schema.names == ["a", "b", "c"]
-    assert schema.types == [pa.struct([("x", pa.string()), ("t", pa.string())]), pa.float64(), pa.list_(pa.int64())]
+    assert schema.names == ["_corrupt_record", "a", "b", "c"]
+    struct = pa.struct([("t", pa.string()), ("x", pa.string())])
+    assert schema.types == [pa.string(), struct, pa.float64(), pa.list_(pa.int64())]
+    dropped = source_harness.source(tmp_path, format="json", badRecords="drop").infer_schema()
+    assert dropped.names == ["a", "b", "c"]
+    with pytest.raises(BadDataError, match=r"a\.json, byte 50: a bad row \(not JSON\): 'bad'"):
+        source_harness.source(tmp_path, format="json", badRecords="fail").infer_schema()
     (tmp_path / "a.json").write_text("bad\n")
     with pytest.raises(BadConfigurationError, match="no JSON object"):
         source_harness.source(tmp_path, format="json").infer_schema()

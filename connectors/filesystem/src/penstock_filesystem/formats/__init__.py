@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.options import load_object
 from penstock_filesystem.formats._directory_names import NULL_PARTITION, escape_path_name, unescape_path_name
+from penstock_filesystem.formats._inference import SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions, WriteOptions, check_encoding, check_line_sep
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
@@ -34,6 +35,7 @@ __all__ = [
     "InputFile",
     "ReadOptions",
     "Rows",
+    "SchemaInference",
     "SplitState",
     "WholeFile",
     "WriteOptions",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from penstock.errors import BadDataError
+from penstock_filesystem.formats._fit import find_name, fit_column
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState, missing_column
 
@@ -37,12 +38,15 @@ class BatchDecoder(Decoder):
         yield Rows(columns, batch.num_rows, numbers)
 
     def _column(self, field: pa.Field, batch: pa.RecordBatch, state: SplitState) -> pa.Array:
-        found = batch.schema.get_all_field_indices(field.name)
-        if not found:
-            missing_column(field.name, batch.schema.names, self._options, state.url)
+        def lacks(name: str, there: Sequence[str]) -> None:
+            missing_column(name, there, self._options, state.url)
+
+        found = find_name(field.name, batch.schema.names)
+        if found is None:
+            lacks(field.name, batch.schema.names)
             return pa.nulls(batch.num_rows, field.type)
         try:
-            return batch.column(found[0]).cast(field.type)
+            return fit_column(batch.column(batch.schema.names.index(found)), field.type, field.name, lacks)
         except pa.ArrowException as error:
             raise BadDataError(
                 f"{state.url}: column '{field.name}' can't be read as {field.type}: {error}; correct the schema"

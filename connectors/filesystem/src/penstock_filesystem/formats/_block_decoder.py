@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -13,14 +13,39 @@ from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line, Lines, halves, merge_pieces
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState
 
-__all__ = ["BlockDecoder"]
+__all__ = ["BlockDecoder", "in_pieces"]
+
+T = TypeVar("T")
 
 #: A block smaller than this that does not fit is read row by row; a larger one is halved, to find the rows.
 _SMALL_BYTES = 16 << 10
 
 
+def in_pieces(
+    block: Block, lines: Lines, whole: Callable[[Block], T | None], by_row: Callable[[Block], T]
+) -> Iterator[T]:
+    """Yields what ``whole`` makes of a block, or of its halves, and so on: ``None`` refuses one.
+
+    Small pieces that are refused, and those that can't be cut, go through ``by_row``.
+    """
+    if not block.data:
+        return
+    made = whole(block)
+    if made is not None:
+        yield made
+        return
+    parts = None
+    if len(block.data) > _SMALL_BYTES and not lines.multi_line:
+        parts = halves(block, lines.separator)
+    if parts is None:
+        yield by_row(block)
+        return
+    for part in parts:
+        yield from in_pieces(part, lines, whole, by_row)
+
+
 class BlockDecoder(Decoder):
-    """Halves a block that :meth:`parse_fast` refuses, until what does not fit is small enough to go row by row.
+    """Decodes a block as a whole where it can, see :func:`in_pieces`.
 
     ``fields`` are the schema's without the column for corrupt records.
     """
@@ -43,31 +68,21 @@ class BlockDecoder(Decoder):
 
     def decode(self, element: Block, state: SplitState) -> Iterator[Rows]:
         """Yields the rows of a block together."""
-        pieces = list(self._pieces(element, state))
+        pieces = list(in_pieces(element, self.lines, self._whole, lambda part: self._parse_rows(part, state)))
         if not pieces:
             return
         columns = merge_pieces([piece.columns for piece in pieces], self._schema)
         offsets = pa.concat_arrays([piece.offsets for piece in pieces]) if self.offsets else None
         yield Rows(columns, sum(piece.count for piece in pieces), offsets)
 
-    def _pieces(self, block: Block, state: SplitState) -> Iterator[Rows]:
-        if not block.data:
-            return
+    def _whole(self, block: Block) -> Rows | None:
         columns = self.parse_fast(block)
-        if columns is not None:
-            count = len(next(iter(columns.values())))
-            if self._corrupt is not None:
-                columns[self._corrupt] = pa.nulls(count, pa.string())
-            yield Rows(columns, count, self.lines.offsets(block) if self.offsets else None)
-            return
-        parts = None
-        if len(block.data) > _SMALL_BYTES and not self.lines.multi_line:
-            parts = halves(block, self.lines.separator)
-        if parts is None:
-            yield self._parse_rows(block, state)
-            return
-        for part in parts:
-            yield from self._pieces(part, state)
+        if columns is None:
+            return None
+        count = len(next(iter(columns.values())))
+        if self._corrupt is not None:
+            columns[self._corrupt] = pa.nulls(count, pa.string())
+        return Rows(columns, count, self.lines.offsets(block) if self.offsets else None)
 
     def _parse_rows(self, block: Block, state: SplitState) -> Rows:
         # Row by row in Python: the few rows around one that does not fit, and what the quick way can't read at all.

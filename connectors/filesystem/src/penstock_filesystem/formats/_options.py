@@ -29,6 +29,7 @@ class ReadOptions:
     csv: CsvReadDialect
     times: TimeParser
     merge_schema: bool
+    sampling_ratio: float
     missing_columns: str
     format_options: Mapping[str, str] = field(repr=False)
 
@@ -46,6 +47,7 @@ class ReadOptions:
             csv=CsvReadDialect.from_values(values),
             times=_times(values),
             merge_schema=values["mergeSchema"],
+            sampling_ratio=values["samplingRatio"],
             missing_columns="null" if values["mergeSchema"] else values["missingColumns"],
             format_options=values.with_prefix("format."),
         )

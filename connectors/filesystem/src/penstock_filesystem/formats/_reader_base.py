@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
 from penstock.serialization import shortened
+from penstock_filesystem.formats._inference import SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 
@@ -95,8 +96,11 @@ class FormatReader(ABC):
         """Returns the schema if the format decides it."""
         return None
 
-    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
-        """Infers the schema of ``files``, which are not empty. Raises BadConfigurationError if the format can't."""
+    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
+        """Starts to infer a schema from files. ``progress`` gets the bytes of each piece of a file that was looked at.
+
+        Raises BadConfigurationError if the format can't.
+        """
         raise BadConfigurationError(f"format {self.options.name} has no schema to infer: give one with .schema(...)")
 
     def validate(self, schema: pa.Schema) -> None:

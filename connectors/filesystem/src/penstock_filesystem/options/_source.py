@@ -19,18 +19,24 @@ __all__ = ["SOURCE_OPTIONS", "SourceOptions"]
 _LINES = (when("format", "text", "csv", "json"),)
 _CSV_OR_JSON = (when("format", "csv", "json"),)
 _CSV = (when("format", "csv"),)
+_NAMED_COLUMNS = (unless("format", "text", "csv", "json", "binary", "sequencefile"),)
 
 
 def _of_format(
     name: str,
     doc: str,
-    needs: tuple[Condition, ...],
-    kind: Literal["string", "bool"] = "string",
+    needs: tuple[Condition | tuple[Condition, ...], ...],
+    kind: Literal["string", "bool", "float"] = "string",
     default: str | None = None,
     **more: Any,
 ) -> Option:
     """Returns an option of some formats. With another format it is ignored with a warning."""
     return Option(name, doc, kind, default, needs=needs, tolerated=True, **more)
+
+
+def _check_ratio(value: float) -> None:
+    if not 0 < value <= 1:
+        raise ValueError("a share above 0, up to 1")
 
 
 #: The options that a user may set on the source.
@@ -157,22 +163,30 @@ SOURCE_OPTIONS = OptionSet(
         _of_format("timestampFormat", "Pattern of timestamps, likewise; default ISO", _CSV_OR_JSON),
         _of_format("timeZone", "Zone of timestamps that name none", _CSV_OR_JSON, default="UTC", check=check_zone),
         _of_format("inferSchema", "Infer types (batch), not only names", _CSV, "bool", "false"),
+        _of_format(
+            "samplingRatio",
+            "Share of the rows from which types are inferred, taken in blocks of 4 MiB; 1 is every row",
+            ((when("format", "json"), when("inferSchema")),),
+            "float",
+            "1",
+            check=_check_ratio,
+        ),
         Option(
             "missingColumns",
             "A column of the schema that a file and its directories lack: fail, or null (so with mergeSchema)",
             kind="choice",
             choices=("fail", "null"),
             default="fail",
-            needs=(unless("format", "text", "csv", "json", "binary", "sequencefile"),),
+            needs=_NAMED_COLUMNS,
             excludes=(when("mergeSchema"),),
             tolerated=True,
         ),
         Option(
             "mergeSchema",
-            "Infer from every file instead of one",
+            "Infer the columns of every file, not only those of the oldest; a file may lack some of them",
             kind="bool",
             default="false",
-            needs=(when("format", "parquet"),),
+            needs=_NAMED_COLUMNS,
             tolerated=True,
         ),
         *STORAGE_OPTIONS,

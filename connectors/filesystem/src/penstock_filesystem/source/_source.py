@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from itertools import islice
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.printable import get_logger
-from penstock.serialization import MALFORMED, SimpleVersionedSerializer, shortened
+from penstock.serialization import SimpleVersionedSerializer
 from penstock.source import (
     ColumnFilter,
     EnumeratorContext,
@@ -23,6 +22,7 @@ from penstock.storage import open_storage
 from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
+from penstock_filesystem.source._columns import infer_columns
 from penstock_filesystem.source._discovery import FileDiscovery, FoundFile, check_globs, without_wildcards
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
@@ -40,10 +40,6 @@ from penstock_filesystem.source.tracking import FileTracker
 __all__ = ["FileSystemSource"]
 
 _log = get_logger("penstock.filesystem")
-
-_INFER_FILES = 100
-#: What a reader raises for a file from which no schema can be taken.
-_NOT_INFERRED = (pa.ArrowException, OSError, *MALFORMED)
 
 
 class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFilterPushDown):
@@ -112,7 +108,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             )
 
     def infer_schema(self) -> pa.Schema:
-        """Infers the schema of the oldest files that are not empty, and the columns that directories hold."""
+        """Infers the columns that the files hold, and those that directories hold."""
         discovery = self._listed()
         every = discovery.take()
         columns = [] if self._partitions is None else self._partitions.infer(file.path for file in every)
@@ -123,7 +119,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         fixed = self._format_reader.fixed_schema()
         if fixed is not None:
             return fixed
-        found = [file for file in every if file.size > 0]
+        found = [InputFile(self._storage, file.path, file.size) for file in every if file.size > 0]
         if not found:
             if missing:
                 self._refuse_missing(missing)
@@ -131,26 +127,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             raise BadConfigurationError(
                 f"no file with anything in it was found in {paths}: give a schema with .schema(...)"
             )
-        most = len(found) if self._options.format.merge_schema else _INFER_FILES
-        inputs = (InputFile(self._storage, file.path, file.size) for file in found)
-        usable = filter(self._can_be_inferred, inputs) if self._options.ignore_corrupt_files else inputs
-        files = list(islice(usable, most))
-        if not files:
-            raise BadConfigurationError(f"no schema could be inferred: all {len(found)} files are corrupt")
-        try:
-            return self._format_reader.infer(files)
-        except _NOT_INFERRED as error:
-            raise BadConfigurationError(
-                f"the schema of {files[0].url} could not be inferred: {shortened(str(error))}"
-            ) from error
-
-    def _can_be_inferred(self, file: InputFile) -> bool:
-        try:
-            self._format_reader.infer([file])
-        except (*_NOT_INFERRED, BadConfigurationError) as error:
-            _log.warning("%s is left out of the schema, as it can't be read: %s", file.url, error)
-            return False
-        return True
+        return infer_columns(self._format_reader, found, skips_corrupt=self._options.ignore_corrupt_files)
 
     def _with_metadata(self, schema: pa.Schema) -> pa.Schema:
         return pa.schema([*schema, *METADATA_SCHEMA]) if self._options.include_metadata else schema

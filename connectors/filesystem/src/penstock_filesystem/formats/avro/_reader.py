@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import fastavro
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError, BadDataError, RetriableError
+from penstock.errors import BadDataError, RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import MALFORMED, shortened
 from penstock.serialization.avro import avro_to_arrow, contains_itself, holds_values_without_bytes, is_without_bytes
+from penstock_filesystem.formats._fit import Lacks, find_name
+from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
@@ -84,31 +86,43 @@ class AvroReader(FormatReader):
         """Creates a decoder of records."""
         return _AvroDecoder(schema, self.options)
 
-    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
-        """Translates the first file's writer schema."""
-        with files[0].buffered() as stream, _corrupt():
-            writer = fastavro.reader(PlainStream(stream, files[0].size, files[0].url)).writer_schema
-        type_ = avro_to_arrow(writer)
-        if not pa.types.is_struct(type_):
-            raise BadConfigurationError(f"{files[0].url} holds Avro values that are not records")
-        return pa.schema(list(type_))
+    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
+        """Translates the first file's writer schema, or with ``mergeSchema`` those of all."""
+        return FileSchemas(_schema_of, merge=self.options.merge_schema)
 
 
-def _plain(value: Any, type_: pa.DataType) -> Any:
-    """Converts a value to what ``pa.array`` takes for ``type_``."""
+def _schema_of(file: InputFile) -> pa.Schema:
+    with file.buffered() as stream, _corrupt():
+        writer = fastavro.reader(PlainStream(stream, file.size, file.url)).writer_schema
+    type_ = avro_to_arrow(writer)
+    if not pa.types.is_struct(type_):
+        raise ValueError("its values are not records")
+    return pa.schema(list(type_))
+
+
+def _plain(value: Any, type_: pa.DataType, path: str, lacks: Lacks) -> Any:
+    """Converts a value, called ``path``, to what ``pa.array`` takes for ``type_``. ``lacks`` as of fit_column."""
     if value is None:
         return None
     if pa.types.is_map(type_):
-        return [(key, _plain(item, type_.item_type)) for key, item in value.items()]
+        return [(key, _plain(item, type_.item_type, f"{path}.value", lacks)) for key, item in value.items()]
     if pa.types.is_list(type_):
-        return [_plain(item, type_.value_type) for item in value]
+        return [_plain(item, type_.value_type, path, lacks) for item in value]
     if pa.types.is_struct(type_):
-        return {field.name: _plain(value.get(field.name), field.type) for field in type_}
+        return {field.name: _member(value, field, path, lacks) for field in type_}
     if pa.types.is_string(type_):
         return value if isinstance(value, str) else str(value)
     if pa.types.is_decimal(type_) and isinstance(value, int):
         return Decimal(value)
     return value
+
+
+def _member(record: dict[str, Any], field: pa.Field, path: str, lacks: Lacks) -> Any:
+    name = field.name if field.name in record else find_name(field.name, list(record))
+    if name is None:
+        lacks(f"{path}.{field.name}", list(record))
+        return None
+    return _plain(record[name], field.type, f"{path}.{field.name}", lacks)
 
 
 class _AvroDecoder(Decoder):
@@ -118,16 +132,21 @@ class _AvroDecoder(Decoder):
 
     def decode(self, element: AvroRecords, state: SplitState) -> Iterator[Rows]:
         """Yields the rows of a batch of records."""
+
+        def lacks(name: str, there: Sequence[str]) -> None:
+            missing_column(name, there, self._options, state.url)
+
         records = element.records
         columns = {}
         for field in self._schema:
             # Value by value in Python: that is how they come out of the Avro reader.
-            if field.name not in records[0]:
-                missing_column(field.name, records[0], self._options, state.url)
-            values = [record.get(field.name) for record in records]
+            name = find_name(field.name, list(records[0]))
+            if name is None:
+                lacks(field.name, list(records[0]))
+            values = [None if name is None else record[name] for record in records]
             try:
                 if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_decimal(field.type):
-                    values = [_plain(value, field.type) for value in values]
+                    values = [_plain(value, field.type, field.name, lacks) for value in values]
                 columns[field.name] = pa.array(values, field.type)
             except (pa.ArrowException, *MALFORMED) as error:
                 raise BadDataError(

@@ -1,72 +1,170 @@
-"""The types of CSV columns, from the cells of some rows."""
+"""The schema of CSV files: names from a first row, types from the cells of all."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from penstock.errors import BadConfigurationError
+from penstock.metrics import Metrics
 from penstock.serialization.values import TimeParser
+from penstock_filesystem.formats._blocks import Block
+from penstock_filesystem.formats._inference import SchemaInference
+from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._options import ReadOptions
+from penstock_filesystem.formats._reader_base import SplitState
+from penstock_filesystem.formats._sampling import BlockSampler
 from penstock_filesystem.formats._text_values import FLOAT
+from penstock_filesystem.formats.csv._cells import CsvLines, row_cells
+from penstock_filesystem.formats.csv._decoder import CsvDecoder
+from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 
-__all__ = ["infer_types"]
+__all__ = ["CsvInference"]
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _WHOLE = "^[+-]?[0-9]+$"
 _FLOAT = rf"^(?:Inf|-Inf|[\x00- ]*(?:{FLOAT})[\x00- ]*)$"
 _BOOLEAN = "^(?i:true|false)$"
 _MOST_DIGITS = 38
+#: Of a byte order mark, behind which a file with one begins.
+_MARK_BYTES = 3
 
 
-def infer_types(
-    rows: Sequence[Sequence[str]], names: Sequence[str], null_value: str, times: TimeParser
-) -> dict[str, pa.DataType]:
-    """Returns a type for each of ``names`` that fits all cells of ``rows``, which are as a reader would see them.
+class CsvInference(SchemaInference):
+    """Names are those of the header, or ``_c0`` and so on. Types are strings, unless they are to be inferred."""
 
-    As Spark, but a whole number is an int64 even if all are small. Dates and timestamps are what ``times`` reads: texts
-    in the user's patterns, or ISO where the user gave none. A column in which nothing else fits, or that holds nothing,
-    is a string. Rows may have fewer cells than there are names, or more.
+    def __init__(self, lines: CsvLines, options: ReadOptions, sampler: BlockSampler) -> None:
+        self._lines = lines
+        self._dialect = options.csv
+        self._sampler = sampler
+        # Every row counts, also one that is dropped later, and every column holds values.
+        dialect = replace(options.csv, enforce_schema=True)
+        self._options = replace(options, csv=dialect, bad_records="null", corrupt_column="")
+        self._types: dict[str, _ColumnType] | None = None
+        self._decoder: CsvDecoder | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the names are known, if they are all that is wanted."""
+        return self._types is not None and not self._dialect.infer_types
+
+    def add(self, file: InputFile) -> None:
+        """Takes in the rows of a file."""
+        state = SplitState(file.path, file.url, file.size, 0, self._dialect.header)
+        for number, block in enumerate(self._sampler.blocks(file)):
+            if self._types is None and not self._begin(block):
+                continue
+            if self.is_complete:
+                return
+            assert self._decoder is not None and self._types is not None
+            if number == 0 and block.offset > _MARK_BYTES:  # the file's start was left out
+                state.header_pending = False
+            for rows in self._decoder.decode(block, state):
+                for name, texts in rows.columns.items():
+                    self._types[name].add(texts)
+
+    def _begin(self, block: Block) -> bool:
+        """Returns whether the block has a row, which has said then what columns there are."""
+        first = next((line.text for line in self._lines.rows(block) if self._lines.is_row(line.text)), None)
+        if first is None:
+            return False
+        names = _names(first, self._dialect)
+        self._types = {name: _ColumnType(self._dialect, self._options.times) for name in names}
+        schema = pa.schema([(name, pa.string()) for name in names])
+        self._decoder = CsvDecoder(self._lines, self._options, schema, Metrics(), False)
+        return True
+
+    def schema(self) -> pa.Schema:
+        """Returns the columns in the order of the first row."""
+        if self._types is None:
+            raise BadConfigurationError(
+                "every CSV file is empty, so there is no schema to infer: give one with .schema"
+            )
+        return pa.schema([(name, type_.find()) for name, type_ in self._types.items()])
+
+
+def _names(row: str, dialect: CsvReadDialect) -> list[str]:
+    first = [cell.text for cell in row_cells(row, dialect)]
+    unnamed = ("", dialect.null_value)
+    names = [n if dialect.header and n not in unnamed else f"_c{i}" for i, n in enumerate(first)]
+    if len({name.lower() for name in names}) != len(names):
+        names = [f"{n}{i}" if [m.lower() for m in names].count(n.lower()) > 1 else n for i, n in enumerate(names)]
+    return names
+
+
+class _ColumnType:
+    """What fits all cells of a column so far.
+
+    As Spark, but a whole number is an int64 even if all are small. Dates and timestamps are what the options say:
+    texts in the user's patterns, or ISO where the user gave none. A column in which nothing else fits, or that holds
+    nothing, is a string.
     """
-    types = {}
-    for index, name in enumerate(names):
-        column = [row[index] for row in rows if index < len(row)]
-        texts = pa.array([text for text in column if text not in ("", null_value)], pa.string())
-        types[name] = _type_of(texts, times) if len(texts) else pa.string()
-    return types
 
+    def __init__(self, dialect: CsvReadDialect, times: TimeParser) -> None:
+        self._null_value = dialect.null_value
+        self._times = times
+        self._tests: dict[str, Callable[[pa.Array], bool]] = {
+            "whole": lambda texts: _all_match(texts, _WHOLE),
+            "float": lambda texts: _all_match(texts, _FLOAT),
+            "boolean": lambda texts: _all_match(texts, _BOOLEAN),
+            "date": self._are_dates,
+            "timestamp": self._are_timestamps,
+        }
+        self._fits = set(self._tests)
+        self._is_long = True
+        self._digits = 0
+        self._is_empty = True
 
-def _type_of(texts: pa.Array, times: TimeParser) -> pa.DataType:
-    if _all_match(texts, _WHOLE):
-        return _whole(pc.utf8_ltrim(texts, "+"))
-    if _all_match(texts, _FLOAT):
-        return pa.float64()
-    if _all_match(texts, _BOOLEAN):
-        return pa.bool_()
-    guessed = _guess(texts)
-    if times.date_reader is None and pa.types.is_date(guessed):
-        return guessed
-    if times.date_reader is not None and _fits(texts, pa.date32(), times):
-        return pa.date32()
-    if times.timestamp_reader is None:
-        return _TIMESTAMP if pa.types.is_timestamp(guessed) or pa.types.is_date(guessed) else pa.string()
-    return _TIMESTAMP if _fits(texts, _TIMESTAMP, times) else pa.string()
+    def add(self, texts: pa.Array) -> None:
+        """Takes in cells: null ones and empty ones say nothing."""
+        if not self._fits:
+            return
+        texts = texts.filter(pc.and_(pc.greater(pc.binary_length(texts), 0), pc.not_equal(texts, self._null_value)))
+        if not len(texts):
+            return
+        self._is_empty = False
+        self._fits = {kind for kind in self._fits if self._tests[kind](texts)}
+        if "whole" in self._fits:
+            self._measure(pc.utf8_ltrim(texts, "+"))
+
+    def _measure(self, texts: pa.Array) -> None:
+        self._digits = max(self._digits, pc.max(pc.utf8_length(pc.utf8_ltrim(texts, "-0"))).as_py())
+        try:
+            texts.cast(pa.int64())
+        except pa.ArrowInvalid:
+            self._is_long = False
+
+    def _are_dates(self, texts: pa.Array) -> bool:
+        if self._times.date_reader is None:
+            return bool(pa.types.is_date(_guess(texts)))
+        return _fits(texts, pa.date32(), self._times)
+
+    def _are_timestamps(self, texts: pa.Array) -> bool:
+        if self._times.timestamp_reader is not None:
+            return _fits(texts, _TIMESTAMP, self._times)
+        guessed = _guess(texts)
+        return bool(pa.types.is_date(guessed) or pa.types.is_timestamp(guessed))
+
+    def find(self) -> pa.DataType:
+        """Returns the type."""
+        if self._is_empty:
+            return pa.string()
+        if "whole" in self._fits and self._is_long:
+            return pa.int64()
+        if "whole" in self._fits and self._digits <= _MOST_DIGITS:
+            return pa.decimal128(self._digits, 0)
+        types = {"float": pa.float64(), "boolean": pa.bool_(), "date": pa.date32(), "timestamp": _TIMESTAMP}
+        return next((type_ for kind, type_ in types.items() if kind in self._fits), pa.string())
 
 
 def _all_match(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
-
-
-def _whole(texts: pa.Array) -> pa.DataType:
-    try:
-        texts.cast(pa.int64())
-    except pa.ArrowInvalid:
-        digits = pc.max(pc.utf8_length(pc.utf8_ltrim(texts, "-0"))).as_py()
-        return pa.decimal128(digits, 0) if digits <= _MOST_DIGITS else pa.float64()
-    return pa.int64()
 
 
 def _guess(texts: pa.Array) -> pa.DataType:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock_filesystem.formats._blocks import Block, quoted_row_blocks
-from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._inference import SchemaInference
 from penstock_filesystem.formats._lines import LineReader
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder
-from penstock_filesystem.formats.csv._cells import CsvLines, row_cells
+from penstock_filesystem.formats._sampling import BlockSampler
+from penstock_filesystem.formats.csv._cells import CsvLines
 from penstock_filesystem.formats.csv._decoder import CsvDecoder
-from penstock_filesystem.formats.csv._inference import infer_types
+from penstock_filesystem.formats.csv._inference import CsvInference
 
 __all__ = ["CsvReader"]
 
@@ -45,23 +46,8 @@ class CsvReader(LineReader):
         assert isinstance(self.lines, CsvLines)
         return CsvDecoder(self.lines, self.options, schema, metrics, offsets)
 
-    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
-        """Takes names from the header of the first file that is not empty, or ``_c0`` …; types from its first rows."""
-        sample = self.sample(files)
-        rows = [line.text for line in self.lines.rows(sample) if self.lines.is_row(line.text)]
-        if not rows:
-            raise BadConfigurationError(
-                "every CSV file is empty, so there is no schema to infer: give one with .schema"
-            )
-        first = [cell.text for cell in row_cells(rows[0], self.options.csv)]
-        dialect = self.options.csv
-        unnamed = ("", dialect.null_value)
-        names = [n if dialect.header and n not in unnamed else f"_c{i}" for i, n in enumerate(first)]
-        if len({name.lower() for name in names}) != len(names):
-            names = [f"{n}{i}" if [m.lower() for m in names].count(n.lower()) > 1 else n for i, n in enumerate(names)]
-        cells = [
-            [cell.text or (dialect.empty_value if cell.quoted else "") for cell in row_cells(row, dialect)]
-            for row in (rows[1:] if dialect.header else rows)
-        ]
-        types = infer_types(cells, names, dialect.null_value, self.options.times) if dialect.infer_types else {}
-        return pa.schema([pa.field(name, types.get(name, pa.string())) for name in names])
+    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
+        """Takes names from the first row of the first file that has one; types from all rows."""
+        assert isinstance(self.lines, CsvLines)
+        sampler = BlockSampler(self, self.options.sampling_ratio, progress)
+        return CsvInference(self.lines, self.options, sampler)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,7 +12,10 @@ import pyarrow.parquet as pq
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.storage import LocalStorage
+from penstock_filesystem.formats._fit import find_name, fit_column
+from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
 from penstock_filesystem.formats.parquet._footer import first_bytes, footer_of
 
@@ -31,8 +34,8 @@ class TableRows(NamedTuple):
 class ParquetReader(FormatReader):
     """Reads row groups. A row group belongs to the range that holds its first byte, so planning opens no file.
 
-    Columns are found by name, exactly or else without regard to case; missing ones are as ``missingColumns`` says;
-    types must cast safely.
+    Columns, and fields of structs, are found by name, exactly or else without regard to case; missing ones are as
+    ``missingColumns`` says; types must cast safely.
     Memory: batches of 65,536 rows and what the pages of one row group need.
     """
 
@@ -59,7 +62,7 @@ class ParquetReader(FormatReader):
         with open_file() as source:
             pre_buffer = not isinstance(file.storage, LocalStorage)
             parquet = pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
-            names = {wanted: _match(wanted, parquet.schema_arrow.names) for wanted in schema.names}
+            names = {wanted: find_name(wanted, parquet.schema_arrow.names) for wanted in schema.names}
             for wanted in (wanted for wanted, name in names.items() if name is None):
                 missing_column(wanted, parquet.schema_arrow.names, self.options, file.url)
             columns = [name for name in names.values() if name is not None]
@@ -87,16 +90,17 @@ class ParquetReader(FormatReader):
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
         """Creates a decoder that casts columns."""
-        return _ParquetDecoder(schema)
+        return _ParquetDecoder(schema, self.options)
 
-    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
-        """Returns the first file's schema, or with ``mergeSchema`` that of all."""
-        schemas = []
-        for file in files if self.options.merge_schema else files[:1]:
-            with file.random_access() as source:
-                parquet = pq.ParquetFile(source)
-                schemas.append(_with_points_in_time(parquet.schema_arrow.remove_metadata(), parquet.schema))
-        return pa.unify_schemas(schemas, promote_options="permissive")
+    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
+        """Takes the first file's schema, or with ``mergeSchema`` that of all."""
+        return FileSchemas(_schema_of, merge=self.options.merge_schema)
+
+
+def _schema_of(file: InputFile) -> pa.Schema:
+    with file.random_access() as source:
+        parquet = pq.ParquetFile(source)
+        return _with_points_in_time(parquet.schema_arrow.remove_metadata(), parquet.schema)
 
 
 def _with_points_in_time(schema: pa.Schema, columns: pq.ParquetSchema) -> pa.Schema:
@@ -122,17 +126,12 @@ def _typed(type_: pa.DataType, kinds: Iterator[str]) -> pa.DataType:
     return pa.timestamp("us", "UTC") if next(kinds) == "INT96" else type_
 
 
-def _match(wanted: str, names: Sequence[str]) -> str | None:
-    if wanted in names:
-        return wanted
-    return next((name for name in names if name.lower() == wanted.lower()), None)
-
-
 class _ParquetDecoder(Decoder):
     """Takes columns by name and casts them safely to the wanted types."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, options: ReadOptions) -> None:
         self._schema = schema
+        self._options = options
 
     def decode(self, element: TableRows, state: SplitState) -> Iterator[Rows]:
         """Yields the rows of a batch."""
@@ -142,13 +141,15 @@ class _ParquetDecoder(Decoder):
         yield Rows(columns, batch.num_rows, numbers)
 
     def _column(self, batch: pa.RecordBatch, field: pa.Field, url: str) -> pa.Array:
-        name = _match(field.name, batch.schema.names)
+        name = find_name(field.name, batch.schema.names)
         if name is None:
             return pa.nulls(batch.num_rows, field.type)
         column = batch.column(name)
         try:
             _check_decimals(column)
-            return column if column.type.equals(field.type) else column.cast(field.type)
+            return fit_column(
+                column, field.type, field.name, lambda name, there: missing_column(name, there, self._options, url)
+            )
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise BadDataError(
                 f"{url}: column {field.name} holds {column.type}, which does not fit {field.type}: {error}; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
+from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader
 from penstock_filesystem.formats.sequence._layout import CODEC_CLASSES, MAGIC, SYNC_BYTES, Codec
@@ -68,13 +69,16 @@ class SequenceReader(FormatReader):
         """Creates a decoder that casts the columns."""
         return BatchDecoder(schema, self.options, offsets=offsets)
 
-    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
+    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Translates the classes of the first file."""
-        with files[0].raw() as stream:
-            classes = _read_header(_Source(stream.read, files[0].size)).classes
-        return pa.schema(
-            [(name, _WRITABLES.get(_short(one), _RAW)[0]) for name, one in zip(_COLUMNS, classes, strict=True)]
-        )
+        return FileSchemas(_schema_of, merge=False)
+
+
+def _schema_of(file: InputFile) -> pa.Schema:
+    with file.raw() as stream:
+        classes = _read_header(_Source(stream.read, file.size)).classes
+    types = [_WRITABLES.get(_short(one), _RAW)[0] for one in classes]
+    return pa.schema(list(zip(_COLUMNS, types, strict=True)))
 
 
 class _Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.metrics import Metrics
 from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
 from penstock_filesystem.formats._compression import BUFFER_BYTES
+from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader
@@ -68,7 +69,10 @@ class ThirdPartyReader(FormatReader):
         """Creates a decoder that takes the columns it is to give."""
         return BatchDecoder(schema, self.options, offsets=offsets)
 
-    def infer(self, files: Sequence[InputFile]) -> pa.Schema:
-        """Takes the schema of the first file."""
-        with self._open(files[0]) as opened:
+    def inference(self, progress: Callable[[int], object]) -> SchemaInference:
+        """Takes the schema of the first file, or with ``mergeSchema`` those of all."""
+        return FileSchemas(self._schema_of, merge=self.options.merge_schema)
+
+    def _schema_of(self, file: InputFile) -> pa.Schema:
+        with self._open(file) as opened:
             return self._reader.infer_schema(opened)

@@ -1,0 +1,72 @@
+"""Columns of a file as the types of the schema: fields of structs by name, everything else by a cast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+__all__ = ["Lacks", "find_name", "fit_column"]
+
+#: Gets the name of a column that is missing, and those that are there. Raises, or returns if it is null.
+Lacks = Callable[[str, Sequence[str]], None]
+
+
+def find_name(wanted: str, names: Sequence[str]) -> str | None:
+    """Returns the one of ``names`` that equals ``wanted``, or else the first that does apart from its case."""
+    if wanted in names:
+        return wanted
+    return next((name for name in names if name.lower() == wanted.lower()), None)
+
+
+def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) -> pa.Array:
+    """Returns ``column``, called ``path``, as ``type_``.
+
+    Fields of structs, also within lists and maps, are found by name, in whatever order; others are left out. For one
+    that is missing, ``lacks`` gets its path. Raises pa.ArrowException for values that do not fit.
+    """
+    if column.type.equals(type_):
+        return column
+    if pa.types.is_dictionary(column.type):
+        return fit_column(column.dictionary_decode(), type_, path, lacks)
+    if pa.types.is_struct(type_) and pa.types.is_struct(column.type):
+        children = [_child(column, field, path, lacks) for field in type_]
+        if not children:
+            return pa.StructArray.from_buffers(type_, len(column), column.cast(pa.struct([])).buffers())
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=column.is_null())
+    if not pa.types.is_nested(type_) or not _is_reshaped(column.type, type_):
+        return column.cast(type_)
+    if pa.types.is_fixed_size_list(column.type):
+        column = column.cast(pa.list_(column.type.value_field))
+    if pa.types.is_map(type_) and pa.types.is_map(column.type):
+        keys = fit_column(column.keys, type_.key_type, f"{path}.key", lacks)
+        items = fit_column(column.items, type_.item_type, f"{path}.value", lacks)
+        return pa.MapArray.from_arrays(_offsets(column), keys, items, mask=column.is_null()).cast(type_)
+    if pa.types.is_list(type_) and (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        values = fit_column(column.values, type_.value_type, path, lacks)
+        kind = pa.LargeListArray if pa.types.is_large_list(column.type) else pa.ListArray
+        return kind.from_arrays(_offsets(column), values, mask=column.is_null()).cast(type_)
+    return column.cast(type_)
+
+
+def _child(column: pa.Array, field: pa.Field, path: str, lacks: Lacks) -> pa.Array:
+    names = [one.name for one in column.type]
+    name = find_name(field.name, names)
+    if name is None:
+        lacks(f"{path}.{field.name}", names)
+        return pa.nulls(len(column), field.type)
+    return fit_column(column.field(names.index(name)), field.type, f"{path}.{field.name}", lacks)
+
+
+def _is_reshaped(one: pa.DataType, other: pa.DataType) -> bool:
+    """Returns whether a struct somewhere in the types has other fields."""
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return not one.equals(other)
+    if not pa.types.is_nested(one) or not pa.types.is_nested(other) or one.num_fields != other.num_fields:
+        return False
+    return any(_is_reshaped(one.field(number).type, other.field(number).type) for number in range(one.num_fields))
+
+
+def _offsets(column: pa.Array) -> pa.Array:
+    """Returns them as an array of its own: with a mask, the constructors take no slice."""
+    return pa.array(column.offsets.to_numpy(zero_copy_only=False), column.offsets.type)

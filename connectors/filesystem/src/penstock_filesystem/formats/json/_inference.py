@@ -1,0 +1,222 @@
+"""The schema of JSON objects, as Spark infers it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
+
+from penstock.errors import BadConfigurationError
+from penstock.metrics import Metrics
+from penstock.serialization.values import NOT_JSON
+from penstock_filesystem.formats._bad_rows import BadRows
+from penstock_filesystem.formats._block_decoder import in_pieces
+from penstock_filesystem.formats._blocks import Block
+from penstock_filesystem.formats._inference import SchemaInference
+from penstock_filesystem.formats._input_file import InputFile
+from penstock_filesystem.formats._options import ReadOptions
+from penstock_filesystem.formats._sampling import BlockSampler
+from penstock_filesystem.formats.json._lines import JsonLines, object_lines
+
+__all__ = ["JsonInference"]
+
+_NULL, _BOOL, _LONG, _DOUBLE, _STRING = pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.string()
+_MOST_DIGITS = 38
+_DIGITS_OF_LONG = 20
+#: More digits may be too many for a long.
+_MANY_DIGITS = re.compile(rb"\d{19}")
+
+
+@dataclass
+class _List:
+    """The type of lists."""
+
+    item: _Type
+
+
+#: What values have been so far: a dictionary is an object's fields. A decimal has no fraction.
+_Type: TypeAlias = "pa.DataType | _List | _Fields"
+_Fields: TypeAlias = "dict[str, _Type]"
+
+
+def _whole(text: str) -> Any:
+    return int(text) if len(text) <= _MOST_DIGITS + 1 else float(text)
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole)
+
+
+class JsonInference(SchemaInference):
+    """Unites the types of all objects, field by field, sorted by name.
+
+    A field of which values do not go together is a string, and so is one that was always null or empty. A whole number
+    that is too large for a long is a decimal, or a double beyond 38 digits. An object without fields is left out.
+    A bad row brings the column for bad rows, if there ``badRecords`` keeps them.
+    """
+
+    def __init__(self, lines: JsonLines, options: ReadOptions, sampler: BlockSampler) -> None:
+        self._lines = lines
+        self._sampler = sampler
+        self._corrupt_column = options.corrupt_column
+        self._policy = BadRows(options.bad_records, Metrics())
+        self._has_corrupt = False
+        self._type: _Fields = {}
+
+    def add(self, file: InputFile) -> None:
+        """Takes in the objects of a file."""
+        for block in self._sampler.blocks(file):
+            for type_ in in_pieces(block, self._lines, self._of_columns, lambda part: self._of_rows(part, file.url)):
+                self._type = _united(self._type, type_)
+
+    def schema(self) -> pa.Schema:
+        """Returns the fields, and the column for bad rows."""
+        fields = _fields(self._type)
+        if not fields:
+            raise BadConfigurationError(
+                "no JSON object with a field was found, so there is no schema to infer: give one with .schema"
+            )
+        if self._has_corrupt and self._corrupt_column not in self._type:
+            fields.append(pa.field(self._corrupt_column, _STRING))
+        return pa.schema(sorted(fields, key=lambda field: field.name))
+
+    def _of_columns(self, block: Block) -> _Fields | None:
+        """Has Arrow infer the types of a block of good rows; ``None`` if they need a closer look."""
+        found = object_lines(self._lines, block)
+        if found is None:
+            return None
+        data, count = found
+        try:
+            table = pajson.read_json(
+                pa.BufferReader(data), read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
+            )
+            table.validate(full=True)  # with nulls in lists, the parser makes arrays that hold less than they say
+        except pa.ArrowException:
+            return None
+        if table.num_rows != count:
+            return None
+        fields = {name: _of_array(table.column(name).combine_chunks()) for name in table.column_names}
+        # Arrow takes a number that is too large for a long for a double.
+        return None if _holds_double(fields) and _MANY_DIGITS.search(data) else fields
+
+    def _of_rows(self, block: Block, url: str) -> _Fields:
+        # Row by row in Python: the few rows around one that does not fit, and what Arrow can't read at all.
+        fields: _Fields = {}
+        for line in self._lines.rows(block):
+            if not self._lines.is_row(line.text):
+                continue
+            type_, reason = None, "" if line.valid else f"not {self._lines.encoding}"
+            try:
+                value, _ = _DECODER.raw_decode(line.text.lstrip())
+                type_ = _of_objects(value)
+            except NOT_JSON:
+                reason = reason or "not JSON"
+            if not reason and type_ is not None:
+                fields = _united(fields, type_)
+            elif self._policy.keeps(url, line.offset, line.text, reason or "not a JSON object"):
+                self._has_corrupt = True
+        return fields
+
+
+def _of_objects(value: Any) -> _Fields | None:
+    """Returns the fields of an object, or of those in a list; ``None`` for another value. Null is as no object."""
+    objects = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(one is None or isinstance(one, dict) for one in objects):
+        return None
+    fields: _Fields = {}
+    return reduce(_united, (_of_value(one) for one in objects if one is not None), fields)
+
+
+def _of_value(value: Any) -> Any:
+    if value is None or value == "":
+        return _NULL
+    if isinstance(value, dict):
+        return {name: _of_value(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return _List(_common(map(_of_value, value)))
+    if isinstance(value, str):
+        return _STRING
+    if isinstance(value, bool):
+        return _BOOL
+    if isinstance(value, float):
+        return _DOUBLE
+    return _LONG if -(1 << 63) <= value < 1 << 63 else _decimal(len(str(abs(value))))
+
+
+def _of_array(array: pa.Array) -> _Type:
+    """Returns the type of what Arrow parsed: for it, an empty text is one, and a time is no text."""
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        return {field.name: _of_array(one) for field, one in zip(type_, array.flatten(), strict=True)}
+    if pa.types.is_list(type_):
+        return _List(_of_array(array.flatten()))
+    if pa.types.is_string(type_):
+        return _STRING if pc.max(pc.binary_length(array)).as_py() else _NULL
+    return _STRING if pa.types.is_timestamp(type_) else type_
+
+
+def _common(types: Iterable[_Type]) -> _Type:
+    return reduce(_wider, types, _NULL)
+
+
+def _united(one: _Fields, other: _Fields) -> _Fields:
+    if one == other:
+        return one
+    united = dict(one)
+    for name, type_ in other.items():
+        united[name] = _wider(united[name], type_) if name in united else type_
+    return united
+
+
+def _wider(one: _Type, other: _Type) -> _Type:
+    """Returns the type of values of both."""
+    if one == other or other == _NULL:
+        return one
+    if one == _NULL:
+        return other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return _united(one, other)
+    if isinstance(one, _List) and isinstance(other, _List):
+        return _List(_wider(one.item, other.item))
+    if _is_number(one) and _is_number(other):
+        return _DOUBLE if _DOUBLE in (one, other) else _decimal(max(_digits(one), _digits(other)))
+    return _STRING
+
+
+def _is_number(type_: _Type) -> bool:
+    return isinstance(type_, pa.DataType) and (type_ in (_LONG, _DOUBLE) or bool(pa.types.is_decimal(type_)))
+
+
+def _digits(type_: Any) -> int:
+    return _DIGITS_OF_LONG if type_ == _LONG else type_.precision
+
+
+def _decimal(digits: int) -> pa.DataType:
+    return pa.decimal128(digits, 0) if digits <= _MOST_DIGITS else _DOUBLE
+
+
+def _holds_double(type_: _Type) -> bool:
+    if isinstance(type_, dict):
+        return any(map(_holds_double, type_.values()))
+    return _holds_double(type_.item) if isinstance(type_, _List) else type_ == _DOUBLE
+
+
+def _fields(types: _Fields) -> list[pa.Field]:
+    found = ((name, _finished(types[name])) for name in sorted(types))
+    return [pa.field(name, type_) for name, type_ in found if type_ is not None]
+
+
+def _finished(type_: _Type) -> pa.DataType | None:
+    if isinstance(type_, dict):
+        fields = _fields(type_)
+        return pa.struct(fields) if fields else None
+    if isinstance(type_, _List):
+        item = _finished(type_.item)
+        return None if item is None else pa.list_(item)
+    return _STRING if type_ == _NULL else type_
