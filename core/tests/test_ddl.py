@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock.serialization.ddl import parse_type
+from penstock.serialization.ddl import format_type, parse_type
 
 
 def fields(*named):
@@ -73,3 +73,29 @@ def test_mistakes(text, message):
     with pytest.raises(ValueError) as caught:
         parse_type(text)
     assert message in str(caught.value)
+
+
+ODD_NAMES = fields(("a b`", array(fields(("x", pa.map_(pa.string(), pa.decimal128(9, 2)))))), ("é", pa.binary()))
+
+
+@pytest.mark.parametrize(
+    ("type_", "expected"),
+    [
+        (ODD_NAMES, ODD_NAMES),
+        (pa.struct([]), pa.struct([])),
+        (pa.timestamp("ns", "Europe/Berlin"), pa.timestamp("us", "UTC")),
+        (pa.timestamp("s"), pa.timestamp("us")),
+        (pa.large_list(pa.large_string()), array(pa.string())),
+        (pa.list_(pa.binary(3), 2), array(pa.binary())),
+        (pa.dictionary(pa.int8(), pa.string_view()), pa.string()),
+        *((one, one) for one in (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.date32())),
+    ],
+)
+def test_types_are_written_as_they_are_read(type_, expected):
+    assert parse_type(format_type(type_)) == expected
+
+
+@pytest.mark.parametrize("type_", [pa.uint32(), pa.time64("us"), pa.duration("s"), pa.null(), pa.decimal256(60, 2)])
+def test_types_that_spark_has_not_got(type_):
+    with pytest.raises(ValueError, match="Spark has no type for"):
+        format_type(pa.list_(type_))

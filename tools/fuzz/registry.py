@@ -21,6 +21,7 @@ from penstock.source.log import _serializers as log_forms
 from penstock_cassandra.source import _split as cassandra_forms
 from penstock_filesystem.sink import _committable as file_committables
 from penstock_filesystem.source import _split as file_forms
+from penstock_filesystem.source._schema_location import SCHEMA_SERIALIZER
 from penstock_kafka.sink import _committable as kafka_committables
 from penstock_pravega.client import BrokenEvents, Refused
 from penstock_pravega.sink import _committable as pravega_committables
@@ -58,6 +59,7 @@ SERIALIZERS: dict[str, tuple[SimpleVersionedSerializer[Any], Any]] = {
         _versions(_FILES + "enumerator-v1.json", _FILES + "enumerator-v2.json"),
     ),
     "file-split": (file_forms.SPLIT_SERIALIZER, _first(1, _FILES + "split-v1.bin")),
+    "file-schema": (SCHEMA_SERIALIZER, _first(1, _FILES + "schema-v1.json")),
     "file-chunk": (file_committables.WRITER_STATE_SERIALIZER, _first(1, _FILES + "state-v1.bin")),
     "file-part": (file_committables.COMMITTABLE_SERIALIZER, _first(1, _FILES + "committable-v1.bin")),
     "kafka-transaction": (
@@ -327,6 +329,13 @@ TARGETS = [
         stored.read_run,
         stored.run_seeds,
         (_FORMATS.replace("formats", "source") + "tracking._run_store",),
+    ),
+    Target(
+        "stored.columns",
+        stored.read_columns,
+        stored.columns_seeds,
+        (_FORMATS.replace("formats", "source") + "_schema_location",),
+        refused=stored.refused_columns,
     ),
     Target(
         "stored.sketch",

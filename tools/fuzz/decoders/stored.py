@@ -23,6 +23,7 @@ from penstock.sink import CheckpointLocation
 from penstock.sink._write_ahead import Segment, Staged
 from penstock.spark._offsets import StreamOffset, is_final_batch, is_last_batch, pack_splits
 from penstock.storage import MemoryStorage
+from penstock_filesystem.source._schema_location import SCHEMA_SERIALIZER, SchemaLocation
 from penstock_filesystem.source._split import SPLIT_SERIALIZER, FileSplit
 from penstock_filesystem.source.tracking._run_store import RunStore
 from penstock_filesystem.source.tracking._sketch import SetSketch
@@ -255,6 +256,24 @@ def read_run(data: bytes) -> object:
     storage = MemoryStorage()
     storage.files["c/1-a.run"] = data
     return RunStore(storage, "c").read("1-a.run", 10)
+
+
+def columns_seeds() -> list[bytes]:
+    """Returns a schema that a stream has had."""
+    names = {"a": pa.int64(), "b c": pa.list_(pa.struct([("x", pa.decimal128(6, 2))]))}
+    return [SCHEMA_SERIALIZER.serialize(pa.schema(list(names.items())))]
+
+
+def refused_columns() -> list[bytes]:
+    """Returns one that is cut off, and one of a later edition."""
+    return [columns_seeds()[0][:-1], columns_seeds()[0].replace(b'"version":1', b'"version":7')]
+
+
+def read_columns(data: bytes) -> object:
+    """Reads a schema that a stream has had."""
+    storage = MemoryStorage()
+    storage.files["s/schema-000000.json"] = data
+    return SchemaLocation(storage, "s").latest()
 
 
 def sketch_seeds() -> list[bytes]:

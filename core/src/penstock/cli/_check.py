@@ -50,7 +50,7 @@ def _check_source(source: SourceSpec, reading: Reading) -> None:
     try:
         # A source holds configuration only, so building it here costs nothing and finds options that don't go together.
         built = connector.create_source(values)
-        if source.schema is None and built.fixed_schema() is None:
+        if source.schema is None and built.fixed_schema() is None and not built.remembers_schema:
             source.at.complain("a stream needs a 'schema' here (DDL, such as: id long, at timestamp)")
     except BadConfigurationError as error:
         source.format_at.complain(str(error))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.options import nearest_hint
 
-__all__ = ["parse_type"]
+__all__ = ["format_type", "parse_type"]
 
 _SIMPLE: Mapping[str, Callable[[], pa.DataType]] = {
     **dict.fromkeys(("boolean", "bool"), pa.bool_),
@@ -42,6 +42,52 @@ def parse_type(text: str) -> pa.DataType:
     parser = _Parser(tokens)
     alone = len(tokens) == 1 or tokens[1] in ("<", "(")
     return parser.whole_type() if alone else pa.struct(parser.fields(end=None))
+
+
+_NAMES: Mapping[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.date32(): "date",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.string_view(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.binary_view(): "binary",
+}
+
+
+def format_type(type_: pa.DataType) -> str:
+    """Returns the DDL of a type, as :func:`parse_type` reads it. Raises ValueError for a type that Spark has not got.
+
+    Timestamps become those of Spark, whatever their unit and their zone; what a dictionary holds counts for it.
+    """
+    if type_ in _NAMES:
+        return _NAMES[type_]
+    if pa.types.is_timestamp(type_):
+        return "timestamp_ntz" if type_.tz is None else "timestamp"
+    if pa.types.is_decimal(type_) and type_.precision <= 38 and 0 <= type_.scale <= type_.precision:
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_fixed_size_binary(type_):
+        return "binary"
+    if pa.types.is_dictionary(type_):
+        return format_type(type_.value_type)
+    if pa.types.is_struct(type_):
+        return f"struct<{', '.join(f'{_quoted(field.name)}: {format_type(field.type)}' for field in type_)}>"
+    if pa.types.is_map(type_):
+        return f"map<{format_type(type_.key_type)}, {format_type(type_.item_type)}>"
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+        return f"array<{format_type(type_.value_type)}>"
+    raise ValueError(f"Spark has no type for {type_}")
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else "`{}`".format(name.replace("`", "``"))
 
 
 class _Parser:

@@ -314,8 +314,16 @@ class Source(ABC, Generic[SplitT, StateT]):
         """Returns the schema where the options decide it (text, binary); ``None`` if data or the user must say."""
         return None
 
+    @property
+    def remembers_schema(self) -> bool:
+        """Whether :meth:`infer_schema` stores what it returns, so that it is the same after a restart.
+
+        Only then can a stream have an inferred schema.
+        """
+        return False
+
     def infer_schema(self) -> pa.Schema:
-        """Returns the schema from a look at the data (batch only). Raises BadConfigurationError where that can't be
+        """Returns the schema from a look at the data. Raises BadConfigurationError where that can't be
         had.
         """
         from penstock.errors import BadConfigurationError

@@ -86,7 +86,7 @@ class PenstockDataSource(DataSource):
         options = self._parse(connector.source_options, "source", None)
         source = connector.create_source(options)
         fixed = source.fixed_schema()
-        self._schema_is_inferred = fixed is None
+        self._schema_is_inferred = fixed is None and not source.remembers_schema
         retry = RetryPolicy.from_values(options)
         return from_arrow_schema(fixed if fixed is not None else retry.call(source.infer_schema, "asking for a schema"))
 

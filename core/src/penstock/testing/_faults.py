@@ -381,6 +381,10 @@ class FaultySource(Source[Any, Any]):
     def fixed_schema(self) -> pa.Schema | None:
         return self._inner.fixed_schema()
 
+    @property
+    def remembers_schema(self) -> bool:
+        return self._inner.remembers_schema
+
     def infer_schema(self) -> pa.Schema:
         return self._inner.infer_schema()
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from penstock.options import load_object
 from penstock_filesystem.formats._directory_names import NULL_PARTITION, escape_path_name, unescape_path_name
-from penstock_filesystem.formats._inference import SchemaInference
+from penstock_filesystem.formats._inference import SchemaInference, merge_schemas
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions, WriteOptions, check_encoding, check_line_sep
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, NewColumnsError, Rows, SplitState
 from penstock_filesystem.formats._text_values import DECIMAL, cell_converter
 from penstock_filesystem.formats._whole_file import WholeFile
 from penstock_filesystem.formats._writer_base import BinaryOutput, Encoder, FormatWriter
@@ -33,6 +33,7 @@ __all__ = [
     "FormatReader",
     "FormatWriter",
     "InputFile",
+    "NewColumnsError",
     "ReadOptions",
     "Rows",
     "SchemaInference",
@@ -47,6 +48,7 @@ __all__ = [
     "create_writer",
     "escape_path_name",
     "merge_files",
+    "merge_schemas",
     "unescape_path_name",
 ]
 

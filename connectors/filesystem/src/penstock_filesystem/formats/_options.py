@@ -16,7 +16,9 @@ __all__ = ["ReadOptions", "WriteOptions", "check_encoding", "check_line_sep"]
 @dataclass(frozen=True)
 class ReadOptions:
     """How the contents of files are read. ``name`` is the format's, ``bad_records`` says what happens to a bad row:
-    null, drop or fail. ``format_options`` are those of a third-party format.
+    null, drop or fail. ``refuses_unknown_fields``: a JSON field that the schema lacks is an error.
+    ``adds_corrupt_column``: an inferred JSON schema has it even if no row was bad yet. ``format_options`` are those of
+    a third-party format.
     """
 
     name: str
@@ -30,12 +32,16 @@ class ReadOptions:
     times: TimeParser
     merge_schema: bool
     sampling_ratio: float
+    refuses_unknown_fields: bool
+    adds_corrupt_column: bool
     missing_columns: str
     format_options: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def from_values(cls, values: OptionValues) -> ReadOptions:
         """Takes them from a source's options. Raises BadConfigurationError."""
+        remembers = values["schemaLocation"] is not None
+        merges = values["mergeSchema"] or remembers
         return cls(
             name=values["format"],
             bad_records=values["badRecords"],
@@ -46,9 +52,11 @@ class ReadOptions:
             multi_line=values["multiLine"],
             csv=CsvReadDialect.from_values(values),
             times=_times(values),
-            merge_schema=values["mergeSchema"],
+            merge_schema=merges,
             sampling_ratio=values["samplingRatio"],
-            missing_columns="null" if values["mergeSchema"] else values["missingColumns"],
+            refuses_unknown_fields=remembers and values["newColumns"] == "fail",
+            adds_corrupt_column=remembers and values["badRecords"] == "null",
+            missing_columns="null" if merges else values["missingColumns"],
             format_options=values.with_prefix("format."),
         )
 

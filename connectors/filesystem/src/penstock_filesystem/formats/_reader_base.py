@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from penstock_filesystem.formats._inference import SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 
-__all__ = ["Decoder", "FormatReader", "Rows", "SplitState", "missing_column"]
+__all__ = ["Decoder", "FormatReader", "NewColumnsError", "Rows", "SplitState", "missing_column"]
 
 
 @dataclass
@@ -56,21 +56,31 @@ def missing_column(name: str, there: Iterable[str], options: ReadOptions, url: s
         )
 
 
+class NewColumnsError(BadDataError):
+    """A file has columns that the schema lacks: ``names``, with those of structs before a dot."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = sorted(set(names))
+        super().__init__(f"the schema lacks {', '.join(self.names)}")
+
+
 class Decoder(ABC):
     """Turns elements into rows of the schema it was made for. One per task, main thread."""
 
     @abstractmethod
     def decode(self, element: Any, state: SplitState) -> Iterator[Rows]:
-        """Yields the rows of ``element``. Raises BadDataError."""
+        """Yields the rows of ``element``. Raises BadDataError; NewColumnsError if the options have it refuse those."""
 
 
 class FormatReader(ABC):
     """Reads files of one format. Pickled to the tasks: holds options only.
 
-    ``reads_empty_files``: whether a file of no bytes is a row. ``has_header``: whether files begin with a header line.
+    ``reads_empty_files``: whether a file of no bytes is a row. ``holds_schema``: whether a file says what columns it
+    has, so that a look at its schema costs little. ``has_header``: whether files begin with a header line.
     """
 
     reads_empty_files = False
+    holds_schema = False
     has_header = False
 
     def __init__(self, options: ReadOptions) -> None:
@@ -89,8 +99,11 @@ class FormatReader(ABC):
         """
 
     @abstractmethod
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
-        """Creates a decoder of the data columns in ``schema`` (with the corrupt-record column if it is wanted)."""
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
+        """Creates a decoder of the data columns in ``schema`` (with the corrupt-record column if it is wanted).
+
+        ``elsewhere`` are columns of the read that do not come from the file, also if it has some of these names.
+        """
 
     def fixed_schema(self) -> pa.Schema | None:
         """Returns the schema if the format decides it."""

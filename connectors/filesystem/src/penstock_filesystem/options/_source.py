@@ -173,13 +173,32 @@ SOURCE_OPTIONS = OptionSet(
         ),
         Option(
             "missingColumns",
-            "A column of the schema that a file and its directories lack: fail, or null (so with mergeSchema)",
+            "A column of the schema that a file and its directories lack: fail, or null (so with mergeSchema and "
+            "schemaLocation)",
             kind="choice",
             choices=("fail", "null"),
             default="fail",
             needs=_NAMED_COLUMNS,
-            excludes=(when("mergeSchema"),),
+            excludes=(when("mergeSchema"), when("schemaLocation")),
             tolerated=True,
+        ),
+        Option(
+            "schemaLocation",
+            "Directory that remembers the schema of a stream for which none is given: it is inferred once, and again "
+            "where a file has new columns",
+            kind="path",
+            needs=(unless("format", "text", "csv", "binary", "sequencefile"),),
+            only_in="stream",
+            advice="leave it out",
+        ),
+        Option(
+            "newColumns",
+            "A file that has columns, or wider types, that the remembered schema lacks: fail (they are remembered, and "
+            "a restart reads them), or ignore",
+            kind="choice",
+            choices=("fail", "ignore"),
+            default="fail",
+            needs=(when("schemaLocation"),),
         ),
         Option(
             "mergeSchema",
@@ -187,6 +206,7 @@ SOURCE_OPTIONS = OptionSet(
             kind="bool",
             default="false",
             needs=_NAMED_COLUMNS,
+            excludes=(when("schemaLocation"),),
             tolerated=True,
         ),
         *STORAGE_OPTIONS,
@@ -216,6 +236,8 @@ class SourceOptions:
     open_cost_bytes: int
     clean_source: str
     archive_dir: str | None
+    schema_location: str | None
+    refuses_new_columns: bool
     include_metadata: bool
     format: ReadOptions
 
@@ -241,6 +263,8 @@ class SourceOptions:
             open_cost_bytes=values["openCostInBytes"],
             clean_source=values["cleanSource"],
             archive_dir=values["sourceArchiveDir"],
+            schema_location=values["schemaLocation"],
+            refuses_new_columns=values["schemaLocation"] is not None and values["newColumns"] == "fail",
             include_metadata=values["includeMetadata"],
             format=ReadOptions.from_values(values),
         )

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from penstock.source import ConstantColumns, ReaderContext, RecordEmitter
 from penstock.storage import Storage
-from penstock_filesystem.formats import Decoder, FormatReader, SplitState
+from penstock_filesystem.formats import Decoder, FormatReader, InputFile, NewColumnsError, Rows, SplitState
 from penstock_filesystem.source._metadata import METADATA_SCHEMA, OFFSET_COLUMN, data_schema, metadata_column
+from penstock_filesystem.source._new_columns import NewColumns
 from penstock_filesystem.source._partitions import PartitionColumns
 from penstock_filesystem.source._split import FileSplit
 
@@ -34,10 +35,12 @@ class FileSystemRecordEmitter(RecordEmitter[Any, FileSplit]):
         format_reader: FormatReader,
         partitions: PartitionColumns | None,
         context: ReaderContext,
+        new_columns: NewColumns | None,
     ) -> None:
         self._storage = storage
         self._format_reader = format_reader
         self._partitions = partitions
+        self._new_columns = new_columns
         self._metrics = context.metrics
         self._schema = context.schema
         #: By the columns that directories hold: those are not in the files. As a rule, all files have the same.
@@ -54,7 +57,7 @@ class FileSystemRecordEmitter(RecordEmitter[Any, FileSplit]):
     def emit_record(self, element: Any, split_state: _FileState) -> Iterator[pa.RecordBatch]:
         """Yields the rows of an element, with the wanted columns in order."""
         partition = split_state.partition
-        for rows in self._decoder(tuple(partition)).decode(element, split_state):
+        for rows in self._decoded(element, split_state):
             columns = []
             for field in self._schema:
                 if field.name in METADATA_SCHEMA.names:
@@ -66,9 +69,20 @@ class FileSystemRecordEmitter(RecordEmitter[Any, FileSplit]):
                     columns.append(rows.columns[field.name])
             yield pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
+    def _decoded(self, element: Any, state: _FileState) -> Iterator[Rows]:
+        try:
+            yield from self._decoder(tuple(state.partition)).decode(element, state)
+        except NewColumnsError as error:
+            if self._new_columns is None:
+                raise
+            self._new_columns.refuse(InputFile(self._storage, state.path, state.size), error.names)
+
     def _decoder(self, held: tuple[str, ...]) -> Decoder:
         if held not in self._decoders:
             schema = pa.schema([field for field in data_schema(self._schema) if field.name not in held])
             offsets = OFFSET_COLUMN in self._schema.names
-            self._decoders[held] = self._format_reader.decoder(schema, self._metrics, offsets=offsets)
+            elsewhere = {*held, *METADATA_SCHEMA.names}
+            self._decoders[held] = self._format_reader.decoder(
+                schema, self._metrics, offsets=offsets, elsewhere=elsewhere
+            )
         return self._decoders[held]

@@ -21,6 +21,7 @@ from penstock.storage import Storage
 from penstock_filesystem.formats import FormatReader, InputFile
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._absence import check_is_gone
+from penstock_filesystem.source._new_columns import NewColumns
 from penstock_filesystem.source._partitions import PartitionColumns
 from penstock_filesystem.source._split import FileSplit
 
@@ -64,9 +65,11 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         partitions: PartitionColumns | None,
         metrics: Metrics,
         roots: Sequence[str],
+        new_columns: NewColumns | None,
     ) -> None:
         self._storage = storage
         self._roots = roots
+        self._new_columns = new_columns
         self._format_reader = format_reader
         self._options = options
         self._schema = schema
@@ -128,6 +131,8 @@ class FileSystemSplitReader(SplitReader[Any, FileSplit]):
         if split.length == 0 and not self._format_reader.reads_empty_files:
             return iter(())
         file = InputFile(self._storage, split.path, info.size)
+        if self._new_columns is not None:
+            self._new_columns.check(file)
         schema = self._schema if self._partitions is None else self._partitions.without(split.path, self._schema)
         return self._format_reader.elements(file, split.start, split.end, schema)
 

@@ -27,8 +27,10 @@ from penstock_filesystem.source._discovery import FileDiscovery, FoundFile, chec
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._metadata import METADATA_SCHEMA, data_schema, validate_metadata
+from penstock_filesystem.source._new_columns import NewColumns
 from penstock_filesystem.source._partitions import PartitionColumns
 from penstock_filesystem.source._reader import FileSystemSplitReader
+from penstock_filesystem.source._schema_location import SchemaLocation, as_spark_has_it
 from penstock_filesystem.source._split import (
     SPLIT_SERIALIZER,
     STATE_SERIALIZER,
@@ -55,6 +57,9 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         self._options = options
         self._format_reader = create_reader(options.format)
         self._partitions = self._partition_columns() if options.with_partitions else None
+        self._location = None
+        if options.schema_location is not None:
+            self._location = SchemaLocation(*open_storage(options.schema_location, options.storage_options))
         self._filters: tuple[ColumnFilter, ...] = ()
 
     @property
@@ -107,12 +112,25 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
                 "%s does not exist, or matches nothing yet: the query waits for files there", self._storage.url(root)
             )
 
+    @property
+    def remembers_schema(self) -> bool:
+        """Whether ``schemaLocation`` is set."""
+        return self._location is not None
+
     def infer_schema(self) -> pa.Schema:
-        """Infers the columns that the files hold, and those that directories hold."""
+        """Infers the columns that the files hold, and those that directories hold; or returns what is remembered."""
+        known = None if self._location is None else self._location.latest()
+        if known is None:
+            known = self._infer()
+            if self._location is not None:
+                known = self._location.extend(as_spark_has_it(known), ", ".join(self._options.paths))
+        return self._with_metadata(known)
+
+    def _infer(self) -> pa.Schema:
         discovery = self._listed()
         every = discovery.take()
         columns = [] if self._partitions is None else self._partitions.infer(file.path for file in every)
-        return self._with_metadata(_with_columns(self._infer_data(every, discovery.missing_roots()), columns))
+        return _with_columns(self._infer_data(every, discovery.missing_roots()), columns)
 
     def _infer_data(self, every: Sequence[FoundFile], missing: Sequence[str]) -> pa.Schema:
         """Returns the columns that are in the files."""
@@ -135,6 +153,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError for columns that the files and the metadata cannot fill."""
         validate_metadata(schema)
+        self._check_remembered(schema)
         corrupt = self._options.format.corrupt_column
         data = data_schema(schema)
         if self._options.format.name in ("csv", "json") and corrupt in data.names:
@@ -145,6 +164,21 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         if fixed is not None and self._partitions is not None and set(data.names) - set(fixed.names):
             data = self._without_directories(data, fixed)
         self._format_reader.validate(data)
+
+    def _check_remembered(self, schema: pa.Schema) -> None:
+        if self._location is None:
+            return
+        given = pa.schema([field for field in schema if field.name not in METADATA_SCHEMA.names])
+        if not self._location.has_had(as_spark_has_it(given)):
+            raise BadConfigurationError(
+                f"option 'schemaLocation': {self._location.url} remembers another schema than the one that is given: "
+                "leave out .schema(...), or schemaLocation"
+            )
+
+    def _new_columns(self, context: ReaderContext) -> NewColumns | None:
+        if self._location is None or not self._options.refuses_new_columns:
+            return None
+        return NewColumns(self._location, self._format_reader, self._partitions, context.schema)
 
     def _without_directories(self, schema: pa.Schema, fixed: pa.Schema) -> pa.Schema:
         """Returns what files have to hold of ``schema``. Before there are files, directories may hold anything."""
@@ -234,11 +268,14 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             self._partitions,
             context.metrics,
             [without_wildcards(root) for root in self._roots],
+            self._new_columns(context),
         )
 
     def create_emitter(self, context: ReaderContext) -> FileSystemRecordEmitter:
         """Creates the emitter of a task."""
-        return FileSystemRecordEmitter(self._storage, self._format_reader, self._partitions, context)
+        return FileSystemRecordEmitter(
+            self._storage, self._format_reader, self._partitions, context, self._new_columns(context)
+        )
 
     def _discovery(self) -> FileDiscovery:
         return FileDiscovery(

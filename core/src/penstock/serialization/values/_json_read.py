@@ -50,16 +50,18 @@ def _finish(array: pa.Array, type_: pa.DataType, times: TimeParser) -> pa.Array:
 
 
 class JsonColumns:
-    """Parses blocks in which every line is one object that fits. Fields that are not asked for are skipped.
+    """Parses blocks in which every line is one object that fits. Fields that are not asked for are skipped, or with
+    ``refuses_unknown`` need a closer look.
 
     Arrow's parser sees objects, not lines. A line that begins with { and ends with } is at least one object for it
     (within an object that is open after a }, no { may follow): as many objects as such lines means one each. The
     caller ensures that the lines are such.
     """
 
-    def __init__(self, type_: pa.StructType, times: TimeParser) -> None:
+    def __init__(self, type_: pa.StructType, times: TimeParser, *, refuses_unknown: bool = False) -> None:
         self._type = type_
         self._times = times
+        self._unexpected = "error" if refuses_unknown else "ignore"
         raw = _raw_type(type_)
         self._raw = None if raw is None or not raw.num_fields else pa.schema(list(raw))
 
@@ -73,7 +75,9 @@ class JsonColumns:
             table = pajson.read_json(
                 pa.BufferReader(lines),
                 read_options=pajson.ReadOptions(use_threads=False, block_size=len(lines) + 1),
-                parse_options=pajson.ParseOptions(explicit_schema=self._raw, unexpected_field_behavior="ignore"),
+                parse_options=pajson.ParseOptions(
+                    explicit_schema=self._raw, unexpected_field_behavior=self._unexpected
+                ),
             )
             if table.num_rows != count:
                 return None

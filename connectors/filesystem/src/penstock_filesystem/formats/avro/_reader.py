@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -66,6 +66,8 @@ def _check(writer: Any) -> None:
 class AvroReader(FormatReader):
     """Reads a file as one range. fastavro makes a Python object of every value: no columnar reader exists."""
 
+    holds_schema = True
+
     def is_splittable(self, path: str) -> bool:
         """Always returns False."""
         return False
@@ -82,7 +84,7 @@ class AvroReader(FormatReader):
             if records:
                 yield AvroRecords(records, row)
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder of records."""
         return _AvroDecoder(schema, self.options)
 

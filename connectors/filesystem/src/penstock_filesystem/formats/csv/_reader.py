@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pyarrow as pa
 
@@ -41,7 +41,7 @@ class CsvReader(LineReader):
             if pa.types.is_nested(field.type):
                 raise BadConfigurationError(f"format csv cannot hold the column {field.name} of type {field.type}")
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder of cells by position."""
         assert isinstance(self.lines, CsvLines)
         return CsvDecoder(self.lines, self.options, schema, metrics, offsets)

@@ -25,7 +25,7 @@ from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._sampling import BlockSampler
 from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
-__all__ = ["JsonInference"]
+__all__ = ["JsonInference", "unknown_fields"]
 
 _NULL, _BOOL, _LONG, _DOUBLE, _STRING = pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.string()
 _MOST_DIGITS = 38
@@ -66,7 +66,7 @@ class JsonInference(SchemaInference):
         self._sampler = sampler
         self._corrupt_column = options.corrupt_column
         self._policy = BadRows(options.bad_records, Metrics())
-        self._has_corrupt = False
+        self._has_corrupt = options.adds_corrupt_column
         self._type: _Fields = {}
 
     def add(self, file: InputFile) -> None:
@@ -122,6 +122,25 @@ class JsonInference(SchemaInference):
             elif self._policy.keeps(url, line.offset, line.text, reason or "not a JSON object"):
                 self._has_corrupt = True
         return fields
+
+
+def unknown_fields(value: Any, type_: pa.DataType, path: str = "") -> list[str]:
+    """Returns the paths of fields of ``value``, also within lists, that ``type_`` lacks.
+
+    Those that would get no type if it were inferred again do not count, and neither do nulls.
+    """
+    if isinstance(value, list) and pa.types.is_list(type_):
+        return [name for one in value for name in unknown_fields(one, type_.value_type, path)]
+    if not isinstance(value, dict) or not pa.types.is_struct(type_):
+        return []
+    found = []
+    for name, one in value.items():
+        number = type_.get_field_index(name)
+        if number >= 0:
+            found += unknown_fields(one, type_.field(number).type, f"{path}{name}.")
+        elif one is not None and _finished(_of_value(one)) is not None:
+            found.append(path + name)
+    return found
 
 
 def _of_objects(value: Any) -> _Fields | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +15,9 @@ from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._inference import SchemaInference
 from penstock_filesystem.formats._lines import Line, LineReader
 from penstock_filesystem.formats._options import ReadOptions
-from penstock_filesystem.formats._reader_base import Decoder
+from penstock_filesystem.formats._reader_base import Decoder, NewColumnsError
 from penstock_filesystem.formats._sampling import BlockSampler
-from penstock_filesystem.formats.json._inference import JsonInference
+from penstock_filesystem.formats.json._inference import JsonInference, unknown_fields
 from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
 __all__ = ["JsonLinesReader"]
@@ -32,10 +32,10 @@ class JsonLinesReader(LineReader):
         lines = JsonLines(options.encoding, options.line_sep, options.multi_line)
         super().__init__(options, lines, whole=options.multi_line)
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder of fields by name."""
         assert isinstance(self.lines, JsonLines)
-        return JsonLinesDecoder(self.lines, self.options, schema, metrics, offsets)
+        return JsonLinesDecoder(self.lines, self.options, schema, metrics, offsets, elsewhere)
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Unites the fields of all rows."""
@@ -49,11 +49,20 @@ class JsonLinesDecoder(BlockDecoder):
     lines: JsonLines
 
     def __init__(
-        self, lines: JsonLines, options: ReadOptions, schema: pa.Schema, metrics: Metrics, offsets: bool
+        self,
+        lines: JsonLines,
+        options: ReadOptions,
+        schema: pa.Schema,
+        metrics: Metrics,
+        offsets: bool,
+        elsewhere: Collection[str],
     ) -> None:
         super().__init__(lines, schema, options.corrupt_column, BadRows(options.bad_records, metrics), offsets)
         times = options.times
-        self._columns = JsonColumns(pa.struct(list(self.fields)), times)
+        self._refuses_unknown = options.refuses_unknown_fields
+        self._type = pa.struct(list(self.fields))
+        self._elsewhere = {*elsewhere, options.corrupt_column}
+        self._columns = JsonColumns(self._type, times, refuses_unknown=self._refuses_unknown)
         self._problems: list[str] = []
         self._converters = [value_converter(field.type, times, self._problems.append) for field in self.fields]
 
@@ -76,6 +85,8 @@ class JsonLinesDecoder(BlockDecoder):
         if not all(isinstance(value, dict) for value in values):
             yield [None] * len(self._converters), reason or "not a JSON object"
             return
+        if self._refuses_unknown:
+            self._refuse_unknown(values)
         self._problems.clear()
         rows = [
             [convert(value.get(f.name), f.name) for f, convert in zip(self.fields, self._converters, strict=True)]
@@ -83,3 +94,12 @@ class JsonLinesDecoder(BlockDecoder):
         ]
         for row in rows:
             yield row, self._problems[0] if self._problems else ""
+
+    def _refuse_unknown(self, values: list[dict[str, Any]]) -> None:
+        unknown = [
+            name
+            for value in values
+            for name in unknown_fields({k: one for k, one in value.items() if k not in self._elsewhere}, self._type)
+        ]
+        if unknown:
+            raise NewColumnsError(unknown)

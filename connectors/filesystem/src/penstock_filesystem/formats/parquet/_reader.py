@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -38,6 +38,8 @@ class ParquetReader(FormatReader):
     ``missingColumns`` says; types must cast safely.
     Memory: batches of 65,536 rows and what the pages of one row group need.
     """
+
+    holds_schema = True
 
     def is_splittable(self, path: str) -> bool:
         """Always returns True: a range is a number of row groups."""
@@ -88,7 +90,7 @@ class ParquetReader(FormatReader):
             yield TableRows(batch, row)
             row += batch.num_rows
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder that casts columns."""
         return _ParquetDecoder(schema, self.options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -65,7 +65,7 @@ class SequenceReader(FormatReader):
                 yield NumberedBatch(row, _batch(arrays, len(keys)))
                 row += len(keys)
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder that casts the columns."""
         return BatchDecoder(schema, self.options, offsets=offsets)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +34,7 @@ class TextReader(LineReader):
         if any(field.name != "value" or not pa.types.is_string(field.type) for field in schema):
             raise BadConfigurationError(f"format text has one column, value string; the schema asks for {schema.names}")
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder of lines."""
         return _TextDecoder(self.lines, self.options, schema, metrics, offsets)
 

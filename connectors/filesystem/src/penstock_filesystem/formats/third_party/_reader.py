@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +44,8 @@ class _Stream(io.RawIOBase):
 class ThirdPartyReader(FormatReader):
     """Reads each file as a whole."""
 
+    holds_schema = True
+
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
         self._reader, _ = load_format(options.name, options.format_options, lambda f, values: f.create_reader(values))
@@ -65,7 +67,7 @@ class ThirdPartyReader(FormatReader):
                 yield NumberedBatch(row, batch)
                 row += batch.num_rows
 
-    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool) -> Decoder:
+    def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder that takes the columns it is to give."""
         return BatchDecoder(schema, self.options, offsets=offsets)
 

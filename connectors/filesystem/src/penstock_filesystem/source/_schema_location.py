@@ -1,0 +1,101 @@
+"""The schemas that a stream has had, where the option ``schemaLocation`` says."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow as pa
+
+from penstock.errors import BadConfigurationError, BadDataError, FatalError
+from penstock.serialization import MALFORMED, JsonSerializer
+from penstock.serialization.ddl import format_type, parse_type
+from penstock.storage import Storage, path_below
+from penstock_filesystem.formats import merge_schemas
+
+__all__ = ["SCHEMA_SERIALIZER", "SchemaLocation", "as_spark_has_it"]
+
+_DAMAGED: tuple[type[Exception], ...] = (*MALFORMED, BadDataError)
+_NAME = re.compile(r"schema-(\d{6})\.json")
+
+
+def as_spark_has_it(schema: pa.Schema) -> pa.Schema:
+    """Returns ``schema`` in the types that Spark gives its columns. Raises BadConfigurationError for one it can't."""
+    fields = []
+    for field in schema:
+        try:
+            fields.append(pa.field(field.name, parse_type(format_type(field.type))))
+        except ValueError as error:
+            raise BadConfigurationError(
+                f"the column '{field.name}': {error}; give a schema with .schema(...)"
+            ) from None
+    return pa.schema(fields)
+
+
+#: A schema as JSON, its types in Spark's DDL: for people as well.
+SCHEMA_SERIALIZER: JsonSerializer[pa.Schema] = JsonSerializer(
+    1,
+    lambda schema: {"columns": [[field.name, format_type(field.type)] for field in schema], "version": 1},
+    lambda _, fields: pa.schema([(name, parse_type(type_)) for name, type_ in fields["columns"]]),
+)
+
+
+class SchemaLocation:
+    """Keeps them in files of a directory, ``schema-000000.json`` and so on. The last one counts.
+
+    A file is created if there is none of its name, and never changed: any task may add the next one, which has all
+    columns of the previous one. Picklable; holds no state.
+    """
+
+    def __init__(self, storage: Storage, directory: str) -> None:
+        self._storage = storage
+        self._directory = directory
+
+    @property
+    def url(self) -> str:
+        """The directory as a user writes it."""
+        return self._storage.url(self._directory)
+
+    def latest(self) -> pa.Schema | None:
+        """Returns the last schema; ``None`` before the first. Raises FatalError if its file is damaged."""
+        found = self._last()
+        return None if found is None else found[1]
+
+    def extend(self, schema: pa.Schema, url: str) -> pa.Schema:
+        """Adds the columns of ``schema``, which the file ``url`` brings, and wider types. Returns the last schema.
+
+        Several processes may call it at once. Raises BadConfigurationError for types that do not go together.
+        """
+        while True:
+            found = self._last()
+            number, merged = (-1, schema) if found is None else (found[0], merge_schemas(found[1], schema, url))
+            if found is not None and merged == found[1]:
+                return merged
+            # If another process was faster, what it has written is looked at as well.
+            self._storage.create(self._path(number + 1), SCHEMA_SERIALIZER.serialize(merged))
+
+    def has_had(self, schema: pa.Schema) -> bool:
+        """Returns whether a query may have begun with ``schema``, when a task has added columns since."""
+        return any(self._read(number) == schema for number in self._numbers())
+
+    def _numbers(self) -> list[int]:
+        names = map(_NAME.fullmatch, self._storage.list_names(self._directory))
+        return sorted(int(match[1]) for match in names if match)
+
+    def _last(self) -> tuple[int, pa.Schema] | None:
+        numbers = self._numbers()
+        return (numbers[-1], self._read(numbers[-1])) if numbers else None
+
+    def _path(self, number: int) -> str:
+        return path_below(self._directory, f"schema-{number:06d}.json")
+
+    def _read(self, number: int) -> pa.Schema:
+        path = self._path(number)
+        data = self._storage.read(path)
+        try:
+            return SCHEMA_SERIALIZER.deserialize(int(json.loads(data)["version"]), data)
+        except _DAMAGED as error:
+            raise FatalError(
+                f"{self._storage.url(path)}, which remembers the schema, is damaged: put it back from a copy, or "
+                f"choose another schemaLocation, for which the schema is inferred again ({error})"
+            ) from None
