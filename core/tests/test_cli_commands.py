@@ -36,6 +36,8 @@ from penstock.sink import Committer, Found, StateReplacement, StateRoller, Suppo
 
 
 class NotesSource:
+    remembers_schema = False
+
     def __init__(self, schema):
         self._schema = schema
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock import BadConfigurationError, BadDataError, FatalError
-from penstock.storage import MemoryStorage
+from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError
+from penstock.storage import LocalStorage, MemoryStorage
 from penstock_filesystem.source._schema_location import SCHEMA_SERIALIZER, SchemaLocation
 
 
@@ -148,15 +148,35 @@ def test_tasks_that_add_columns_at_once_lose_none(others):
             if self.busy:
                 self.busy = False
                 for number in range(others):
-                    SchemaLocation(self, "schema").extend(pa.schema([(f"b{number}", pa.string())]), "2")
+                    SchemaLocation(self, "schema").add(pa.schema([(f"b{number}", pa.string())]), "2")
             return super().create(path, data)
 
     storage = Slow()
     location = SchemaLocation(storage, "schema")
-    location.extend(pa.schema([("a", pa.int64())]), "1")
+    location.begin(pa.schema([("a", pa.int64())]))
     storage.busy = True
-    made = location.extend(pa.schema([("c", pa.bool_()), ("A", pa.int64())]), "3")
+    made = location.add(pa.schema([("c", pa.bool_()), ("A", pa.int64())]), "3")
     assert made == location.latest() and made.names == ["a", *(f"b{number}" for number in range(others)), "c"]
+
+
+def test_the_first_of_two_queries_decides():
+    location = SchemaLocation(MemoryStorage(), "schema")
+    first = pa.schema([("a", pa.int64())])
+    assert location.begin(first) == first == location.begin(pa.schema([("b", pa.int64())])) == location.latest()
+
+
+def test_a_directory_that_went_away_gets_no_first_schema_of_a_task(tmp_path):
+    location = SchemaLocation(LocalStorage(), str(tmp_path / "schema"))
+    with pytest.raises(RetriableError, match=r"no schema in .*schema any more: is it mounted"):
+        location.add(pa.schema([("a", pa.int64())]), "1")
+    assert not (tmp_path / "schema").exists()
+
+
+def test_a_directory_that_can_not_be_used(files, read, tmp_path):
+    put_json(files, 1, {"id": 1})
+    (tmp_path / "schema").write_text("a file")
+    with pytest.raises(BadConfigurationError, match=r"option 'schemaLocation': .*schema can't be used: .*[Dd]irectory"):
+        read("json")
 
 
 DAMAGED = [b"", b"{}", b"[]", b'{"version":1}', b'{"version":1,"columns":[["a","nope"]]}', b"\xff"]
@@ -178,6 +198,23 @@ def test_the_stored_form():
     assert SCHEMA_SERIALIZER.deserialize(1, data) == schema
     golden = (Path(__file__).parent / "golden" / "schema-v1.json").read_bytes().rstrip()
     assert SCHEMA_SERIALIZER.serialize(SCHEMA_SERIALIZER.deserialize(1, golden)) == golden
+
+
+PIPELINE = """
+source: {format: penstock.filesystem, options: {format: json, path: in, %s}}
+sink: {format: penstock.filesystem, options: {format: json, path: out}}
+checkpoint: ck
+"""
+
+
+def test_a_pipeline_needs_no_schema_either(files, tmp_path):
+    from penstock.cli._check import check_pipeline
+
+    without = ["a stream needs a 'schema'"]
+    for option, mistakes in (("schemaLocation: schemas", []), ("ignoreMissingFiles: true", without)):
+        (tmp_path / "p.yaml").write_text(PIPELINE % option)
+        _, found = check_pipeline(tmp_path / "p.yaml", {})
+        assert [mistake.text[:25] for mistake in found] == mistakes
 
 
 @pytest.mark.spark

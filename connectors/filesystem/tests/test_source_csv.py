@@ -160,11 +160,15 @@ def test_header_comments_and_blank_lines(csv_rows):
     assert csv_rows("v\n\n  \n1\n", [("v", pa.string())], header=True) == [("1",)]
 
 
-def test_the_header_is_checked_on_request(csv_rows):
+def test_the_header_is_checked_on_request(csv_rows, caplog):
     assert csv_rows("s,id\n1,a\n", header=True) == [(1, "a")]
+    (warning,) = caplog.messages
+    assert "in.csv: the header names ['s', 'id'], the schema ['id', 's']: columns are taken by position; set" in warning
+    caplog.clear()
     assert csv_rows("ID,S\n1,a\n", header=True, enforceSchema=False) == [(1, "a")]
     with pytest.raises(BadDataError, match=r"in\.csv: the header names \['s', 'id'\]"):
         csv_rows("s,id\n1,a\n", header=True, enforceSchema=False)
+    assert not caplog.messages
 
 
 def test_separators_quotes_and_line_ends(csv_rows):

@@ -47,8 +47,11 @@ class FileSchemas(SchemaInference):
     ``read`` returns the schema of one file.
     """
 
-    def __init__(self, read: Callable[[InputFile], pa.Schema], *, merge: bool) -> None:
+    def __init__(
+        self, read: Callable[[InputFile], pa.Schema], progress: Callable[[int], object], *, merge: bool
+    ) -> None:
         self._read = read
+        self._progress = progress
         self._merge = merge
         self._schema: pa.Schema | None = None
 
@@ -61,6 +64,7 @@ class FileSchemas(SchemaInference):
         """Takes in the columns of a file."""
         schema = self._read(file)
         self._schema = schema if self._schema is None else merge_schemas(self._schema, schema, file.url)
+        self._progress(file.size)
 
     def schema(self) -> pa.Schema:
         """Returns the columns in the order in which files brought them."""

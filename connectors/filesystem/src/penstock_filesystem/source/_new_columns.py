@@ -7,7 +7,8 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError, BadDataError, RetriableError
+from penstock.serialization import MALFORMED
 from penstock_filesystem.formats import FormatReader, InputFile, merge_schemas
 from penstock_filesystem.source._metadata import METADATA_SCHEMA
 from penstock_filesystem.source._partitions import PartitionColumns
@@ -47,8 +48,15 @@ class NewColumns:
         self._checked = file.path
 
     def refuse(self, file: InputFile, names: Iterable[str]) -> NoReturn:
-        """Has the columns of a file remembered. Raises BadDataError, which names those that are new."""
-        self._remember(self._columns(file), file, names)
+        """Has the columns of a file remembered. Raises BadDataError, which names those that are new.
+
+        Raises RetriableError if the file can't be read again, or the directory can't be written.
+        """
+        try:
+            found = self._columns(file)
+        except (OSError, pa.ArrowException, *MALFORMED) as error:
+            raise RetriableError(f"{file.url} could not be read again for its columns: {error}") from error
+        self._remember(found, file, names)
 
     def _columns(self, file: InputFile) -> pa.Schema:
         inference = self._format_reader.inference(lambda _: None)
@@ -71,7 +79,7 @@ class NewColumns:
     def _remember(self, found: pa.Schema, file: InputFile, names: Iterable[str]) -> NoReturn:
         self._merged(found, file)
         new = ", ".join(names)
-        if self._location.extend(found, file.url) == self._schema:
+        if self._location.add(found, file.url) == self._schema:
             raise BadDataError(
                 f"{file.url} has columns that the schema can't take: {new}. Another column may be called the same in "
                 "another case; rename them, or set newColumns to ignore"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError, BadDataError, FatalError
+from penstock.errors import BadConfigurationError, BadDataError, FatalError, RetriableError
 from penstock.serialization import MALFORMED, JsonSerializer
 from penstock.serialization.ddl import format_type, parse_type
 from penstock.storage import Storage, path_below
@@ -57,26 +59,59 @@ class SchemaLocation:
         return self._storage.url(self._directory)
 
     def latest(self) -> pa.Schema | None:
-        """Returns the last schema; ``None`` before the first. Raises FatalError if its file is damaged."""
-        found = self._last()
+        """Returns the last schema; ``None`` before the first. Raises as :meth:`add`."""
+        with self._usable():
+            found = self._last()
         return None if found is None else found[1]
 
-    def extend(self, schema: pa.Schema, url: str) -> pa.Schema:
+    def begin(self, schema: pa.Schema) -> pa.Schema:
+        """Stores ``schema`` as the first one, if no other process was faster. Returns the last one.
+
+        Raises as :meth:`add`.
+        """
+        with self._usable():
+            self._storage.create(self._path(0), SCHEMA_SERIALIZER.serialize(schema))
+            return self._at_least_one()[1]
+
+    def add(self, schema: pa.Schema, url: str) -> pa.Schema:
         """Adds the columns of ``schema``, which the file ``url`` brings, and wider types. Returns the last schema.
 
-        Several processes may call it at once. Raises BadConfigurationError for types that do not go together.
+        Several processes may call it at once. Raises BadConfigurationError for types that do not go together, and for
+        a directory that can't be used, RetriableError if the directory does not answer, or is not there, and FatalError
+        for a damaged file.
         """
-        while True:
-            found = self._last()
-            number, merged = (-1, schema) if found is None else (found[0], merge_schemas(found[1], schema, url))
-            if found is not None and merged == found[1]:
-                return merged
-            # If another process was faster, what it has written is looked at as well.
-            self._storage.create(self._path(number + 1), SCHEMA_SERIALIZER.serialize(merged))
+        with self._usable():
+            while True:
+                number, last = self._at_least_one()
+                merged = merge_schemas(last, schema, url)
+                if merged == last:
+                    return last
+                # If another process was faster, what it has written is looked at as well.
+                self._storage.create(self._path(number + 1), SCHEMA_SERIALIZER.serialize(merged))
 
     def has_had(self, schema: pa.Schema) -> bool:
-        """Returns whether a query may have begun with ``schema``, when a task has added columns since."""
-        return any(self._read(number) == schema for number in self._numbers())
+        """Returns whether a query may have begun with ``schema``, when a task has added columns since.
+
+        Raises as :meth:`add`.
+        """
+        with self._usable():
+            return any(self._read(number) == schema for number in reversed(self._numbers()))
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            said = f"option 'schemaLocation': {self.url} can't be used: {error}"
+            if isinstance(error, (PermissionError, NotADirectoryError, FileExistsError)):
+                raise BadConfigurationError(said) from error
+            raise RetriableError(said) from error
+
+    def _at_least_one(self) -> tuple[int, pa.Schema]:
+        found = self._last()
+        if found is None:
+            raise RetriableError(f"option 'schemaLocation': there is no schema in {self.url} any more: is it mounted?")
+        return found
 
     def _numbers(self) -> list[int]:
         names = map(_NAME.fullmatch, self._storage.list_names(self._directory))

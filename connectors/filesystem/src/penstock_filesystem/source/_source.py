@@ -123,7 +123,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         if known is None:
             known = self._infer()
             if self._location is not None:
-                known = self._location.extend(as_spark_has_it(known), ", ".join(self._options.paths))
+                known = self._location.begin(as_spark_has_it(known))
         return self._with_metadata(known)
 
     def _infer(self) -> pa.Schema:

@@ -90,7 +90,7 @@ class AvroReader(FormatReader):
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Translates the first file's writer schema, or with ``mergeSchema`` those of all."""
-        return FileSchemas(_schema_of, merge=self.options.merge_schema)
+        return FileSchemas(_schema_of, progress, merge=self.options.merge_schema)
 
 
 def _schema_of(file: InputFile) -> pa.Schema:

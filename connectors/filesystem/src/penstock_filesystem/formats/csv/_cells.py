@@ -11,7 +11,7 @@ from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line, Lines
 from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 
-__all__ = ["Cell", "CsvLines", "row_cells"]
+__all__ = ["Cell", "CsvLines", "column_names", "row_cells"]
 
 
 class Cell(NamedTuple):
@@ -38,6 +38,16 @@ def row_cells(row: str, dialect: CsvReadDialect) -> list[Cell]:
         if end == len(row):
             return cells
         position = end + 1
+
+
+def column_names(row: str, dialect: CsvReadDialect) -> list[str]:
+    """Returns what the columns of a file are called without a schema, going by its first row, as Spark."""
+    first = [cell.text for cell in row_cells(row, dialect)]
+    unnamed = ("", dialect.null_value)
+    names = [n if dialect.header and n not in unnamed else f"_c{i}" for i, n in enumerate(first)]
+    if len({name.lower() for name in names}) != len(names):
+        names = [f"{n}{i}" if [m.lower() for m in names].count(n.lower()) > 1 else n for i, n in enumerate(names)]
+    return names
 
 
 def _find(row: str, text: str, position: int) -> int:

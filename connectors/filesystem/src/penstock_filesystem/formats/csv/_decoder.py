@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
+from penstock.printable import get_logger
 from penstock_filesystem.formats._bad_rows import BadRows
 from penstock_filesystem.formats._block_decoder import BlockDecoder
 from penstock_filesystem.formats._blocks import Block
@@ -16,10 +17,12 @@ from penstock_filesystem.formats._lines import Line
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Rows, SplitState
 from penstock_filesystem.formats._text_values import cell_converter
-from penstock_filesystem.formats.csv._cells import Cell, CsvLines, row_cells
+from penstock_filesystem.formats.csv._cells import Cell, CsvLines, column_names, row_cells
 from penstock_filesystem.formats.csv._parser import CsvBlockParser
 
 __all__ = ["CsvDecoder"]
+
+_log = get_logger("penstock.filesystem")
 
 
 class CsvDecoder(BlockDecoder):
@@ -32,6 +35,7 @@ class CsvDecoder(BlockDecoder):
     ) -> None:
         super().__init__(lines, schema, options.corrupt_column, BadRows(options.bad_records, metrics), offsets)
         self._dialect = lines.dialect
+        self._has_warned = False
         self._parser = CsvBlockParser(self.fields, lines.dialect, options.times, multi_line=lines.multi_line)
         self._converters = [cell_converter(field.type, options.times) for field in self.fields]
 
@@ -54,15 +58,17 @@ class CsvDecoder(BlockDecoder):
         return Block(b"", block.offset)
 
     def _check_header(self, text: str, url: str) -> None:
-        dialect = self._dialect
-        if dialect.enforce_schema:
+        wanted = [name.lower() for name in self.fields.names]
+        names = [cell.text for cell in row_cells(text, self._dialect)]
+        if [name.lower() for name in names] == wanted:
             return
-        names = [cell.text for cell in row_cells(text, dialect)]
-        if [name.lower() for name in names] != [name.lower() for name in self.fields.names]:
-            raise BadDataError(
-                f"{url}: the header names {names}, the schema {self.fields.names}; change one of them, "
-                "or set enforceSchema to true to take columns by position"
-            )
+        said = f"{url}: the header names {names}, the schema {self.fields.names}"
+        if not self._dialect.enforce_schema:
+            raise BadDataError(f"{said}; change one of them, or set enforceSchema to true to take columns by position")
+        inferred = [name.lower() for name in column_names(text, self._dialect)]
+        if inferred != wanted and not self._has_warned:
+            self._has_warned = True
+            _log.warning("%s: columns are taken by position; set enforceSchema to false to refuse such files", said)
 
     def parse_fast(self, block: Block) -> dict[str, pa.Array] | None:
         """Parses the block with Arrow, if it can be given to Arrow as it is or with its blank lines left out."""

@@ -21,7 +21,7 @@ from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import SplitState
 from penstock_filesystem.formats._sampling import BlockSampler
 from penstock_filesystem.formats._text_values import FLOAT
-from penstock_filesystem.formats.csv._cells import CsvLines, row_cells
+from penstock_filesystem.formats.csv._cells import CsvLines, column_names
 from penstock_filesystem.formats.csv._decoder import CsvDecoder
 from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 
@@ -74,7 +74,7 @@ class CsvInference(SchemaInference):
         first = next((line.text for line in self._lines.rows(block) if self._lines.is_row(line.text)), None)
         if first is None:
             return False
-        names = _names(first, self._dialect)
+        names = column_names(first, self._dialect)
         self._types = {name: _ColumnType(self._dialect, self._options.times) for name in names}
         schema = pa.schema([(name, pa.string()) for name in names])
         self._decoder = CsvDecoder(self._lines, self._options, schema, Metrics(), False)
@@ -87,15 +87,6 @@ class CsvInference(SchemaInference):
                 "every CSV file is empty, so there is no schema to infer: give one with .schema"
             )
         return pa.schema([(name, type_.find()) for name, type_ in self._types.items()])
-
-
-def _names(row: str, dialect: CsvReadDialect) -> list[str]:
-    first = [cell.text for cell in row_cells(row, dialect)]
-    unnamed = ("", dialect.null_value)
-    names = [n if dialect.header and n not in unnamed else f"_c{i}" for i, n in enumerate(first)]
-    if len({name.lower() for name in names}) != len(names):
-        names = [f"{n}{i}" if [m.lower() for m in names].count(n.lower()) > 1 else n for i, n in enumerate(names)]
-    return names
 
 
 class _ColumnType:

@@ -96,7 +96,7 @@ class ParquetReader(FormatReader):
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Takes the first file's schema, or with ``mergeSchema`` that of all."""
-        return FileSchemas(_schema_of, merge=self.options.merge_schema)
+        return FileSchemas(_schema_of, progress, merge=self.options.merge_schema)
 
 
 def _schema_of(file: InputFile) -> pa.Schema:

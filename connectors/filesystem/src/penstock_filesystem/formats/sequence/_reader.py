@@ -71,7 +71,7 @@ class SequenceReader(FormatReader):
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Translates the classes of the first file."""
-        return FileSchemas(_schema_of, merge=False)
+        return FileSchemas(_schema_of, progress, merge=False)
 
 
 def _schema_of(file: InputFile) -> pa.Schema:

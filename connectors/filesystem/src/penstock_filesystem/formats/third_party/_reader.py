@@ -73,7 +73,7 @@ class ThirdPartyReader(FormatReader):
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Takes the schema of the first file, or with ``mergeSchema`` those of all."""
-        return FileSchemas(self._schema_of, merge=self.options.merge_schema)
+        return FileSchemas(self._schema_of, progress, merge=self.options.merge_schema)
 
     def _schema_of(self, file: InputFile) -> pa.Schema:
         with self._open(file) as opened:
