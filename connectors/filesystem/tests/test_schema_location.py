@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 
 from penstock import BadConfigurationError, BadDataError, FatalError, RetriableError
 from penstock.storage import LocalStorage, MemoryStorage
+from penstock_filesystem.formats.json._reader import JsonLinesDecoder
 from penstock_filesystem.source._schema_location import SCHEMA_SERIALIZER, SchemaLocation
 
 
@@ -118,6 +120,41 @@ def test_what_comes_from_elsewhere_is_not_new(files, read, tmp_path):
     assert rows["id"].to_pylist() == [1, 2] and rows["_file_name"].to_pylist() == ["1.json", "2.json"]
     assert set(map(str, rows["day"].to_pylist())) == {"2026-01-02"}
     assert stored(tmp_path) == [{"_corrupt_record": "string", "id": "bigint", "day": "date"}]
+
+
+LATER = ["null", '""', "{}", "[]", "[null]", "[{}]", '{"x":null}', "1", '"a"', "[1]", '{"x":1}', '[{"y":""}]', "false"]
+LATER += ['[{"y":[null,{"z":0}]}]', "1.5", '"2020-01-01"']
+
+
+@pytest.mark.parametrize("place", ["new", "n", "l"])
+@pytest.mark.parametrize("value", LATER)
+def test_both_ways_to_look_for_new_fields_agree(files, read, place, value):
+    """Blocks that Arrow takes, and rows one by one: a field without a value is none."""
+    put_json(files, 1, {"id": 1, "n": {"k": 1}, "l": [{"k": 1}]})
+    read("json")
+    put = {"new": f'"new":{value}', "n": f'"n":{{"new":{value}}}', "l": f'"l":[{{"new":{value}}}]'}[place]
+    outcomes = []
+    for name, more in (("block", ""), ("rows", "bad\n")):  # a bad row makes Arrow refuse the block
+        (files / "2.json").write_text(f'{{"id":2,{put}}}\n{more}')
+        try:
+            outcomes.append(read("json", schemaLocation=copied(files.parent, name))["id"].to_pylist()[:2])
+        except BadDataError as error:
+            outcomes.append("schema lacks" in str(error))
+    assert outcomes[0] == outcomes[1] and outcomes[0] in ([1, 2], True)
+    assert (outcomes[0] is True) == (value in LATER[7:] and value != '[{"y":""}]')
+
+
+def copied(where, name):
+    shutil.copytree(where / "schema", where / name)
+    return str(where / name)
+
+
+def test_a_field_that_is_always_null_costs_no_look_at_each_row(files, read, monkeypatch):
+    put_json(files, 1, {"id": 1})
+    read("json")
+    put_json(files, 2, *({"id": number, "late": None} for number in range(50)))
+    monkeypatch.setattr(JsonLinesDecoder, "convert", None)
+    assert len(read("json")) == 51
 
 
 def test_a_name_in_another_case_can_not_be_added(files, read):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._sampling import BlockSampler
 from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
-__all__ = ["JsonInference", "unknown_fields"]
+__all__ = ["JsonInference", "may_hold_unknown_fields", "unknown_fields"]
 
 _NULL, _BOOL, _LONG, _DOUBLE, _STRING = pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.string()
 _MOST_DIGITS = 38
@@ -71,8 +71,9 @@ class JsonInference(SchemaInference):
 
     def add(self, file: InputFile) -> None:
         """Takes in the objects of a file."""
+        whole = partial(_of_block, self._lines)
         for block in self._sampler.blocks(file):
-            for type_ in in_pieces(block, self._lines, self._of_columns, lambda part: self._of_rows(part, file.url)):
+            for type_ in in_pieces(block, self._lines, whole, lambda part: self._of_rows(part, file.url)):
                 self._type = _united(self._type, type_)
 
     def schema(self) -> pa.Schema:
@@ -85,25 +86,6 @@ class JsonInference(SchemaInference):
         if self._has_corrupt and self._corrupt_column not in self._type:
             fields.append(pa.field(self._corrupt_column, _STRING))
         return pa.schema(sorted(fields, key=lambda field: field.name))
-
-    def _of_columns(self, block: Block) -> _Fields | None:
-        """Has Arrow infer the types of a block of good rows; ``None`` if they need a closer look."""
-        found = object_lines(self._lines, block)
-        if found is None:
-            return None
-        data, count = found
-        try:
-            table = pajson.read_json(
-                pa.BufferReader(data), read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
-            )
-            table.validate(full=True)  # with nulls in lists, the parser makes arrays that hold less than they say
-        except pa.ArrowException:
-            return None
-        if table.num_rows != count:
-            return None
-        fields = {name: _of_array(table.column(name).combine_chunks()) for name in table.column_names}
-        # Arrow takes a number that is too large for a long for a double.
-        return None if _holds_double(fields) and _MANY_DIGITS.search(data) else fields
 
     def _of_rows(self, block: Block, url: str) -> _Fields:
         # Row by row in Python: the few rows around one that does not fit, and what Arrow can't read at all.
@@ -124,10 +106,54 @@ class JsonInference(SchemaInference):
         return fields
 
 
+def _of_block(lines: JsonLines, block: Block) -> _Fields | None:
+    """Has Arrow infer the types of a block of good rows; ``None`` if they need a closer look."""
+    found = object_lines(lines, block)
+    if found is None:
+        return None
+    data, count = found
+    try:
+        table = pajson.read_json(
+            pa.BufferReader(data), read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
+        )
+        table.validate(full=True)  # with nulls in lists, the parser makes arrays that hold less than they say
+    except pa.ArrowException:
+        return None
+    if table.num_rows != count:
+        return None
+    fields = {name: _of_array(table.column(name).combine_chunks()) for name in table.column_names}
+    # Arrow takes a number that is too large for a long for a double.
+    return None if _holds_double(fields) and _MANY_DIGITS.search(data) else fields
+
+
+def may_hold_unknown_fields(lines: JsonLines, block: Block, type_: pa.DataType, elsewhere: Collection[str]) -> bool:
+    """Returns whether rows of a block may have what :func:`unknown_fields` finds, except for ``elsewhere``.
+
+    Without a look at each row, so that fields that are always null or empty cost little.
+    """
+    fields = _of_block(lines, block)
+    return fields is None or _has_more({k: one for k, one in fields.items() if k not in elsewhere}, type_)
+
+
+def _has_more(found: _Type, type_: pa.DataType) -> bool:
+    if isinstance(found, _List):
+        return bool(pa.types.is_list(type_)) and _has_more(found.item, type_.value_type)
+    if not isinstance(found, dict) or not pa.types.is_struct(type_):
+        return False
+    known = {field.name: field.type for field in type_}
+    return any(_has_more(one, known[k]) if k in known else _says_something(one) for k, one in found.items())
+
+
+def _says_something(type_: _Type) -> bool:
+    if isinstance(type_, _List):
+        return _says_something(type_.item)
+    return any(map(_says_something, type_.values())) if isinstance(type_, dict) else type_ != _NULL
+
+
 def unknown_fields(value: Any, type_: pa.DataType, path: str = "") -> list[str]:
     """Returns the paths of fields of ``value``, also within lists, that ``type_`` lacks.
 
-    Those that would get no type if it were inferred again do not count, and neither do nulls.
+    Those that hold only nulls, empty texts, and empty lists and objects do not count.
     """
     if isinstance(value, list) and pa.types.is_list(type_):
         return [name for one in value for name in unknown_fields(one, type_.value_type, path)]
@@ -138,7 +164,7 @@ def unknown_fields(value: Any, type_: pa.DataType, path: str = "") -> list[str]:
         number = type_.get_field_index(name)
         if number >= 0:
             found += unknown_fields(one, type_.field(number).type, f"{path}{name}.")
-        elif one is not None and _finished(_of_value(one)) is not None:
+        elif _says_something(_of_value(one)):
             found.append(path + name)
     return found
 

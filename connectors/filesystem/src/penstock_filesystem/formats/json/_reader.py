@@ -17,7 +17,7 @@ from penstock_filesystem.formats._lines import Line, LineReader
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, NewColumnsError
 from penstock_filesystem.formats._sampling import BlockSampler
-from penstock_filesystem.formats.json._inference import JsonInference, unknown_fields
+from penstock_filesystem.formats.json._inference import JsonInference, may_hold_unknown_fields, unknown_fields
 from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
 __all__ = ["JsonLinesReader"]
@@ -63,6 +63,7 @@ class JsonLinesDecoder(BlockDecoder):
         self._type = pa.struct(list(self.fields))
         self._elsewhere = {*elsewhere, options.corrupt_column}
         self._columns = JsonColumns(self._type, times, refuses_unknown=self._refuses_unknown)
+        self._known_columns = JsonColumns(self._type, times)
         self._problems: list[str] = []
         self._converters = [value_converter(field.type, times, self._problems.append) for field in self.fields]
 
@@ -72,6 +73,10 @@ class JsonLinesDecoder(BlockDecoder):
         if found is None:
             return None
         rows = self._columns.parse(*found)
+        if rows is None and self._refuses_unknown:
+            if may_hold_unknown_fields(self.lines, block, self._type, self._elsewhere):
+                return None
+            rows = self._known_columns.parse(*found)
         return None if rows is None else dict(zip(self.fields.names, rows.flatten(), strict=True))
 
     def convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:

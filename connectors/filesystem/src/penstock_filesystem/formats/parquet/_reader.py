@@ -100,7 +100,17 @@ class ParquetReader(FormatReader):
 
 
 def _schema_of(file: InputFile) -> pa.Schema:
-    with file.random_access() as source:
+    try:
+        return _schema_in(file.random_access())
+    except (pa.ArrowException, OSError, ValueError):
+        if isinstance(file.storage, LocalStorage):
+            raise
+        # As of the rows: it may be an answer of the store that is damaged.
+        return _schema_in(file.checked_access())
+
+
+def _schema_in(opened: pa.NativeFile) -> pa.Schema:
+    with opened as source:
         parquet = pq.ParquetFile(source)
         return _with_points_in_time(parquet.schema_arrow.remove_metadata(), parquet.schema)
 
