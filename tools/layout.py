@@ -64,6 +64,7 @@ SERIALIZERS = {
     "STATE_SERIALIZER": "source/_split.py",
     "COMMITTABLE_SERIALIZER": "sink/_committable.py",
     "WRITER_STATE_SERIALIZER": "sink/_committable.py",
+    "SCHEMA_SERIALIZER": "source/_schema_location.py",
 }
 #: The systems' own libraries: only these rooms may import them.
 _DRIVERS = ("confluent_kafka", "kafka", "cassandra", "pravega", "pravega_client", "psycopg")
