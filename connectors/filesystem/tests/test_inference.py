@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from penstock import BadConfigurationError, BadDataError
+from penstock_filesystem.formats import merge_schemas
+from penstock_filesystem.formats.json._inference import JsonInference
 
 SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -284,3 +286,89 @@ def avro_files(where, fastavro):
         with (where / f"{number}.avro").open("wb") as out:
             fastavro.writer(out, schema, plain)
         os.utime(where / f"{number}.avro", (number, number))
+
+
+@pytest.mark.parametrize("levels", [90, 150, 400, 5_000, 20_000])
+def test_rows_that_are_nested_deeply_end_nothing(tmp_path, source_harness, levels):
+    deep = '{"a":' * levels + "1" + "}" * levels
+    (tmp_path / "1.json").write_text('{"id":1}\n{"id":2,"d":' + deep + "}\n")
+    schema = source_harness.source(tmp_path, format="json").infer_schema()
+    assert schema.field("id").type == pa.int64() and ("d" in schema.names) == (levels == 90)
+
+
+def test_many_keys_take_little_memory(tmp_path, source_harness):
+    (tmp_path / "1.json").write_text("".join(f'{{"m":{{"key{number:06d}":1}}}}\n' for number in range(20_000)))
+    before = pa.total_allocated_bytes()
+    pool = pa.default_memory_pool()
+    schema = source_harness.source(tmp_path, format="json").infer_schema()
+    assert schema.field("m").type.num_fields == 20_000
+    assert pa.total_allocated_bytes() - before < 1 << 20 and pool.max_memory() < 1 << 30
+
+
+WIDER = [
+    (pa.int8(), pa.int64(), pa.int64()),
+    (pa.int32(), pa.float32(), pa.float64()),
+    (pa.int64(), pa.decimal128(5, 2), pa.decimal128(21, 2)),
+    (pa.int32(), pa.decimal128(20, 2), pa.decimal128(20, 2)),
+    (pa.decimal128(5, 2), pa.decimal128(7, 4), pa.decimal128(7, 4)),
+    (pa.decimal128(38, 2), pa.decimal128(38, 10), None),
+    (pa.decimal128(20, 2), pa.float64(), None),
+    (pa.string(), pa.binary(), None),
+    (pa.bool_(), pa.int32(), None),
+    (pa.date32(), pa.timestamp("us"), None),
+    (pa.null(), pa.int32(), pa.int32()),
+    (pa.dictionary(pa.int8(), pa.string()), pa.large_string(), pa.string()),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "wider"), WIDER)
+def test_types_are_widened_where_nothing_is_lost(one, other, wider):
+    for first, second in ((one, other), (other, one)):
+        schemas = pa.schema([("a", first)]), pa.schema([("A", second)])
+        if wider is None:
+            with pytest.raises(BadConfigurationError, match="2: the column 'a' is"):
+                merge_schemas(*schemas, "2")
+            assert merge_schemas(*schemas, "2", keeps=True) == schemas[0]
+        else:
+            assert merge_schemas(*schemas, "2") == pa.schema([("a", wider)])
+
+
+def test_names_that_differ_in_case_are_one_unless_a_file_has_both():
+    both = pa.schema([("a", pa.int32()), ("A", pa.string())])
+    upper, lower = pa.schema([("A", pa.string())]), pa.schema([("a", pa.int64())])
+    assert merge_schemas(both, upper, "2") == both == merge_schemas(pa.schema([("a", pa.int32())]), both, "2")
+    assert merge_schemas(both, lower, "2") == pa.schema([("a", pa.int64()), ("A", pa.string())])
+
+
+def test_csv_names_come_from_a_first_row(tmp_path, source_harness):
+    (tmp_path / "1.csv").write_text("\n")
+    (tmp_path / "2.csv").write_text("a,b\n" + "1,2020-01-01\n" * 400_000)
+    for number in (1, 2):
+        os.utime(tmp_path / f"{number}.csv", (number, number))
+    options = {"format": "csv", "header": True, "inferSchema": True}
+    for ratio in (0.1, 0.5, 1):
+        schema = source_harness.source(tmp_path, **options, samplingRatio=ratio).infer_schema()
+        assert schema == pa.schema([("a", pa.int64()), ("b", pa.date32())])
+    (tmp_path / "2.csv").write_text("a,,b\n1,2,3\n")
+    (tmp_path / "3.csv").write_text(f"a,,b\n{'x' * (2 << 20)},2,3\n")
+    schema = source_harness.source(tmp_path, **options, enforceSchema=False).infer_schema()
+    assert schema == pa.schema([("a", pa.string()), ("_c1", pa.int64()), ("b", pa.int64())])
+    (tmp_path / "3.csv").unlink()
+    (tmp_path / "2.csv").write_text("a1,a,A\n1,2,3\n")
+    with pytest.raises(BadConfigurationError, match="CSV columns have the same name: a1, a1, A2; give a schema"):
+        source_harness.source(tmp_path, **options).infer_schema()
+
+
+def test_rows_that_the_reader_refuses_bring_the_column_for_them(tmp_path, source_harness):
+    for row in ('{"s":"\\ud800"}', '{"s":1e999}', '{"s":%s}' % ("1" * 400)):
+        (tmp_path / "1.json").write_text(f'{{"id":1}}\n{row}\n')
+        schema = source_harness.source(tmp_path, format="json").infer_schema()
+        assert schema.names == ["_corrupt_record", "id"], row
+
+
+def test_digits_of_a_fraction_or_of_a_text_need_no_closer_look(tmp_path, source_harness, monkeypatch):
+    rows = '{"x":0.0012345678901234567891,"id":"1234567890123456789012"}\n' * 5000
+    (tmp_path / "1.json").write_text(rows)
+    monkeypatch.setattr(JsonInference, "_of_rows", None)
+    schema = source_harness.source(tmp_path, format="json").infer_schema()
+    assert schema.types == [pa.string(), pa.float64()]

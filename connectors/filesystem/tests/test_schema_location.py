@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -185,14 +186,14 @@ def test_tasks_that_add_columns_at_once_lose_none(others):
             if self.busy:
                 self.busy = False
                 for number in range(others):
-                    SchemaLocation(self, "schema").add(pa.schema([(f"b{number}", pa.string())]), "2")
+                    SchemaLocation(self, "schema").add(pa.schema([(f"b{number}", pa.string())]), "2", keeps=False)
             return super().create(path, data)
 
     storage = Slow()
     location = SchemaLocation(storage, "schema")
     location.begin(pa.schema([("a", pa.int64())]))
     storage.busy = True
-    made = location.add(pa.schema([("c", pa.bool_()), ("A", pa.int64())]), "3")
+    made = location.add(pa.schema([("c", pa.bool_()), ("A", pa.int64())]), "3", keeps=False)
     assert made == location.latest() and made.names == ["a", *(f"b{number}" for number in range(others)), "c"]
 
 
@@ -205,7 +206,7 @@ def test_the_first_of_two_queries_decides():
 def test_a_directory_that_went_away_gets_no_first_schema_of_a_task(tmp_path):
     location = SchemaLocation(LocalStorage(), str(tmp_path / "schema"))
     with pytest.raises(RetriableError, match=r"no schema in .*schema any more: is it mounted"):
-        location.add(pa.schema([("a", pa.int64())]), "1")
+        location.add(pa.schema([("a", pa.int64())]), "1", keeps=False)
     assert not (tmp_path / "schema").exists()
 
 
@@ -235,6 +236,91 @@ def test_the_stored_form():
     assert SCHEMA_SERIALIZER.deserialize(1, data) == schema
     golden = (Path(__file__).parent / "golden" / "schema-v1.json").read_bytes().rstrip()
     assert SCHEMA_SERIALIZER.serialize(SCHEMA_SERIALIZER.deserialize(1, golden)) == golden
+
+
+def test_a_value_that_does_not_fit_is_a_bad_row_and_stops_no_new_column(files, read, tmp_path):
+    put_json(files, 1, {"id": 1, "n": {"y": 1}})
+    read("json")
+    put_json(files, 2, {"id": "oops"}, {"id": 2, "new": True, "n": 5})
+    with pytest.raises(BadDataError, match="wider types: new"):
+        read("json")
+    rows = read("json")
+    assert rows["id"].to_pylist() == [1, None, 2] and rows["new"].to_pylist() == [None, None, True]
+    assert rows["_corrupt_record"].to_pylist()[1] == '{"id": "oops"}'
+
+
+def test_a_new_column_is_found_where_few_rows_are_inferred(files, read):
+    put_json(files, 1, {"id": 1})
+    read("json", samplingRatio=0.1)
+    put_json(files, 2, *({"id": number, "s": "x" * 100} for number in range(60_000)), {"id": 2, "new": 1})
+    with pytest.raises(BadDataError, match=r"schema lacks, or wider types: s\."):
+        read("json", samplingRatio=0.1)
+    assert {"s", "new"} <= set(read("json", samplingRatio=0.1).schema.names)
+
+
+@pytest.mark.parametrize("row", [b'{"id":2,"new":"\xff"}', b'{"id":2,"new":"\\ud800"}', b'{"id":2,"\\udfff":1}'])
+def test_a_row_that_is_no_text_brings_no_column(files, read, tmp_path, row):
+    put_json(files, 1, {"id": 1})
+    read("json")
+    (files / "2.json").write_bytes(row + b"\n")
+    assert read("json")["id"].to_pylist()[0] == 1 and len(stored(tmp_path)) == 1
+
+
+def test_a_new_directory_column_is_named_remembered_and_read(files, read, tmp_path):
+    put_json(files, 1, {"id": 1})
+    read("json")
+    (files / "day=2026-01-02").mkdir()
+    put_json(files / "day=2026-01-02", 2, {"id": 2})
+    with pytest.raises(BadDataError, match="wider types: day"):
+        read("json")
+    assert list(map(str, read("json")["day"].to_pylist())) == ["None", "2026-01-02"]
+
+
+@pytest.mark.parametrize("metadata", [False, True])
+def test_files_may_have_columns_called_as_metadata(files, read, metadata):
+    put_json(files, 1, {"id": 1, "_file_name": "x"})
+    for _ in range(2):
+        rows = read("json", includeMetadata=metadata)
+        assert rows.schema.names.count("_file_name") == 1 and rows["_file_name"].to_pylist() == ["1.json"]
+
+
+def test_columns_without_a_value_are_none_until_they_have_one(files, read, tmp_path):
+    put_parquet(files, 1, id=[1], c=pa.nulls(1), l=pa.array([[]], pa.list_(pa.null())))
+    assert read("parquet").schema.names == ["id"]
+    put_parquet(files, 2, id=pa.nulls(1), c=["x"])
+    with pytest.raises(BadDataError, match=r"wider types: c\."):
+        read("parquet")
+    assert read("parquet").to_pylist() == [{"id": 1, "c": None}, {"id": None, "c": "x"}]
+
+
+def test_fields_that_differ_in_case_stay_two(files, read, tmp_path):
+    put_json(files, 1, {"n": {"a": 1, "A": 2}})
+    read("json")
+    put_json(files, 2, {"n": {"a": 5}, "new": 1})
+    with pytest.raises(BadDataError, match="wider types: new"):
+        read("json")
+    assert [one["n"] for one in stored(tmp_path)] == ["struct<A: bigint, a: bigint>"] * 2
+    assert read("json")["n"].to_pylist() == [{"a": 1, "A": 2}, {"a": 5, "A": None}]
+
+
+def test_a_damaged_file_may_bring_a_column(files, read):
+    put_json(files, 1, {"id": 1})
+    read("json")
+    rows = "".join(f'{{"id":{number},"new":"{number * 7919}"}}\n' for number in range(300_000))
+    (files / "2.json.gz").write_bytes(gzip.compress(rows.encode())[:-1000])
+    with pytest.raises(BadDataError, match="wider types: new"):
+        read("json", ignoreCorruptFiles=True)
+    assert len(read("json", ignoreCorruptFiles=True)) > 1000
+
+
+def test_a_schema_location_where_files_are_read_is_refused(files, source_harness):
+    for place, refused in ((files, True), (files / "schemas", True), (files / "_schemas", False)):
+        options = {"format": "json", "schemaLocation": str(place)}
+        if refused:
+            with pytest.raises(BadConfigurationError, match="is below the path that is read"):
+                source_harness.source(files, **options)
+        else:
+            source_harness.source(files, **options)
 
 
 PIPELINE = """

@@ -28,7 +28,7 @@ _SIMPLE: Mapping[str, Callable[[], pa.DataType]] = {
 _TEXTS = ("char", "character", "varchar")
 _DECIMALS = ("decimal", "dec", "numeric")
 _NESTED = ("array", "map", "struct")
-_TOKEN = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|[^\s\w]", re.DOTALL)
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|[^\s\w]", re.DOTALL)
 
 
 def parse_type(text: str) -> pa.DataType:

@@ -44,6 +44,10 @@ class BlockSampler:
                     yield from self._reader.elements(file, start, end, _NOTHING)
                 self._progress(end - start)
 
+    def take_next(self) -> None:
+        """Has the next block taken, whatever the ratio: the last one said nothing."""
+        self._owed = 1.0
+
     def _takes(self) -> bool:
         takes = self._owed >= 1
         self._owed += self._ratio - takes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from lzma import LZMAError
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ __all__ = ["infer_columns"]
 _log = get_logger("penstock.filesystem")
 
 #: What a reader raises for a file from which no schema can be taken.
-_NOT_INFERRED = (pa.ArrowException, OSError, *MALFORMED)
+_NOT_INFERRED = (pa.ArrowException, OSError, LZMAError, *MALFORMED)
 _SECONDS_BETWEEN_LINES = 10
 
 

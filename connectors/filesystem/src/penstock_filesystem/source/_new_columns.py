@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from lzma import LZMAError
 from typing import NoReturn
 
 import pyarrow as pa
@@ -16,11 +17,13 @@ from penstock_filesystem.source._schema_location import SchemaLocation, as_spark
 
 __all__ = ["NewColumns"]
 
+_DAMAGED = (pa.ArrowException, LZMAError, *MALFORMED)
+
 
 class NewColumns:
     """Finds them in a task, has them remembered, and ends the task. ``schema`` is that of the read.
 
-    Of a format whose files hold their schema, a file is looked at before it is read; of JSON, its rows as they are
+    Directories, and files that hold their schema, are looked at before they are read; of JSON, rows as they are
     decoded. The split reader and the emitter, which are in different threads, have one each.
     """
 
@@ -38,13 +41,18 @@ class NewColumns:
         self._checked = ""
 
     def check(self, file: InputFile) -> None:
-        """Looks at what a file says of its columns. Raises as :meth:`refuse`, and as reading the file does."""
-        if not self._format_reader.holds_schema or self._checked == file.path:
+        """Looks at what a file and its directories say of their columns.
+
+        Raises as :meth:`refuse`, and as reading the file does.
+        """
+        if self._checked == file.path:
             return
-        found = self._columns(file)
-        new = [field.name for field in self._merged(found, file) if field not in list(self._schema)]
+        found = self._of_directories(file)
+        if self._format_reader.holds_schema:
+            found += self._of_file(file)
+        new = [field.name for field in self._merged(pa.schema(found), file) if field not in list(self._schema)]
         if new:
-            self._remember(found, file, new)
+            self._remember(pa.schema(found), file, new)
         self._checked = file.path
 
     def refuse(self, file: InputFile, names: Iterable[str]) -> NoReturn:
@@ -52,39 +60,56 @@ class NewColumns:
 
         Raises RetriableError if the file can't be read again, or the directory can't be written.
         """
-        try:
-            found = self._columns(file)
-        except (OSError, pa.ArrowException, *MALFORMED) as error:
-            raise RetriableError(f"{file.url} could not be read again for its columns: {error}") from error
-        self._remember(found, file, names)
+        self._remember(pa.schema(self._of_file(file)), file, names)
 
-    def _columns(self, file: InputFile) -> pa.Schema:
+    def _of_directories(self, file: InputFile) -> list[pa.Field]:
+        if self._partitions is None:
+            return []
+        known = {field.name.lower() for field in self._schema}
+        return [field for field in self._partitions.infer([file.path]) if field.name.lower() not in known]
+
+    def _of_file(self, file: InputFile) -> list[pa.Field]:
         inference = self._format_reader.inference(lambda _: None)
-        inference.add(file)
-        known = {name.lower() for name in METADATA_SCHEMA.names}
-        if self._partitions is not None:
-            known |= {name.lower() for name in self._partitions.texts(file.path)}
-        columns = pa.schema([field for field in inference.schema() if field.name.lower() not in known])
         try:
-            return as_spark_has_it(columns)
+            inference.add(file)
+        except OSError as error:
+            if error.errno is not None:
+                raise RetriableError(f"{file.url} could not be read for its columns: {error}") from error
+            if self._format_reader.holds_schema:
+                raise
+        except _DAMAGED:
+            # The rows before the damage count. That there is some, the read says.
+            if self._format_reader.holds_schema:
+                raise
+        elsewhere = {name.lower() for name in METADATA_SCHEMA.names}
+        if self._partitions is not None:
+            elsewhere |= {name.lower() for name in self._partitions.texts(file.path)}
+        try:
+            return [field for field in as_spark_has_it(inference.schema()) if field.name.lower() not in elsewhere]
         except BadConfigurationError as error:
             raise BadDataError(f"{file.url}: {error}") from None
 
     def _merged(self, found: pa.Schema, file: InputFile) -> pa.Schema:
         try:
-            return merge_schemas(self._schema, found, file.url)
+            return merge_schemas(self._schema, found, file.url, keeps=self._keeps)
         except BadConfigurationError as error:
             raise BadDataError(f"{error}, or leave the file out with pathGlobFilter") from None
+
+    @property
+    def _keeps(self) -> bool:
+        # A JSON value of another type is a bad row, and makes no file unreadable.
+        return not self._format_reader.holds_schema
 
     def _remember(self, found: pa.Schema, file: InputFile, names: Iterable[str]) -> NoReturn:
         self._merged(found, file)
         new = ", ".join(names)
-        if self._location.add(found, file.url) == self._schema:
+        known = self._location.add(found, file.url, keeps=self._keeps)
+        if [field for field in known if field.name not in METADATA_SCHEMA.names] == list(self._schema):
             raise BadDataError(
                 f"{file.url} has columns that the schema can't take: {new}. Another column may be called the same in "
                 "another case; rename them, or set newColumns to ignore"
             )
         raise BadDataError(
             f"{file.url} has columns that the schema lacks, or wider types: {new}. {self._location.url} remembers "
-            "them: start the query again to read them, or set newColumns to ignore"
+            "them: load the files and start the query again to read them, or set newColumns to ignore"
         )

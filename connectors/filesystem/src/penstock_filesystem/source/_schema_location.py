@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -22,9 +22,12 @@ _NAME = re.compile(r"schema-(\d{6})\.json")
 
 
 def as_spark_has_it(schema: pa.Schema) -> pa.Schema:
-    """Returns ``schema`` in the types that Spark gives its columns. Raises BadConfigurationError for one it can't."""
+    """Returns ``schema`` in the types that Spark gives its columns. Raises BadConfigurationError for one it can't.
+
+    Columns and fields of which the type is null are left out: the first file with a value brings them.
+    """
     fields = []
-    for field in schema:
+    for field in _with_values(list(schema)):
         try:
             fields.append(pa.field(field.name, parse_type(format_type(field.type))))
         except ValueError as error:
@@ -32,6 +35,24 @@ def as_spark_has_it(schema: pa.Schema) -> pa.Schema:
                 f"the column '{field.name}': {error}; give a schema with .schema(...)"
             ) from None
     return pa.schema(fields)
+
+
+def _with_values(fields: list[pa.Field]) -> list[pa.Field]:
+    typed = ((field, _with_value(field.type)) for field in fields)
+    return [field.with_type(type_) for field, type_ in typed if type_ is not None]
+
+
+def _with_value(type_: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_struct(type_):
+        fields = _with_values(list(type_))
+        return pa.struct(fields) if fields else None
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        item = _with_value(type_.value_type)
+        return None if item is None else pa.list_(item)
+    if pa.types.is_map(type_):
+        item = _with_value(type_.item_type)
+        return None if item is None or pa.types.is_null(type_.key_type) else pa.map_(type_.key_type, item)
+    return None if pa.types.is_null(type_) else type_
 
 
 #: A schema as JSON, its types in Spark's DDL: for people as well.
@@ -73,29 +94,30 @@ class SchemaLocation:
             self._storage.create(self._path(0), SCHEMA_SERIALIZER.serialize(schema))
             return self._at_least_one()[1]
 
-    def add(self, schema: pa.Schema, url: str) -> pa.Schema:
+    def add(self, schema: pa.Schema, url: str, *, keeps: bool) -> pa.Schema:
         """Adds the columns of ``schema``, which the file ``url`` brings, and wider types. Returns the last schema.
 
-        Several processes may call it at once. Raises BadConfigurationError for types that do not go together, and for
+        ``keeps`` as of :func:`merge_schemas`. Several processes may call it at once. Raises BadConfigurationError for
+        types that do not go together, and for
         a directory that can't be used, RetriableError if the directory does not answer, or is not there, and FatalError
         for a damaged file.
         """
         with self._usable():
             while True:
                 number, last = self._at_least_one()
-                merged = merge_schemas(last, schema, url)
+                merged = merge_schemas(last, schema, url, keeps=keeps)
                 if merged == last:
                     return last
                 # If another process was faster, what it has written is looked at as well.
                 self._storage.create(self._path(number + 1), SCHEMA_SERIALIZER.serialize(merged))
 
-    def has_had(self, schema: pa.Schema) -> bool:
-        """Returns whether a query may have begun with ``schema``, when a task has added columns since.
+    def has_had(self, is_wanted: Callable[[pa.Schema], bool]) -> bool:
+        """Returns whether one of the schemas is wanted: since a query began, tasks may have added columns.
 
         Raises as :meth:`add`.
         """
         with self._usable():
-            return any(self._read(number) == schema for number in reversed(self._numbers()))
+            return any(is_wanted(self._read(number)) for number in reversed(self._numbers()))
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

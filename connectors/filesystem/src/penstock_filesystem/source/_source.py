@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -59,8 +60,20 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         self._partitions = self._partition_columns() if options.with_partitions else None
         self._location = None
         if options.schema_location is not None:
-            self._location = SchemaLocation(*open_storage(options.schema_location, options.storage_options))
+            self._location = self._schema_location(options.schema_location)
         self._filters: tuple[ColumnFilter, ...] = ()
+
+    def _schema_location(self, given: str) -> SchemaLocation:
+        storage, directory = open_storage(given, self._options.storage_options)
+        for root in map(without_wildcards, self._roots):
+            below = directory.removeprefix(f"{root.rstrip('/')}/")
+            hidden = any(part.startswith((".", "_")) for part in below.split("/"))
+            if self._storage.is_same_place(storage) and (directory == root or (below != directory and not hidden)):
+                raise BadConfigurationError(
+                    f"option 'schemaLocation': {given} is below the path that is read, so its files would be read as "
+                    "well; choose another directory, or a name that begins with _"
+                )
+        return SchemaLocation(storage, directory)
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer[FileSplit]:
@@ -148,7 +161,9 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         return infer_columns(self._format_reader, found, skips_corrupt=self._options.ignore_corrupt_files)
 
     def _with_metadata(self, schema: pa.Schema) -> pa.Schema:
-        return pa.schema([*schema, *METADATA_SCHEMA]) if self._options.include_metadata else schema
+        if not self._options.include_metadata:
+            return schema
+        return pa.schema([*data_schema(schema), *METADATA_SCHEMA])
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError for columns that the files and the metadata cannot fill."""
@@ -168,8 +183,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
     def _check_remembered(self, schema: pa.Schema) -> None:
         if self._location is None:
             return
-        given = pa.schema([field for field in schema if field.name not in METADATA_SCHEMA.names])
-        if not self._location.has_had(as_spark_has_it(given)):
+        if not self._location.has_had(lambda known: data_schema(known) == as_spark_has_it(data_schema(schema))):
             raise BadConfigurationError(
                 f"option 'schemaLocation': {self._location.url} remembers another schema than the one that is given: "
                 "leave out .schema(...), or schemaLocation"
@@ -178,7 +192,8 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
     def _new_columns(self, context: ReaderContext) -> NewColumns | None:
         if self._location is None or not self._options.refuses_new_columns:
             return None
-        return NewColumns(self._location, self._format_reader, self._partitions, context.schema)
+        every_row = create_reader(replace(self._options.format, sampling_ratio=1))
+        return NewColumns(self._location, every_row, self._partitions, context.schema)
 
     def _without_directories(self, schema: pa.Schema, fixed: pa.Schema) -> pa.Schema:
         """Returns what files have to hold of ``schema``. Before there are files, directories may hold anything."""

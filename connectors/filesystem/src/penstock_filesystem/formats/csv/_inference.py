@@ -40,12 +40,11 @@ class CsvInference(SchemaInference):
     """Names are those of the header, or ``_c0`` and so on. Types are strings, unless they are to be inferred."""
 
     def __init__(self, lines: CsvLines, options: ReadOptions, sampler: BlockSampler) -> None:
-        self._lines = lines
+        self._lines = replace(lines, dialect=replace(options.csv, enforce_schema=True))
         self._dialect = options.csv
         self._sampler = sampler
         # Every row counts, also one that is dropped later, and every column holds values.
-        dialect = replace(options.csv, enforce_schema=True)
-        self._options = replace(options, csv=dialect, bad_records="null", corrupt_column="")
+        self._options = replace(options, bad_records="null", corrupt_column="")
         self._types: dict[str, _ColumnType] | None = None
         self._decoder: CsvDecoder | None = None
 
@@ -59,6 +58,7 @@ class CsvInference(SchemaInference):
         state = SplitState(file.path, file.url, file.size, 0, self._dialect.header)
         for number, block in enumerate(self._sampler.blocks(file)):
             if self._types is None and not self._begin(block):
+                self._sampler.take_next()
                 continue
             if self.is_complete:
                 return
@@ -75,6 +75,8 @@ class CsvInference(SchemaInference):
         if first is None:
             return False
         names = column_names(first, self._dialect)
+        if len(set(names)) < len(names):
+            raise BadConfigurationError(f"CSV columns have the same name: {', '.join(names)}; give a schema")
         self._types = {name: _ColumnType(self._dialect, self._options.times) for name in names}
         schema = pa.schema([(name, pa.string()) for name in names])
         self._decoder = CsvDecoder(self._lines, self._options, schema, Metrics(), False)
@@ -162,9 +164,10 @@ def _guess(texts: pa.Array) -> pa.DataType:
     """ISO dates and timestamps, by pyarrow."""
     text = StringIO()
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([text] for text in texts.to_pylist())
+    data = text.getvalue().encode()
     table = pacsv.read_csv(
-        pa.BufferReader(text.getvalue().encode()),
-        read_options=pacsv.ReadOptions(column_names=["text"], use_threads=False),
+        pa.BufferReader(data),
+        read_options=pacsv.ReadOptions(column_names=["text"], use_threads=False, block_size=len(data) + 1),
         parse_options=pacsv.ParseOptions(newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(null_values=[]),  # not "NaN", "NA" and others
     )

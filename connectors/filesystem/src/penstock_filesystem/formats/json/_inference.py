@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -25,13 +26,20 @@ from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._sampling import BlockSampler
 from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
-__all__ = ["JsonInference", "may_hold_unknown_fields", "unknown_fields"]
+__all__ = ["JsonInference", "check_unicode", "may_hold_unknown_fields", "unknown_fields"]
 
 _NULL, _BOOL, _LONG, _DOUBLE, _STRING = pa.null(), pa.bool_(), pa.int64(), pa.float64(), pa.string()
 _MOST_DIGITS = 38
 _DIGITS_OF_LONG = 20
 #: More digits may be too many for a long.
-_MANY_DIGITS = re.compile(rb"\d{19}")
+_MANY_DIGITS = re.compile(rb"[:\[,]\s*-?\d{19}")
+#: Arrow gives each row a place for each field of the block, so the memory grows with the product.
+_LARGEST_BLOCK = 64 << 10
+#: Arrow follows objects and lists by recursion, without an end.
+_DEEPEST = 100
+_DEEP_ROW = re.compile(rb"(?m)^(?:[^{\[\n]*[{\[]){%d}" % _DEEPEST)
+#: Half of a surrogate pair may be written like this.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass
@@ -47,10 +55,17 @@ _Fields: TypeAlias = "dict[str, _Type]"
 
 
 def _whole(text: str) -> Any:
-    return int(text) if len(text) <= _MOST_DIGITS + 1 else float(text)
+    return int(text) if len(text) <= _MOST_DIGITS + 1 else _finite(text)
 
 
-_DECODER = json.JSONDecoder(parse_int=_whole)
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("no double is as large")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_finite)
 
 
 class JsonInference(SchemaInference):
@@ -96,6 +111,7 @@ class JsonInference(SchemaInference):
             type_, reason = None, "" if line.valid else f"not {self._lines.encoding}"
             try:
                 value, _ = _DECODER.raw_decode(line.text.lstrip())
+                check_unicode(line.text, value)
                 type_ = _of_objects(value)
             except NOT_JSON:
                 reason = reason or "not JSON"
@@ -106,12 +122,20 @@ class JsonInference(SchemaInference):
         return fields
 
 
+def check_unicode(text: str, value: Any) -> None:
+    """Raises ValueError if ``value``, parsed from ``text``, has half a surrogate pair somewhere."""
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+
+
 def _of_block(lines: JsonLines, block: Block) -> _Fields | None:
-    """Has Arrow infer the types of a block of good rows; ``None`` if they need a closer look."""
-    found = object_lines(lines, block)
+    """Has Arrow infer the types of a small block of good rows; ``None`` if they need a closer look."""
+    found = object_lines(lines, block) if len(block.data) <= _LARGEST_BLOCK else None
     if found is None:
         return None
     data, count = found
+    if _DEEP_ROW.search(data):
+        return None
     try:
         table = pajson.read_json(
             pa.BufferReader(data), read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
@@ -131,8 +155,11 @@ def may_hold_unknown_fields(lines: JsonLines, block: Block, type_: pa.DataType, 
 
     Without a look at each row, so that fields that are always null or empty cost little.
     """
-    fields = _of_block(lines, block)
-    return fields is None or _has_more({k: one for k, one in fields.items() if k not in elsewhere}, type_)
+    found = in_pieces(block, lines, partial(_of_block, lines), lambda _: None)
+    return any(
+        fields is None or _has_more({k: one for k, one in fields.items() if k not in elsewhere}, type_)
+        for fields in found
+    )
 
 
 def _has_more(found: _Type, type_: pa.DataType) -> bool:
@@ -164,9 +191,16 @@ def unknown_fields(value: Any, type_: pa.DataType, path: str = "") -> list[str]:
         number = type_.get_field_index(name)
         if number >= 0:
             found += unknown_fields(one, type_.field(number).type, f"{path}{name}.")
-        elif _says_something(_of_value(one)):
+        elif _has_value(one):
             found.append(path + name)
     return found
+
+
+def _has_value(value: Any) -> bool:
+    try:
+        return _says_something(_of_value(value))
+    except RecursionError:
+        return False
 
 
 def _of_objects(value: Any) -> _Fields | None:
@@ -178,13 +212,15 @@ def _of_objects(value: Any) -> _Fields | None:
     return reduce(_united, (_of_value(one) for one in objects if one is not None), fields)
 
 
-def _of_value(value: Any) -> Any:
+def _of_value(value: Any, depth: int = 0) -> Any:
     if value is None or value == "":
         return _NULL
+    if depth > _DEEPEST:
+        raise RecursionError("nested too deeply")
     if isinstance(value, dict):
-        return {name: _of_value(one) for name, one in value.items()}
+        return {name: _of_value(one, depth + 1) for name, one in value.items()}
     if isinstance(value, list):
-        return _List(_common(map(_of_value, value)))
+        return _List(_common(_of_value(one, depth + 1) for one in value))
     if isinstance(value, str):
         return _STRING
     if isinstance(value, bool):
@@ -211,12 +247,10 @@ def _common(types: Iterable[_Type]) -> _Type:
 
 
 def _united(one: _Fields, other: _Fields) -> _Fields:
-    if one == other:
-        return one
-    united = dict(one)
+    """Adds the fields of ``other`` to ``one``, which the caller owns, and returns it."""
     for name, type_ in other.items():
-        united[name] = _wider(united[name], type_) if name in united else type_
-    return united
+        one[name] = _wider(one[name], type_) if name in one else type_
+    return one
 
 
 def _wider(one: _Type, other: _Type) -> _Type:

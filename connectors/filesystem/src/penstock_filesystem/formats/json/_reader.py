@@ -17,7 +17,12 @@ from penstock_filesystem.formats._lines import Line, LineReader
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, NewColumnsError
 from penstock_filesystem.formats._sampling import BlockSampler
-from penstock_filesystem.formats.json._inference import JsonInference, may_hold_unknown_fields, unknown_fields
+from penstock_filesystem.formats.json._inference import (
+    JsonInference,
+    check_unicode,
+    may_hold_unknown_fields,
+    unknown_fields,
+)
 from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
 __all__ = ["JsonLinesReader"]
@@ -90,8 +95,8 @@ class JsonLinesDecoder(BlockDecoder):
         if not all(isinstance(value, dict) for value in values):
             yield [None] * len(self._converters), reason or "not a JSON object"
             return
-        if self._refuses_unknown:
-            self._refuse_unknown(values)
+        if self._refuses_unknown and line.valid:
+            self._refuse_unknown(line.text, values)
         self._problems.clear()
         rows = [
             [convert(value.get(f.name), f.name) for f, convert in zip(self.fields, self._converters, strict=True)]
@@ -100,7 +105,11 @@ class JsonLinesDecoder(BlockDecoder):
         for row in rows:
             yield row, self._problems[0] if self._problems else ""
 
-    def _refuse_unknown(self, values: list[dict[str, Any]]) -> None:
+    def _refuse_unknown(self, text: str, values: list[dict[str, Any]]) -> None:
+        try:
+            check_unicode(text, values)
+        except NOT_JSON:
+            return  # inference takes no column from such a row
         unknown = [
             name
             for value in values
