@@ -56,8 +56,11 @@ def missing_column(name: str, there: Iterable[str], options: ReadOptions, url: s
         )
 
 
-class NewColumnsError(BadDataError):
-    """A file has columns that the schema lacks: ``names``, with those of structs before a dot."""
+class NewColumnsError(Exception):
+    """A file has columns that the schema lacks: ``names``, with those of structs before a dot.
+
+    Ends no task by itself: the emitter has the columns remembered, and raises an error that says so.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = sorted(set(names))
@@ -69,7 +72,7 @@ class Decoder(ABC):
 
     @abstractmethod
     def decode(self, element: Any, state: SplitState) -> Iterator[Rows]:
-        """Yields the rows of ``element``. Raises BadDataError; NewColumnsError if the options have it refuse those."""
+        """Yields the rows of ``element``. Raises BadDataError; NewColumnsError if the options refuse those."""
 
 
 class FormatReader(ABC):
