@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +27,13 @@ def put_json(where, number, *objects):
 def put_parquet(where, number, **columns):
     pq.write_table(pa.table(columns), where / f"{number}.parquet")
     os.utime(where / f"{number}.parquet", (number, number))
+
+
+def put_row(format_, where, number, **values):
+    if format_ == "json":
+        put_json(where, number, values)
+    else:
+        put_parquet(where, number, **{name: [value] for name, value in values.items()})
 
 
 @pytest.fixture
@@ -94,12 +102,7 @@ def test_new_columns_are_named_remembered_and_read(files, read, tmp_path):
 
 @pytest.mark.parametrize("format_", ["json", "parquet"])
 def test_new_columns_may_be_ignored(files, read, tmp_path, format_):
-    def put(number, **values):
-        if format_ == "json":
-            put_json(files, number, values)
-        else:
-            put_parquet(files, number, **{name: [value] for name, value in values.items()})
-
+    put = partial(put_row, format_, files)
     put(1, id=1)
     read(format_)
     put(2, id=2, b=1)
@@ -345,11 +348,7 @@ def test_a_pipeline_needs_no_schema_either(files, tmp_path):
 def test_a_query_fails_at_a_new_column_and_reads_it_when_it_starts_again(spark, files, tmp_path, format_):
     """Every row arrives once, those of the batch that failed included."""
 
-    def put(number, **values):
-        if format_ == "json":
-            put_json(files, number, values)
-        else:
-            put_parquet(files, number, **{name: [value] for name, value in values.items()})
+    put = partial(put_row, format_, files)
 
     def run():
         rows = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 
@@ -28,9 +27,11 @@ from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 __all__ = ["CsvInference"]
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
-_WHOLE = "^[+-]?[0-9]+$"
-_FLOAT = rf"^(?:Inf|-Inf|[\x00- ]*(?:{FLOAT})[\x00- ]*)$"
-_BOOLEAN = "^(?i:true|false)$"
+_PATTERNS = {
+    "whole": "^[+-]?[0-9]+$",
+    "float": rf"^(?:Inf|-Inf|[\x00- ]*(?:{FLOAT})[\x00- ]*)$",
+    "boolean": "^(?i:true|false)$",
+}
 _MOST_DIGITS = 38
 #: Of a byte order mark, behind which a file with one begins.
 _MARK_BYTES = 3
@@ -70,7 +71,7 @@ class CsvInference(SchemaInference):
                     self._types[name].add(texts)
 
     def _begin(self, block: Block) -> bool:
-        """Returns whether the block has a row, which has said then what columns there are."""
+        """Takes the columns from the first row of the block. Returns whether it has one."""
         first = next((line.text for line in self._lines.rows(block) if self._lines.is_row(line.text)), None)
         if first is None:
             return False
@@ -102,14 +103,7 @@ class _ColumnType:
     def __init__(self, dialect: CsvReadDialect, times: TimeParser) -> None:
         self._null_value = dialect.null_value
         self._times = times
-        self._tests: dict[str, Callable[[pa.Array], bool]] = {
-            "whole": lambda texts: _all_match(texts, _WHOLE),
-            "float": lambda texts: _all_match(texts, _FLOAT),
-            "boolean": lambda texts: _all_match(texts, _BOOLEAN),
-            "date": self._are_dates,
-            "timestamp": self._are_timestamps,
-        }
-        self._fits = set(self._tests)
+        self._fits = {*_PATTERNS, "date", "timestamp"}
         self._is_long = True
         self._digits = 0
         self._is_empty = True
@@ -122,7 +116,8 @@ class _ColumnType:
         if not len(texts):
             return
         self._is_empty = False
-        self._fits = {kind for kind in self._fits if self._tests[kind](texts)}
+        times = self._fitting_times(texts)
+        self._fits = {kind for kind in self._fits & _PATTERNS.keys() if _all_match(texts, _PATTERNS[kind])} | times
         if "whole" in self._fits:
             self._measure(pc.utf8_ltrim(texts, "+"))
 
@@ -133,16 +128,13 @@ class _ColumnType:
         except pa.ArrowInvalid:
             self._is_long = False
 
-    def _are_dates(self, texts: pa.Array) -> bool:
-        if self._times.date_reader is None:
-            return bool(pa.types.is_date(_guess(texts)))
-        return _fits(texts, pa.date32(), self._times)
-
-    def _are_timestamps(self, texts: pa.Array) -> bool:
-        if self._times.timestamp_reader is not None:
-            return _fits(texts, _TIMESTAMP, self._times)
-        guessed = _guess(texts)
-        return bool(pa.types.is_date(guessed) or pa.types.is_timestamp(guessed))
+    def _fitting_times(self, texts: pa.Array) -> set[str]:
+        readers = {"date": self._times.date_reader, "timestamp": self._times.timestamp_reader}
+        wanted = self._fits & readers.keys()
+        iso = _guess(texts) if any(readers[kind] is None for kind in wanted) else set()
+        types = {"date": pa.date32(), "timestamp": _TIMESTAMP}
+        read = {kind for kind in wanted if readers[kind] is not None and _fits(texts, types[kind], self._times)}
+        return read | {kind for kind in wanted & iso if readers[kind] is None}
 
     def find(self) -> pa.DataType:
         """Returns the type."""
@@ -160,8 +152,8 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _guess(texts: pa.Array) -> pa.DataType:
-    """ISO dates and timestamps, by pyarrow."""
+def _guess(texts: pa.Array) -> set[str]:
+    """Returns which kinds of ISO times all texts are, by pyarrow; a date is a timestamp as well."""
     text = StringIO()
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([text] for text in texts.to_pylist())
     data = text.getvalue().encode()
@@ -171,7 +163,10 @@ def _guess(texts: pa.Array) -> pa.DataType:
         parse_options=pacsv.ParseOptions(newlines_in_values=True),
         convert_options=pacsv.ConvertOptions(null_values=[]),  # not "NaN", "NA" and others
     )
-    return table.schema.field(0).type
+    guessed = table.schema.field(0).type
+    if pa.types.is_date(guessed):
+        return {"date", "timestamp"}
+    return {"timestamp"} if pa.types.is_timestamp(guessed) else set()
 
 
 def _fits(texts: pa.Array, type_: pa.DataType, times: TimeParser) -> bool:

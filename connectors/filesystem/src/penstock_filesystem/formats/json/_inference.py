@@ -73,7 +73,7 @@ class JsonInference(SchemaInference):
 
     A field of which values do not go together is a string, and so is one that was always null or empty. A whole number
     that is too large for a long is a decimal, or a double beyond 38 digits. An object without fields is left out.
-    A bad row brings the column for bad rows, if there ``badRecords`` keeps them.
+    A bad row adds the column for bad rows, if ``badRecords`` keeps such rows.
     """
 
     def __init__(self, lines: JsonLines, options: ReadOptions, sampler: BlockSampler) -> None:
