@@ -53,6 +53,7 @@ READ = {
         "ignoreLeadingWhiteSpace": ["true"],
         "ignoreTrailingWhiteSpace": ["true"],
         "inferSchema": ["true"],
+        "samplingRatio": ["1.0"],  # of less, each side draws rows of its own: test_inference.py
         "dateFormat": ["dd.MM.yyyy", "yyyy-MM-dd", "M/d/yyyy"],
         "timestampFormat": ["dd.MM.yyyy HH:mm", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ssXXX"],
         "timeZone": ["Europe/Berlin", "America/New_York"],
@@ -70,6 +71,7 @@ READ = {
         "lineSep": ["\n", ";", "\r\n", "##"],
         "multiLine": ["true"],
         "encoding": ["UTF-8"],
+        "samplingRatio": ["1.0"],
         "mode": ["DROPMALFORMED", "FAILFAST", "PERMISSIVE"],
         "columnNameOfCorruptRecord": ["bad"],
     },
