@@ -30,14 +30,15 @@ def environment() -> dict[str, str]:
 
 
 def processes(arguments: Sequence[str]) -> list[str]:
-    """Two processes, unless the arguments name files, or ask for something that only one can do.
+    """Three processes, unless the arguments name files, or ask for something that only one can do.
 
-    Three without Spark: those tests wait for servers a third of the time, and need little memory.
+    Tests wait for servers, and for outages to end, a third of the time: three keep two cores busy. More would need more
+    memory, since each has a JVM and servers of its own.
     """
     named = [argument for argument in arguments if ".py" in argument]
     if named or any(argument.partition("=")[0] in _ONE_PROCESS for argument in arguments):
         return []
-    return ["-n", "3" if "not spark" in arguments else "2", "--dist", "loadscope"]
+    return ["-n", "3", "--dist", "loadscope"]
 
 
 def joined(arguments: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""How long tests take, measured earlier: what the two processes are balanced by.
+"""How long tests take, measured earlier: what the processes are balanced by.
 
 ``durations.json`` beside this file holds seconds by test, as ``scripts/test --all --record`` measured them. It decides
 only the order of tests: a wrong or missing entry costs balance, never a test.
