@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from penstock.errors import BadDataError
-from penstock_filesystem.formats._fit import find_name, fit_column
+from penstock.metrics import Metrics
+from penstock_filesystem.formats._fit import Lacks, find_name, fit_column
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState, missing_column
+from penstock_filesystem.formats._rescue import fit_columns, to_json
 
-__all__ = ["BatchDecoder", "NumberedBatch"]
+__all__ = ["BatchDecoder", "NumberedBatch", "without"]
 
 
 class NumberedBatch(NamedTuple):
@@ -23,31 +26,63 @@ class NumberedBatch(NamedTuple):
 
 
 class BatchDecoder(Decoder):
-    """Gives the columns of ``schema``; where rows are, by their numbers, if ``offsets``."""
+    """Gives the columns of ``schema``; where rows are, by their numbers, if ``offsets``.
 
-    def __init__(self, schema: pa.Schema, options: ReadOptions, *, offsets: bool) -> None:
-        self._schema = schema
+    If the column for rescued data is one of them, it gets what does not fit the others, except for ``elsewhere``.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        options: ReadOptions,
+        metrics: Metrics,
+        *,
+        offsets: bool,
+        elsewhere: Collection[str] = (),
+    ) -> None:
+        self._rescues = options.rescue_column in schema.names
+        self._fields = [field for field in schema if field.name != options.rescue_column]
         self._options = options
+        self._metrics = metrics
         self._offsets = offsets
+        self._elsewhere = elsewhere
 
     def decode(self, element: NumberedBatch, state: SplitState) -> Iterator[Rows]:
         """Yields the batch."""
         first, batch = element
-        columns = {field.name: self._column(field, batch, state) for field in self._schema}
+        lacks = partial(missing_column, options=self._options, url=state.url)
+        if self._rescues:
+            columns = self._rescued(without(batch, self._elsewhere), lacks)
+        else:
+            columns = {field.name: self._column(field, batch, lacks, state.url) for field in self._fields}
         numbers = pa.array(range(first, first + batch.num_rows), pa.int64()) if self._offsets else None
         yield Rows(columns, batch.num_rows, numbers)
 
-    def _column(self, field: pa.Field, batch: pa.RecordBatch, state: SplitState) -> pa.Array:
-        def lacks(name: str, there: Sequence[str]) -> None:
-            missing_column(name, there, self._options, state.url)
-
+    def _column(self, field: pa.Field, batch: pa.RecordBatch, lacks: Lacks, url: str) -> pa.Array:
         found = find_name(field.name, batch.schema.names)
         if found is None:
             lacks(field.name, batch.schema.names)
             return pa.nulls(batch.num_rows, field.type)
+        column = batch.column(batch.schema.names.index(found))
         try:
-            return fit_column(batch.column(batch.schema.names.index(found)), field.type, field.name, lacks)
+            return fit_column(column, field.type, field.name, lacks)
         except pa.ArrowException as error:
             raise BadDataError(
-                f"{state.url}: column '{field.name}' can't be read as {field.type}: {error}; correct the schema"
+                f"{url}: column '{field.name}' holds {column.type}, which can't be read as {field.type}: {error}; "
+                "correct the schema, or set rescuedDataColumn"
             ) from error
+
+    def _rescued(self, batch: pa.RecordBatch, lacks: Lacks) -> dict[str, pa.Array]:
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        fitted, left = fit_columns(columns, self._fields, "", batch.num_rows, lacks)
+        assert self._options.rescue_column is not None
+        fitted[self._options.rescue_column] = rescued = to_json(left, batch.num_rows)
+        if rescued.null_count < len(rescued):
+            self._metrics.add("rescued_rows", len(rescued) - rescued.null_count)
+        return fitted
+
+
+def without(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+    """Returns ``batch`` without the columns called so, whatever their case."""
+    known = {name.lower() for name in names}
+    return batch.select([name for name in batch.schema.names if name.lower() not in known])

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from penstock.metrics import Metrics
 from penstock_filesystem.formats._bad_rows import BadRows
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line, Lines, halves, merge_pieces
+from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState
 
-__all__ = ["BlockDecoder", "in_pieces"]
+__all__ = ["BlockDecoder", "TextRow", "in_pieces"]
 
 T = TypeVar("T")
 
@@ -44,27 +46,44 @@ def in_pieces(
         yield from in_pieces(part, lines, whole, by_row)
 
 
+class TextRow(NamedTuple):
+    """The values of a row, ``None`` for what does not fit, and what is wrong with it or ``""``.
+
+    ``rescued``: what does not fit as JSON, if the decoder rescues it: then that is not wrong.
+    """
+
+    values: list[Any]
+    problem: str
+    rescued: str | None = None
+
+
 class BlockDecoder(Decoder):
     """Decodes a block as a whole where it can, see :func:`in_pieces`.
 
-    ``fields`` are the schema's without the column for corrupt records.
+    ``fields`` are the schema's without the columns for corrupt records and for rescued data; ``rescues`` is whether it
+    has the latter.
     """
 
-    def __init__(self, lines: Lines, schema: pa.Schema, corrupt_column: str, policy: BadRows, offsets: bool) -> None:
+    def __init__(
+        self, lines: Lines, schema: pa.Schema, options: ReadOptions, metrics: Metrics, *, offsets: bool
+    ) -> None:
         self.lines = lines
         self.offsets = offsets
         self._schema = schema
-        self._policy = policy
-        self._corrupt = corrupt_column if corrupt_column in schema.names else None
-        self.fields = pa.schema([field for field in schema if field.name != self._corrupt])
+        self._policy = BadRows(options.bad_records, metrics)
+        self._metrics = metrics
+        self._corrupt = options.corrupt_column if options.corrupt_column in schema.names else None
+        self._rescue = options.rescue_column if options.rescue_column in schema.names else None
+        self.rescues = self._rescue is not None
+        self.fields = pa.schema([field for field in schema if field.name not in (self._corrupt, self._rescue)])
 
     @abstractmethod
     def parse_fast(self, block: Block) -> dict[str, pa.Array] | None:
         """Returns every row of the block as columns of ``fields``; ``None`` if one of them does not fit."""
 
     @abstractmethod
-    def convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:
-        """Yields the rows of a line, ``None`` for what does not fit, each with what is wrong with it or ``""``."""
+    def convert(self, line: Line) -> Iterator[TextRow]:
+        """Yields the rows of a line."""
 
     def decode(self, element: Block, state: SplitState) -> Iterator[Rows]:
         """Yields the rows of a block together."""
@@ -80,27 +99,33 @@ class BlockDecoder(Decoder):
         if columns is None:
             return None
         count = len(next(iter(columns.values())))
-        if self._corrupt is not None:
-            columns[self._corrupt] = pa.nulls(count, pa.string())
+        for name in (self._corrupt, self._rescue):
+            if name is not None:
+                columns[name] = pa.nulls(count, pa.string())
         return Rows(columns, count, self.lines.offsets(block) if self.offsets else None)
 
     def _parse_rows(self, block: Block, state: SplitState) -> Rows:
         # Row by row in Python: the few rows around one that does not fit, and what the quick way can't read at all.
         values: list[list[Any]] = [[] for _ in self.fields]
         corrupt: list[str | None] = []
+        rescued: list[str | None] = []
         offsets: list[int] = []
         for line in self.lines.rows(block):
             if not self.lines.is_row(line.text):
                 continue
-            for row, problem in self.convert(line):
-                reason = problem if line.valid else f"not {self.lines.encoding}"
+            for row in self.convert(line):
+                reason = row.problem if line.valid else f"not {self.lines.encoding}"
                 if reason and not self._policy.keeps(state.url, line.offset, line.text, reason):
                     continue
-                for column, value in zip(values, row, strict=True):
+                for column, value in zip(values, row.values, strict=True):
                     column.append(value)
                 corrupt.append(line.text if reason else None)
+                rescued.append(None if reason else row.rescued)
                 offsets.append(line.offset)
         columns = {f.name: pa.array(v, f.type) for f, v in zip(self.fields, values, strict=True)}
         if self._corrupt is not None:
             columns[self._corrupt] = pa.array(corrupt, pa.string())
+        if self._rescue is not None:
+            columns[self._rescue] = pa.array(rescued, pa.string())
+            self._metrics.add("rescued_rows", len(rescued) - rescued.count(None))
         return Rows(columns, len(offsets), pa.array(offsets, pa.int64()))

@@ -26,6 +26,7 @@ def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) ->
     that is missing, ``lacks`` gets its path. Raises pa.ArrowException for values that do not fit.
     """
     if column.type.equals(type_):
+        _check_decimals(column)
         return column
     if pa.types.is_dictionary(column.type):
         return fit_column(column.dictionary_decode(), type_, path, lacks)
@@ -35,6 +36,7 @@ def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) ->
             return pa.StructArray.from_buffers(type_, len(column), column.cast(pa.struct([])).buffers())
         return pa.StructArray.from_arrays(children, fields=list(type_), mask=column.is_null())
     if not pa.types.is_nested(type_) or not _is_reshaped(column.type, type_):
+        _check_decimals(column)
         return column.cast(type_)
     if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.list_(column.type.value_field))
@@ -47,6 +49,24 @@ def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) ->
         kind = pa.LargeListArray if pa.types.is_large_list(column.type) else pa.ListArray
         return kind.from_arrays(_offsets(column), values, mask=column.is_null()).cast(type_)
     return column.cast(type_)
+
+
+def _check_decimals(column: pa.Array) -> None:
+    """Raises pa.ArrowInvalid for more digits than the type has: Spark fails at them, and can't say in which file."""
+    if not _holds_decimals(column.type):
+        return
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        # Texts that are not UTF-8 are taken as they are, as Spark takes them.
+        if "precision" in str(error):
+            raise
+
+
+def _holds_decimals(type_: pa.DataType) -> bool:
+    if pa.types.is_nested(type_):
+        return any(_holds_decimals(type_.field(number).type) for number in range(type_.num_fields))
+    return bool(pa.types.is_decimal(type_))
 
 
 def _child(column: pa.Array, field: pa.Field, path: str, lacks: Lacks) -> pa.Array:

@@ -16,7 +16,8 @@ __all__ = ["ReadOptions", "WriteOptions", "check_encoding", "check_line_sep"]
 @dataclass(frozen=True)
 class ReadOptions:
     """How the contents of files are read. ``name`` is the format's, ``bad_records`` says what happens to a bad row:
-    null, drop or fail. ``refuses_unknown_fields``: a JSON field that the schema lacks is an error.
+    null, drop or fail. ``refuses_new_columns``: a column that the schema lacks is an error.
+    ``rescue_column``: the string column for what does not fit the schema.
     ``adds_corrupt_column``: an inferred JSON schema has it even if no row was bad yet. ``format_options`` are those of
     a third-party format.
     """
@@ -32,9 +33,10 @@ class ReadOptions:
     times: TimeParser
     merge_schema: bool
     sampling_ratio: float
-    refuses_unknown_fields: bool
+    refuses_new_columns: bool
     adds_corrupt_column: bool
     missing_columns: str
+    rescue_column: str | None
     format_options: Mapping[str, str] = field(repr=False)
 
     @classmethod
@@ -54,9 +56,10 @@ class ReadOptions:
             times=_times(values),
             merge_schema=merges,
             sampling_ratio=values["samplingRatio"],
-            refuses_unknown_fields=remembers and values["newColumns"] == "fail",
+            refuses_new_columns=remembers and values["newColumns"] == "fail",
             adds_corrupt_column=remembers and values["badRecords"] == "null",
             missing_columns="null" if merges else values["missingColumns"],
+            rescue_column=values["rescuedDataColumn"],
             format_options=values.with_prefix("format."),
         )
 

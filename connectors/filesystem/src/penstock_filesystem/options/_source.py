@@ -39,6 +39,11 @@ def _check_ratio(value: float) -> None:
         raise ValueError("a share above 0, up to 1")
 
 
+def _check_name(text: str) -> None:
+    if not text.strip():
+        raise ValueError("the name of a column")
+
+
 #: The options that a user may set on the source.
 SOURCE_OPTIONS = OptionSet(
     (
@@ -201,6 +206,13 @@ SOURCE_OPTIONS = OptionSet(
             needs=(when("schemaLocation"),),
         ),
         Option(
+            "rescuedDataColumn",
+            "A string column that gets what does not fit the schema, as a JSON object: columns and fields that it "
+            "lacks, and values of another type, which are null then. Rows are not bad because of them",
+            needs=(unless("format", "text", "binary", "sequencefile"),),
+            check=_check_name,
+        ),
+        Option(
             "mergeSchema",
             "Infer the columns of every file, not only those of the oldest; a file may lack some of them",
             kind="bool",
@@ -237,7 +249,6 @@ class SourceOptions:
     clean_source: str
     archive_dir: str | None
     schema_location: str | None
-    refuses_new_columns: bool
     include_metadata: bool
     format: ReadOptions
 
@@ -264,7 +275,6 @@ class SourceOptions:
             clean_source=values["cleanSource"],
             archive_dir=values["sourceArchiveDir"],
             schema_location=values["schemaLocation"],
-            refuses_new_columns=values["schemaLocation"] is not None and values["newColumns"] == "fail",
             include_metadata=values["includeMetadata"],
             format=ReadOptions.from_values(values),
         )

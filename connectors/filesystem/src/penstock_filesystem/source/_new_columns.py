@@ -37,7 +37,8 @@ class NewColumns:
         self._location = location
         self._format_reader = format_reader
         self._partitions = partitions
-        self._schema = pa.schema([field for field in schema if field.name not in METADATA_SCHEMA.names])
+        added = {*METADATA_SCHEMA.names, format_reader.options.rescue_column}
+        self._schema = pa.schema([field for field in schema if field.name not in added])
         self._checked = ""
 
     def check(self, file: InputFile) -> None:
@@ -82,6 +83,8 @@ class NewColumns:
             if self._format_reader.holds_schema:
                 raise
         elsewhere = {name.lower() for name in METADATA_SCHEMA.names}
+        if self._format_reader.options.rescue_column is not None:
+            elsewhere.add(self._format_reader.options.rescue_column.lower())
         if self._partitions is not None:
             elsewhere |= {name.lower() for name in self._partitions.texts(file.path)}
         try:
@@ -97,8 +100,8 @@ class NewColumns:
 
     @property
     def _keeps(self) -> bool:
-        # A JSON value of another type is a bad row, and makes no file unreadable.
-        return not self._format_reader.holds_schema
+        # A value of another type makes no file unreadable: of JSON it is a bad row, or it is rescued.
+        return not self._format_reader.holds_schema or self._format_reader.options.rescue_column is not None
 
     def _remember(self, found: pa.Schema, file: InputFile, names: Iterable[str]) -> NoReturn:
         self._merged(found, file)

@@ -137,13 +137,22 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             known = self._infer()
             if self._location is not None:
                 known = self._location.begin(as_spark_has_it(known))
-        return self._with_metadata(known)
+        rescued = [] if self._rescue_column is None else [pa.field(self._rescue_column, pa.string())]
+        return self._with_metadata(pa.schema([*known, *rescued]))
 
     def _infer(self) -> pa.Schema:
         discovery = self._listed()
         every = discovery.take()
         columns = [] if self._partitions is None else self._partitions.infer(file.path for file in every)
-        return _with_columns(self._infer_data(every, discovery.missing_roots()), columns)
+        return self._of_files(_with_columns(self._infer_data(every, discovery.missing_roots()), columns))
+
+    @property
+    def _rescue_column(self) -> str | None:
+        return self._options.format.rescue_column
+
+    def _of_files(self, schema: pa.Schema) -> pa.Schema:
+        """Returns the columns of ``schema`` that files and their directories hold."""
+        return pa.schema([field for field in data_schema(schema) if field.name != self._rescue_column])
 
     def _infer_data(self, every: Sequence[FoundFile], missing: Sequence[str]) -> pa.Schema:
         """Returns the columns that are in the files."""
@@ -169,8 +178,9 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         """Raises BadConfigurationError for columns that the files and the metadata cannot fill."""
         validate_metadata(schema)
         self._check_remembered(schema)
+        self._check_rescue_column(schema)
         corrupt = self._options.format.corrupt_column
-        data = data_schema(schema)
+        data = self._of_files(schema)
         if self._options.format.name in ("csv", "json") and corrupt in data.names:
             if not pa.types.is_string(data.field(corrupt).type):
                 raise BadConfigurationError(f"the column {corrupt} for bad rows must be a string")
@@ -180,17 +190,28 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             data = self._without_directories(data, fixed)
         self._format_reader.validate(data)
 
+    def _check_rescue_column(self, schema: pa.Schema) -> None:
+        name = self._rescue_column
+        if name is None:
+            return
+        if name in METADATA_SCHEMA.names or name == self._options.format.corrupt_column:
+            raise BadConfigurationError(f"option 'rescuedDataColumn': {name} holds something else; choose another name")
+        if name not in schema.names or not pa.types.is_string(schema.field(name).type):
+            raise BadConfigurationError(
+                f"option 'rescuedDataColumn': the schema needs a column for it: add '{name} string' to .schema(...)"
+            )
+
     def _check_remembered(self, schema: pa.Schema) -> None:
         if self._location is None:
             return
-        if not self._location.has_had(lambda known: data_schema(known) == as_spark_has_it(data_schema(schema))):
+        if not self._location.has_had(lambda known: data_schema(known) == as_spark_has_it(self._of_files(schema))):
             raise BadConfigurationError(
                 f"option 'schemaLocation': {self._location.url} remembers another schema than the one that is given: "
                 "leave out .schema(...), or schemaLocation"
             )
 
     def _new_columns(self, context: ReaderContext) -> NewColumns | None:
-        if self._location is None or not self._options.refuses_new_columns:
+        if self._location is None or not self._options.format.refuses_new_columns:
             return None
         every_row = create_reader(replace(self._options.format, sampling_ratio=1))
         return NewColumns(self._location, every_row, self._partitions, context.schema)

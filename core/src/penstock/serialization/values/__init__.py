@@ -9,9 +9,10 @@ from penstock.serialization.values._json_read import (
     JsonColumns,
     ValueConverter,
     json_decoder,
+    json_text,
     value_converter,
 )
-from penstock.serialization.values._json_write import JsonWriter
+from penstock.serialization.values._json_write import JsonWriter, why_not_json
 from penstock.serialization.values._text import ValueText, concatenated, holds_any, is_plain, is_text
 from penstock.serialization.values._time_reader import TimeReader
 from penstock.serialization.values._time_writer import TimeWriter
@@ -34,5 +35,7 @@ __all__ = [
     "is_plain",
     "is_text",
     "json_decoder",
+    "json_text",
     "value_converter",
+    "why_not_json",
 ]

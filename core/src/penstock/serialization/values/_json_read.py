@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -15,7 +16,7 @@ from penstock.serialization.values._decimals import fit_decimal
 from penstock.serialization.values._text import is_text
 from penstock.serialization.values._times import TimeParser
 
-__all__ = ["NOT_JSON", "JsonColumns", "ValueConverter", "json_decoder", "value_converter"]
+__all__ = ["NOT_JSON", "JsonColumns", "ValueConverter", "json_decoder", "json_text", "value_converter"]
 
 
 def _raw_type(type_: pa.DataType) -> pa.DataType | None:
@@ -261,8 +262,19 @@ def _utf8(text: str) -> str:
     return text
 
 
+def json_text(value: Any) -> str:
+    """Returns what :func:`json_decoder` parsed as JSON again, numbers as they were written.
+
+    Half of a surrogate pair is escaped. Raises RecursionError for a value that is nested too deeply.
+    """
+    return _HALF_PAIR.sub(lambda found: f"\\u{ord(found[0]):04x}", _as_json(value))
+
+
+#: In a Python text, a whole pair is one character.
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
 def _as_json(value: Any) -> str:
-    """Returns a parsed value as JSON again, numbers as they were written."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_as_json(v)}" for key, v in value.items()) + "}"
     if isinstance(value, list):

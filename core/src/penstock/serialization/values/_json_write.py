@@ -8,12 +8,24 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.serialization.values._text import ValueText, holds_any, is_text
+from penstock.serialization.values._text import ValueText, holds_any, is_plain, is_text
 
-__all__ = ["JsonWriter"]
+__all__ = ["JsonWriter", "why_not_json"]
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _CONTROLS = {chr(code): f"\\u{code:04x}" for code in range(32) if chr(code) not in _ESCAPES}
+
+
+def why_not_json(type_: pa.DataType) -> str:
+    """Returns what to do about a type of which :class:`JsonWriter` can't write values; empty if it can."""
+    types = pa.types
+    if types.is_struct(type_):
+        return next(filter(None, (why_not_json(field.type) for field in type_)), "")
+    if types.is_map(type_):
+        return why_not_json(type_.item_type) if is_text(type_.key_type) else "keys of a map must be strings"
+    if types.is_list(type_) or types.is_large_list(type_):
+        return why_not_json(type_.value_type)
+    return "" if is_plain(type_) or types.is_binary(type_) or types.is_large_binary(type_) else "cast it to string"
 
 
 class JsonWriter:

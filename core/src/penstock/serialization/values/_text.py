@@ -74,6 +74,8 @@ class ValueText:
 
 
 def _floats(values: pa.Array) -> pa.Array:
+    if pa.types.is_float16(values.type):
+        values = values.cast(pa.float32())  # Arrow's functions take no smaller ones
     text = values.cast(pa.string())
     if pc.any(pc.equal(pc.trunc(values), values)).as_py():
         # 100 → 100.0, so that schema inference sees a fraction.

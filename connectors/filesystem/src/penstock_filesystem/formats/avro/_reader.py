@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
 
-from penstock.errors import BadDataError, RetriableError
+from penstock.errors import BadConfigurationError, BadDataError, RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import MALFORMED, shortened
 from penstock.serialization.avro import avro_to_arrow, contains_itself, holds_values_without_bytes, is_without_bytes
+from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
 from penstock_filesystem.formats._fit import Lacks, find_name
 from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
+from penstock_filesystem.formats._rescue import as_text
 from penstock_filesystem.formats.avro._plain import PlainStream
 
 __all__ = ["AvroReader"]
@@ -27,10 +31,11 @@ _BATCH_ROWS = 8_192
 
 
 class AvroRecords(NamedTuple):
-    """Records as dictionaries, and the number of the first in the file."""
+    """Records as dictionaries, the number of the first in the file, and the Avro schema that the file holds."""
 
     records: list[dict[str, Any]]
     first_row: int
+    writer: Any
 
 
 @contextmanager
@@ -44,11 +49,14 @@ def _corrupt() -> Iterator[None]:
         raise ValueError(shortened(f"{type(error).__name__}: {error}")) from error
 
 
-def _records(stream: PlainStream) -> Iterator[dict[str, Any]]:
+def _batches(stream: PlainStream) -> Iterator[AvroRecords]:
     with _corrupt():
         reader = fastavro.reader(stream, return_record_name=False)
         _check(reader.writer_schema)
-        yield from reader
+        row = 0
+        while records := list(islice(reader, _BATCH_ROWS)):
+            yield AvroRecords(records, row, reader.writer_schema)
+            row += len(records)
 
 
 def _check(writer: Any) -> None:
@@ -75,17 +83,13 @@ class AvroReader(FormatReader):
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[AvroRecords]:
         """Yields batches of at most 8,192 records."""
         with file.buffered() as stream:
-            row, records = 0, []
-            for record in _records(PlainStream(stream, file.size, file.url)):
-                records.append(record)
-                if len(records) == _BATCH_ROWS:
-                    yield AvroRecords(records, row)
-                    row, records = row + len(records), []
-            if records:
-                yield AvroRecords(records, row)
+            yield from _batches(PlainStream(stream, file.size, file.url))
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder of records."""
+        if self.options.rescue_column in schema.names:
+            columns = BatchDecoder(schema, self.options, metrics, offsets=offsets, elsewhere=elsewhere)
+            return _RescuingDecoder(columns)
         return _AvroDecoder(schema, self.options)
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
@@ -135,9 +139,7 @@ class _AvroDecoder(Decoder):
     def decode(self, element: AvroRecords, state: SplitState) -> Iterator[Rows]:
         """Yields the rows of a batch of records."""
 
-        def lacks(name: str, there: Sequence[str]) -> None:
-            missing_column(name, there, self._options, state.url)
-
+        lacks = partial(missing_column, options=self._options, url=state.url)
         records = element.records
         columns = {}
         for field in self._schema:
@@ -157,3 +159,31 @@ class _AvroDecoder(Decoder):
                 ) from None
         numbers = pa.array(range(element.first_row, element.first_row + len(records)), pa.int64())
         yield Rows(columns, len(records), numbers)
+
+
+class _RescuingDecoder(Decoder):
+    """Makes a column of every field of the file first: the columns say what does not fit."""
+
+    def __init__(self, columns: BatchDecoder) -> None:
+        self._columns = columns
+
+    def decode(self, element: AvroRecords, state: SplitState) -> Iterator[Rows]:
+        """Yields the rows of a batch of records."""
+        records, first, writer = element
+        columns = {field["name"]: _column(field, records) for field in fastavro.schema.expand_schema(writer)["fields"]}
+        yield from self._columns.decode(NumberedBatch(first, pa.RecordBatch.from_pydict(columns)), state)
+
+
+def _column(field: Any, records: list[dict[str, Any]]) -> pa.Array:
+    """Returns a field of all records, as JSON if its type has no column type."""
+    name = field["name"]
+    values = [record[name] for record in records]
+    try:
+        type_ = avro_to_arrow(field["type"])
+        return pa.array([_plain(value, type_, name, _lacks_nothing) for value in values], type_)
+    except BadConfigurationError:
+        return pa.array([as_text(value) for value in values], pa.string())
+
+
+def _lacks_nothing(name: str, there: Sequence[str]) -> None:
+    raise AssertionError(f"{name} is not among {there}")

@@ -10,8 +10,8 @@ import pyarrow as pa
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.printable import get_logger
-from penstock_filesystem.formats._bad_rows import BadRows
-from penstock_filesystem.formats._block_decoder import BlockDecoder
+from penstock.serialization.values import json_text
+from penstock_filesystem.formats._block_decoder import BlockDecoder, TextRow
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line
 from penstock_filesystem.formats._options import ReadOptions
@@ -33,7 +33,7 @@ class CsvDecoder(BlockDecoder):
     def __init__(
         self, lines: CsvLines, options: ReadOptions, schema: pa.Schema, metrics: Metrics, offsets: bool
     ) -> None:
-        super().__init__(lines, schema, options.corrupt_column, BadRows(options.bad_records, metrics), offsets)
+        super().__init__(lines, schema, options, metrics, offsets=offsets)
         self._dialect = lines.dialect
         self._has_warned = False
         self._parser = CsvBlockParser(self.fields, lines.dialect, options.times, multi_line=lines.multi_line)
@@ -102,20 +102,29 @@ class CsvDecoder(BlockDecoder):
         lines = data.split(b"\n")
         return b"\n".join(line for line in lines if line.strip() and not (comment and line.startswith(comment)))
 
-    def convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:
+    def convert(self, line: Line) -> Iterator[TextRow]:
         """Yields the row of a line, with values by position."""
         cells = row_cells(line.text, self._dialect)
         wanted = len(self._converters)
         reason = "" if len(cells) == wanted else f"{len(cells)} cells instead of {wanted}"
         row: list[Any] = []
+        left: dict[str, str] = {}
+        if self.rescues and len(cells) > wanted:
+            reason = ""
         for field, convert, cell in zip(self.fields, self._converters, cells, strict=False):
             text = self._cell_text(cell)
             try:
                 row.append(None if text is None else convert(text))
             except (ValueError, OverflowError):
                 row.append(None)
-                reason = reason or f"column {field.name}: {text!r} is not {field.type}"
-        yield row + [None] * (wanted - len(row)), reason
+                if self.rescues:
+                    left[field.name] = cell.text
+                else:
+                    reason = reason or f"column {field.name}: {text!r} is not {field.type}"
+        if self.rescues:
+            for number, cell in enumerate(cells[wanted:], wanted):
+                left[f"_c{number}" if f"_c{number}" not in left else f"_c{number}_more"] = cell.text
+        yield TextRow(row + [None] * (wanted - len(row)), reason, json_text(left) if left else None)
 
     def _cell_text(self, cell: Cell) -> str | None:
         dialect = self._dialect

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.metrics import Metrics
-from penstock.serialization.values import NOT_JSON, JsonColumns, json_decoder, value_converter
-from penstock_filesystem.formats._bad_rows import BadRows
-from penstock_filesystem.formats._block_decoder import BlockDecoder
+from penstock.serialization.values import NOT_JSON, JsonColumns, json_decoder, json_text, value_converter
+from penstock_filesystem.formats._block_decoder import BlockDecoder, TextRow
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._inference import SchemaInference
 from penstock_filesystem.formats._lines import Line, LineReader
@@ -23,6 +22,7 @@ from penstock_filesystem.formats.json._inference import (
     may_hold_unknown_fields,
     unknown_fields,
 )
+from penstock_filesystem.formats.json._left_over import LeftOver
 from penstock_filesystem.formats.json._lines import JsonLines, object_lines
 
 __all__ = ["JsonLinesReader"]
@@ -62,13 +62,14 @@ class JsonLinesDecoder(BlockDecoder):
         offsets: bool,
         elsewhere: Collection[str],
     ) -> None:
-        super().__init__(lines, schema, options.corrupt_column, BadRows(options.bad_records, metrics), offsets)
+        super().__init__(lines, schema, options, metrics, offsets=offsets)
         times = options.times
-        self._refuses_unknown = options.refuses_unknown_fields
+        self._refuses_unknown = options.refuses_new_columns
         self._type = pa.struct(list(self.fields))
         self._elsewhere = {*elsewhere, options.corrupt_column}
-        self._columns = JsonColumns(self._type, times, refuses_unknown=self._refuses_unknown)
+        self._columns = JsonColumns(self._type, times, refuses_unknown=self._refuses_unknown or self.rescues)
         self._known_columns = JsonColumns(self._type, times)
+        self._left_over = LeftOver(self._type, times) if self.rescues else None
         self._problems: list[str] = []
         self._converters = [value_converter(field.type, times, self._problems.append) for field in self.fields]
 
@@ -78,13 +79,13 @@ class JsonLinesDecoder(BlockDecoder):
         if found is None:
             return None
         rows = self._columns.parse(*found)
-        if rows is None and self._refuses_unknown:
+        if rows is None and self._refuses_unknown and not self.rescues:
             if may_hold_unknown_fields(self.lines, block, self._type, self._elsewhere):
                 return None
             rows = self._known_columns.parse(*found)
         return None if rows is None else dict(zip(self.fields.names, rows.flatten(), strict=True))
 
-    def convert(self, line: Line) -> Iterator[tuple[list[Any], str]]:
+    def convert(self, line: Line) -> Iterator[TextRow]:
         """Yields the rows of a line: a list of objects is several, and if one of them is bad, all are, as in Spark."""
         parsed, reason = None, ""
         try:
@@ -93,7 +94,7 @@ class JsonLinesDecoder(BlockDecoder):
             reason = "not JSON"
         values: list[Any] = parsed if isinstance(parsed, list) else [parsed]
         if not all(isinstance(value, dict) for value in values):
-            yield [None] * len(self._converters), reason or "not a JSON object"
+            yield TextRow([None] * len(self._converters), reason or "not a JSON object")
             return
         if self._refuses_unknown and line.valid:
             self._refuse_unknown(line.text, values)
@@ -102,8 +103,17 @@ class JsonLinesDecoder(BlockDecoder):
             [convert(value.get(f.name), f.name) for f, convert in zip(self.fields, self._converters, strict=True)]
             for value in values
         ]
-        for row in rows:
-            yield row, self._problems[0] if self._problems else ""
+        problem = self._problems[0] if self._problems else ""
+        for row, value in zip(rows, values, strict=True):
+            yield TextRow(row, problem) if self._left_over is None else self._rescued(row, value)
+
+    def _rescued(self, row: list[Any], value: dict[str, Any]) -> TextRow:
+        assert self._left_over is not None
+        left = self._left_over.of({name: one for name, one in value.items() if name not in self._elsewhere})
+        try:
+            return TextRow(row, "", json_text(left) if left else None)
+        except RecursionError:
+            return TextRow(row, "a value that the schema lacks is nested too deeply")
 
     def _refuse_unknown(self, text: str, values: list[dict[str, Any]]) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.serialization.values import JsonWriter, is_plain, is_text
+from penstock.serialization.values import JsonWriter, why_not_json
 from penstock_filesystem.formats._line_writer import LineWriter, value_text
 from penstock_filesystem.formats._options import WriteOptions
 from penstock_filesystem.formats._writer_base import unsupported
@@ -25,20 +25,9 @@ class JsonLinesWriter(LineWriter):
     def validate(self) -> None:
         """Raises BadConfigurationError for types that JSON has no form of."""
         for field in self.schema:
-            self._validate(field, field.type)
-
-    def _validate(self, field: pa.Field, type_: pa.DataType) -> None:
-        if pa.types.is_struct(type_):
-            for index in range(type_.num_fields):
-                self._validate(field, type_.field(index).type)
-        elif pa.types.is_map(type_):
-            if not is_text(type_.key_type):
-                raise unsupported(self.name, field, "keys of a map must be strings")
-            self._validate(field, type_.item_type)
-        elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
-            self._validate(field, type_.value_type)
-        elif not (is_plain(type_) or pa.types.is_binary(type_) or pa.types.is_large_binary(type_)):
-            raise unsupported(self.name, field, "cast it to string")
+            problem = why_not_json(field.type)
+            if problem:
+                raise unsupported(self.name, field, problem)
 
     def settings(self) -> tuple[object, ...]:
         """Returns what ends a line, the patterns, and whether nulls are written."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,23 +11,16 @@ import pyarrow.parquet as pq
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.storage import LocalStorage
-from penstock_filesystem.formats._fit import find_name, fit_column
+from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
+from penstock_filesystem.formats._fit import find_name
 from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
-from penstock_filesystem.formats._options import ReadOptions
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState, missing_column
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader, missing_column
 from penstock_filesystem.formats.parquet._footer import first_bytes, footer_of
 
 __all__ = ["ParquetReader"]
 
 _BATCH_ROWS = 65_536
-
-
-class TableRows(NamedTuple):
-    """A batch of a file's columns, and the number of its first row in the file."""
-
-    batch: pa.RecordBatch
-    first_row: int
 
 
 class ParquetReader(FormatReader):
@@ -45,7 +37,7 @@ class ParquetReader(FormatReader):
         """Always returns True: a range is a number of row groups."""
         return True
 
-    def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[TableRows]:
+    def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[NumberedBatch]:
         """Yields batches of the wanted columns of the range's row groups."""
         count = 0
         try:
@@ -60,14 +52,11 @@ class ParquetReader(FormatReader):
 
     def _batches(
         self, file: InputFile, open_file: Callable[[], pa.NativeFile], start: int, end: int, schema: pa.Schema
-    ) -> Iterator[TableRows]:
+    ) -> Iterator[NumberedBatch]:
         with open_file() as source:
             pre_buffer = not isinstance(file.storage, LocalStorage)
             parquet = pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
-            names = {wanted: find_name(wanted, parquet.schema_arrow.names) for wanted in schema.names}
-            for wanted in (wanted for wanted, name in names.items() if name is None):
-                missing_column(wanted, parquet.schema_arrow.names, self.options, file.url)
-            columns = [name for name in names.values() if name is not None]
+            columns = self._columns(parquet.schema_arrow.names, schema, file.url)
             row = 0
             count = parquet.metadata.num_row_groups
             is_whole = start == 0 and end >= file.size
@@ -85,14 +74,26 @@ class ParquetReader(FormatReader):
                         ) from error
                 row += parquet.metadata.row_group(index).num_rows
 
-    def _group(self, parquet: pq.ParquetFile, index: int, columns: list[str], row: int) -> Iterator[TableRows]:
+    def _columns(self, there: list[str], schema: pa.Schema, url: str) -> list[str] | None:
+        """Returns those to read; ``None`` for all, as some may have to be rescued."""
+        wanted = [name for name in schema.names if name != self.options.rescue_column]
+        names = {name: find_name(name, there) for name in wanted}
+        for name in (name for name, found in names.items() if found is None):
+            missing_column(name, there, self.options, url)
+        if len(wanted) < len(schema):
+            return None
+        return [name for name in names.values() if name is not None]
+
+    def _group(
+        self, parquet: pq.ParquetFile, index: int, columns: list[str] | None, row: int
+    ) -> Iterator[NumberedBatch]:
         for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[index], columns=columns, use_threads=False):
-            yield TableRows(batch, row)
+            yield NumberedBatch(row, batch)
             row += batch.num_rows
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder that casts columns."""
-        return _ParquetDecoder(schema, self.options)
+        return BatchDecoder(schema, self.options, metrics, offsets=offsets, elsewhere=elsewhere)
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Takes the first file's schema, or with ``mergeSchema`` that of all."""
@@ -136,52 +137,3 @@ def _typed(type_: pa.DataType, kinds: Iterator[str]) -> pa.DataType:
             return pa.list_(item, type_.list_size)
         return pa.large_list(item) if pa.types.is_large_list(type_) else pa.list_(item)
     return pa.timestamp("us", "UTC") if next(kinds) == "INT96" else type_
-
-
-class _ParquetDecoder(Decoder):
-    """Takes columns by name and casts them safely to the wanted types."""
-
-    def __init__(self, schema: pa.Schema, options: ReadOptions) -> None:
-        self._schema = schema
-        self._options = options
-
-    def decode(self, element: TableRows, state: SplitState) -> Iterator[Rows]:
-        """Yields the rows of a batch."""
-        batch = element.batch
-        columns = {field.name: self._column(batch, field, state.url) for field in self._schema}
-        numbers = pa.array(range(element.first_row, element.first_row + batch.num_rows), pa.int64())
-        yield Rows(columns, batch.num_rows, numbers)
-
-    def _column(self, batch: pa.RecordBatch, field: pa.Field, url: str) -> pa.Array:
-        name = find_name(field.name, batch.schema.names)
-        if name is None:
-            return pa.nulls(batch.num_rows, field.type)
-        column = batch.column(name)
-        try:
-            _check_decimals(column)
-            return fit_column(
-                column, field.type, field.name, lambda name, there: missing_column(name, there, self._options, url)
-            )
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise BadDataError(
-                f"{url}: column {field.name} holds {column.type}, which does not fit {field.type}: {error}; "
-                "correct the schema"
-            ) from None
-
-
-def _check_decimals(column: pa.Array) -> None:
-    """Raises pa.ArrowInvalid for more digits than the type has: Spark fails at them, and can't say in which file."""
-    if not _holds_decimals(column.type):
-        return
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as error:
-        # Texts that are not UTF-8 are taken as they are, as Spark takes them.
-        if "precision" in str(error):
-            raise
-
-
-def _holds_decimals(type_: pa.DataType) -> bool:
-    if pa.types.is_nested(type_):
-        return any(_holds_decimals(type_.field(number).type) for number in range(type_.num_fields))
-    return bool(pa.types.is_decimal(type_))

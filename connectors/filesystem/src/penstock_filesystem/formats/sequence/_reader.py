@@ -67,7 +67,7 @@ class SequenceReader(FormatReader):
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder that casts the columns."""
-        return BatchDecoder(schema, self.options, offsets=offsets)
+        return BatchDecoder(schema, self.options, metrics, offsets=offsets)
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Translates the classes of the first file."""

@@ -62,6 +62,8 @@ class ThirdPartyReader(FormatReader):
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[NumberedBatch]:
         """Yields batches as the format reads them, each with the number of its first row."""
         row = 0
+        if self.options.rescue_column in schema.names:
+            schema = self._schema_of(file)  # every column, as it is
         with self._open(file) as opened:
             for batch in self._reader.read(opened, schema):
                 yield NumberedBatch(row, batch)
@@ -69,7 +71,7 @@ class ThirdPartyReader(FormatReader):
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder that takes the columns it is to give."""
-        return BatchDecoder(schema, self.options, offsets=offsets)
+        return BatchDecoder(schema, self.options, metrics, offsets=offsets, elsewhere=elsewhere)
 
     def inference(self, progress: Callable[[int], object]) -> SchemaInference:
         """Takes the schema of the first file, or with ``mergeSchema`` those of all."""
