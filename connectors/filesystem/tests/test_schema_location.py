@@ -288,7 +288,8 @@ def test_files_may_have_columns_called_as_metadata(files, read, metadata):
 
 
 def test_columns_without_a_value_are_none_until_they_have_one(files, read, tmp_path):
-    put_parquet(files, 1, id=[1], c=pa.nulls(1), l=pa.array([[]], pa.list_(pa.null())))
+    lists = {"l": pa.array([[]], pa.list_(pa.null())), "two": pa.array([[None, None]], pa.list_(pa.null(), 2))}
+    put_parquet(files, 1, id=[1], c=pa.nulls(1), **lists)
     assert read("parquet").schema.names == ["id"]
     put_parquet(files, 2, id=pa.nulls(1), c=["x"])
     with pytest.raises(BadDataError, match=r"wider types: c\."):

@@ -120,7 +120,10 @@ def test_what_a_format_says_of_columns_and_files_reaches_the_user(tmp_path, sour
     given = {"format": FIXED, "format.width": 3, "format.columns": "id,note"}
     for schema, words in [
         ([("gone", pa.int64())], r"a\.txt: the column 'gone' is neither in the file.*missingColumns"),
-        ([("note", pa.int64())], r"a\.txt: column 'note' can't be read as int64.*correct the schema"),
+        (
+            [("note", pa.int64())],
+            r"a\.txt: column 'note' holds string, which can't be read as int64.*correct the schema",
+        ),
     ]:
         with pytest.raises(BadDataError, match=words):
             source_harness.rows(tmp_path, schema, **given)

@@ -69,7 +69,7 @@ class BatchDecoder(Decoder):
         except pa.ArrowException as error:
             raise BadDataError(
                 f"{url}: column '{field.name}' holds {column.type}, which can't be read as {field.type}: {error}; "
-                "correct the schema, or set rescuedDataColumn"
+                "correct the schema"
             ) from error
 
     def _rescued(self, batch: pa.RecordBatch, lacks: Lacks) -> dict[str, pa.Array]:

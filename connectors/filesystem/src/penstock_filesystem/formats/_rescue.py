@@ -64,7 +64,10 @@ def _fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) -
 def _struct(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) -> tuple[pa.Array, pa.Array | None]:
     children = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
     fitted, left = fit_columns(children, list(type_), f"{path}.", len(column), lacks)
-    made = pa.StructArray.from_arrays(list(fitted.values()), fields=list(type_), mask=column.is_null())
+    if fitted:
+        made = pa.StructArray.from_arrays(list(fitted.values()), fields=list(type_), mask=column.is_null())
+    else:
+        made = fit_column(column, type_, path, lacks)
     if not left:
         return made, None
     is_empty = reduce(pc.and_, (one.is_null() for one in left.values()))

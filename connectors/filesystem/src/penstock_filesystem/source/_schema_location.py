@@ -46,7 +46,7 @@ def _with_value(type_: pa.DataType) -> pa.DataType | None:
     if pa.types.is_struct(type_):
         fields = _with_values(list(type_))
         return pa.struct(fields) if fields else None
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
         item = _with_value(type_.value_type)
         return None if item is None else pa.list_(item)
     if pa.types.is_map(type_):

@@ -144,15 +144,14 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         discovery = self._listed()
         every = discovery.take()
         columns = [] if self._partitions is None else self._partitions.infer(file.path for file in every)
-        return self._of_files(_with_columns(self._infer_data(every, discovery.missing_roots()), columns))
+        return self._without_rescued(_with_columns(self._infer_data(every, discovery.missing_roots()), columns))
 
     @property
     def _rescue_column(self) -> str | None:
         return self._options.format.rescue_column
 
-    def _of_files(self, schema: pa.Schema) -> pa.Schema:
-        """Returns the columns of ``schema`` that files and their directories hold."""
-        return pa.schema([field for field in data_schema(schema) if field.name != self._rescue_column])
+    def _without_rescued(self, schema: pa.Schema) -> pa.Schema:
+        return pa.schema([field for field in schema if field.name != self._rescue_column])
 
     def _infer_data(self, every: Sequence[FoundFile], missing: Sequence[str]) -> pa.Schema:
         """Returns the columns that are in the files."""
@@ -180,7 +179,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         self._check_remembered(schema)
         self._check_rescue_column(schema)
         corrupt = self._options.format.corrupt_column
-        data = self._of_files(schema)
+        data = data_schema(self._without_rescued(schema))
         if self._options.format.name in ("csv", "json") and corrupt in data.names:
             if not pa.types.is_string(data.field(corrupt).type):
                 raise BadConfigurationError(f"the column {corrupt} for bad rows must be a string")
@@ -204,7 +203,8 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
     def _check_remembered(self, schema: pa.Schema) -> None:
         if self._location is None:
             return
-        if not self._location.has_had(lambda known: data_schema(known) == as_spark_has_it(self._of_files(schema))):
+        given = as_spark_has_it(data_schema(self._without_rescued(schema)))
+        if not self._location.has_had(lambda known: data_schema(known) == given):
             raise BadConfigurationError(
                 f"option 'schemaLocation': {self._location.url} remembers another schema than the one that is given: "
                 "leave out .schema(...), or schemaLocation"
