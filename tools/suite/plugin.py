@@ -16,6 +16,7 @@ from suite.balance import BalancedScheduling, Units
 from suite.budgets import Budgets
 from suite.cores import Cores
 from suite.durations import Durations
+from suite.journal import Journal, tree_state
 from suite.kinds import Kinds
 from suite.open_files import LeftOpen, OpenFiles
 
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _SAID = 4000
 _LEFT: pytest.StashKey[list[pytest.Item]] = pytest.StashKey()
 _OPEN: pytest.StashKey[OpenFiles] = pytest.StashKey()
+_JOURNAL: pytest.StashKey[Journal] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--all", action="store_true", help="the second tier too: what takes long and finds the rare")
     group.addoption("--tiers", action="store_true", help="print what only --all runs, with the reasons; run nothing")
     group.addoption("--record", action="store_true", help="write the durations down, by which processes are balanced")
+    group.addoption("--resume", action="store_true", help="leave out what passed in the run of this very tree before")
     group.addoption("--where", metavar="FILE", help="write down where the time goes: a line of JSON for each test")
     group.addoption("--reversed", action="store_true", help="the last test first: finds what needs the test before it")
     group.addoption(
@@ -51,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.tiers:
         config.option.collectonly, config.option.verbose = True, -2
     if not hasattr(config, "workerinput"):
+        if config.option.resume and not config.option.all:
+            raise pytest.UsageError("--resume continues a run of --all: give both")
+        if config.option.all:
+            path = config.rootpath / ".cache" / "suite-run.jsonl"
+            config.stash[_JOURNAL] = Journal(path, tree_state(config.rootpath), resumes=config.option.resume)
         config.pluginmanager.register(Report(config), "suite-report")
         if config.getoption("numprocesses", None):
             config.pluginmanager.register(Balance(), "suite-balance")
@@ -58,8 +66,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Where(Path(config.option.where)), "suite-where")
 
 
+def _done(config: pytest.Config) -> set[str]:
+    """The tests that an earlier piece of this run has done."""
+    if hasattr(config, "workerinput"):
+        return set(config.workerinput["suite_done"])
+    return set(config.stash[_JOURNAL].done) if _JOURNAL in config.stash else set()
+
+
 class Balance:
-    """The scheduler, where tests run in several processes."""
+    """The scheduler, where tests run in several processes, and what these must know."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """A process is about to be started."""
+        node.workerinput["suite_done"] = list(_done(node.config))
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BalancedScheduling:
         """Ours."""
@@ -80,6 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.changed:
         affected = changed.affected(ROOT, config.option.changed)
         run = [item for item in run if affected.includes(item.path)]
+    done = _done(config)
+    run = [item for item in run if item.nodeid not in done]
     if config.option.reversed:
         items.reverse()
         run.reverse()
@@ -122,6 +144,7 @@ class Report:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._journal = config.stash.get(_JOURNAL, None)
         self._cores = Cores()
         self._budgets = Budgets()
         self._left_open = LeftOpen()
@@ -144,6 +167,9 @@ class Report:
             return
         self._announced = True
         reporter.ensure_newline()
+        done = len(_done(self._config))
+        if done:
+            reporter.write_line(f"{done} tests have passed or were skipped before, in this very tree")
         reporter.write_line(_plan(nodeids, processes))
         jars.fetch(nodeids, reporter.write_line)
 
@@ -156,6 +182,8 @@ class Report:
         """Every phase of every test. What failed is said at once: a run that is ended would take it along."""
         self._budgets.add(report)
         self._left_open.add(report)
+        if self._journal is not None:
+            self._journal.add(report)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and reporter is not None:
             crash = getattr(report.longrepr, "reprcrash", None)
@@ -183,9 +211,12 @@ class Report:
         option = self._config.option
         named = self._config.args_source is pytest.Config.ArgsSource.ARGS
         complete = option.all and not (named or option.keyword or option.markexpr or option.changed)
-        if complete:  # first: what is saved next makes the tree another than the one that was tested
-            runs.record({outcome: len(reports) for outcome, reports in stats.items()}, self._cores.minutes)
-        Durations.load().renewed(self._budgets.seconds, complete=complete).save()
+        seconds = self._budgets.seconds
+        if self._journal is not None:
+            seconds = {**self._journal.seconds, **seconds}
+            if complete:  # first: what is saved next makes the tree another than the one that was tested
+                runs.record(self._journal.counts(stats), self._journal.minutes + self._cores.minutes)
+        Durations.load().renewed(seconds, complete=complete).save()
 
 
 def _plan(nodeids: Sequence[str], processes: int) -> str:

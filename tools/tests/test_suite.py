@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from suite import runs
 from suite.balance import LONGEST_UNIT_S, Units
 from suite.changed import Affected, Graph, changed_files
 from suite.durations import Durations
+from suite.journal import Journal
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,6 +141,69 @@ def test_a_failure_is_said_at_once(suite, processes):
     _, text = suite(*processes, test_one="def test_it():\n    assert False, 'seed 7'\n")
     before, _, _ = text.partition("= FAILURES =")
     assert "test_one.py::test_it: AssertionError: seed 7" in before
+
+
+FLAKY = """
+import os, pytest
+
+@pytest.mark.parametrize("n", range(6))
+def test_it(n):
+    with open("ran", "a") as file:
+        file.write(f"{n} ")
+    if n == 1:
+        pytest.skip("not here")
+    if n == 3 and os.environ.get("ENDS"):
+        os.kill(os.getppid() if os.environ.get("PYTEST_XDIST_WORKER") else os.getpid(), 9)
+        os._exit(1)
+    assert n != 2 or not os.environ.get("ENDS")
+"""
+
+
+@pytest.mark.budget(20)
+@pytest.mark.parametrize(
+    "processes",
+    [
+        pytest.param((), marks=pytest.mark.exhaustive("in two processes is how --all runs")),
+        ("-n", "1", "--dist", "loadscope"),
+    ],
+    ids=["one", "two"],
+)
+def test_a_run_that_was_killed_continues(suite, tmp_path, monkeypatch, processes):
+    (tmp_path / ".gitignore").write_text(".cache\nran\n__pycache__\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    monkeypatch.setenv("ENDS", "1")
+    status, text = suite(*processes, "--all", test_one=FLAKY)
+    assert status < 0, text
+    assert (tmp_path / "ran").read_text().split() == ["0", "1", "2", "3"]
+    monkeypatch.delenv("ENDS")
+    assert "5 passed, 1 skipped" in suite(*processes)[1]  # another run in between changes nothing
+    (tmp_path / "ran").unlink()
+    status, text = suite(*processes, "--all", "--resume")
+    assert status == 0 and "4 passed" in text and "2 tests have passed or were skipped before" in text, text
+    assert (tmp_path / "ran").read_text().split() == ["2", "3", "4", "5"]
+    # In a tree that was changed, everything runs.
+    assert "5 passed, 1 skipped" in suite(*processes, "--all", "--resume", test_one=FLAKY + "\n")[1]
+
+
+def test_only_a_run_of_everything_continues(suite):
+    assert "give both" in suite("--resume", test_one=TESTS)[1]
+
+
+def test_a_record_has_the_tests_of_all_pieces(tmp_path):
+    def journal():
+        return Journal(tmp_path / "run.jsonl", "as it is", resumes=True)
+
+    def report(name, when="call", outcome="passed"):
+        return SimpleNamespace(nodeid=name, when=when, outcome=outcome, duration=2.0)
+
+    first = journal()
+    for name, outcome in (("a", "passed"), ("b", "failed"), ("c", "skipped")):
+        first.add(report(name, outcome=outcome))
+        first.add(report(name, when="teardown"))
+    first.add(report("d"))  # it was running when the run ended
+    second = journal()
+    assert second.done == {"a": "passed", "c": "skipped"} and second.seconds == {"a": 4.0, "c": 4.0}
+    assert second.counts({"passed": [1, 2], "": [3]}) == {"passed": 3, "skipped": 1, "": 1}
 
 
 def test_where_the_time_went(suite, tmp_path):
