@@ -74,30 +74,33 @@ def _struct(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) -> tu
     return made, pa.StructArray.from_arrays(list(left.values()), names=list(left), mask=is_empty)
 
 
-def _each(
-    column: pa.Array, type_: pa.DataType, fit: Callable[[pa.Array], pa.Array]
-) -> tuple[pa.Array, pa.Array | None]:
+#: Casts a column, or raises pa.ArrowException.
+_Fit = Callable[[pa.Array], pa.Array]
+
+
+def _each(column: pa.Array, type_: pa.DataType, fit: _Fit) -> tuple[pa.Array, pa.Array | None]:
     """Returns the column as ``fit`` makes it, and where it does not: there it is null. ``None``: nowhere."""
-
-    def pieces(part: pa.Array) -> Iterator[tuple[pa.Array, bool]]:
-        # What does not fit is looked for by halves: Arrow's casts don't say which value it is.
-        try:
-            yield fit(part), False
-        except pa.ArrowException as error:
-            if len(part) == 1 or isinstance(error, pa.ArrowNotImplementedError):
-                yield pa.nulls(len(part), type_), True
-                return
-            middle = len(part) // 2
-            for half in (range(middle), range(middle, len(part))):
-                # A copy: a cast of a part of a list array looks at the elements of all of it.
-                yield from pieces(part.take(pa.array(half)))
-
-    found = list(pieces(column))
+    found = list(_pieces(column, type_, fit))
     if len(found) == 1:
         ((fitted, is_misfit),) = found
         return fitted, pa.array([True] * len(column)) if is_misfit else None
     misfits = [is_misfit for fitted, is_misfit in found for _ in range(len(fitted))]
     return pa.concat_arrays([fitted for fitted, _ in found]), pa.array(misfits, pa.bool_())
+
+
+def _pieces(part: pa.Array, type_: pa.DataType, fit: _Fit) -> Iterator[tuple[pa.Array, bool]]:
+    """Yields the part in pieces of which all values fit, or none does: these are nulls."""
+    # What does not fit is looked for by halves: Arrow's casts don't say which value it is.
+    try:
+        yield fit(part), False
+    except pa.ArrowException as error:
+        if len(part) == 1 or isinstance(error, pa.ArrowNotImplementedError):
+            yield pa.nulls(len(part), type_), True
+            return
+        middle = len(part) // 2
+        for half in (range(middle), range(middle, len(part))):
+            # A copy: a cast of a part of a list array looks at the elements of all of it.
+            yield from _pieces(part.take(pa.array(half)), type_, fit)
 
 
 def _has_more(one: pa.DataType, other: pa.DataType) -> bool:
