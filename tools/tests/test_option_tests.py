@@ -15,8 +15,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def functions_of(file):
+    """The functions and classes of a file, and whether each has several cases."""
     tree = ast.parse((ROOT / file).read_text())
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return {node.name: any("parametrize" in ast.unparse(one) for one in node.decorator_list) for node in found}
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
@@ -31,8 +33,11 @@ def test_every_option_has_a_test_or_a_reason(connector):
             assert len(test) > 10, f"{key}: say why"
             continue
         file, _, name = test.partition("::")
+        functions = functions_of(file)
         # Of a class its name: the kit's tests are in a base of it.
-        assert re.split(r"::|\[", name)[0] in functions_of(file), f"{key}: there is no {test}"
+        function = re.split(r"::|\[", name)[0]
+        assert function in functions, f"{key}: there is no {test}"
+        assert "[" in name or not functions[function], f"{key}: {test} has several cases, say which"
 
 
 @pytest.mark.exhaustive("runs one test for each option; the table itself is checked by default")
