@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock import BadConfigurationError, BadDataError
+from penstock_filesystem.formats import SplitState
 from penstock_filesystem.formats._fit import fit_column
+from penstock_filesystem.formats.avro._reader import AvroRecords
 from penstock_filesystem.formats.json._reader import JsonLinesDecoder
 
 SOME = settings(
@@ -351,6 +353,17 @@ def test_columns_and_values_of_avro_that_do_not_fit(read):
         {"either": "5", "n": {"b": "/w=="}, "t": "2025-01-01T00:00:00.000000Z"},
         {"s": "x", "either": "six", "n": {"b": ""}, "t": "2025-01-01T00:00:00.000000Z"},
     ]
+
+
+def test_values_that_an_avro_type_does_not_have_name_the_file(source_harness):
+    source = source_harness.source("/in", format="avro", **RESCUE)
+    schema = pa.schema([("d", pa.decimal128(4, 0)), ("rest", pa.string())])
+    decoder = source._format_reader.decoder(schema, source_harness.metrics, offsets=False, elsewhere=())
+    small = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0}
+    writer = {"type": "record", "name": "r", "fields": [{"name": "d", "type": small}]}
+    records = AvroRecords([{"d": Decimal(123)}], 0, writer)
+    with pytest.raises(BadDataError, match=r"/in/a\.avro: field d holds values that its Avro type does not"):
+        list(decoder.decode(records, SplitState("/in/a.avro", "/in/a.avro", 1, 0, False)))
 
 
 @pytest.mark.parametrize("format_", ["parquet", "avro"])

@@ -154,7 +154,7 @@ def test_open_transaction_holds_the_latest_back(kafka, kafka_source):
         assert enumerator.take_batch(ALL) == []
         producer.abort_transaction()
         kafka.produce(topic, [b"after"])
-        # The brokers end the transaction some time after they have said so.
+        # Brokers apply an abort some time after they acknowledge it.
         assert ranges(go_on(committed, enumerator)) == [(0, 4, 6)]
     assert [row["value"] for row in committed.read(committed.list_splits())] == [b"0", b"1", b"2", b"after"]
 

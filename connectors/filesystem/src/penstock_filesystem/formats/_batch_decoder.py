@@ -15,7 +15,7 @@ from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState, missing_column
 from penstock_filesystem.formats._rescue import fit_columns, to_json
 
-__all__ = ["BatchDecoder", "NumberedBatch", "without"]
+__all__ = ["BatchDecoder", "NumberedBatch"]
 
 
 class NumberedBatch(NamedTuple):
@@ -52,7 +52,7 @@ class BatchDecoder(Decoder):
         first, batch = element
         lacks = partial(missing_column, options=self._options, url=state.url)
         if self._rescues:
-            columns = self._rescued(without(batch, self._elsewhere), lacks)
+            columns = self._rescued(_without(batch, self._elsewhere), lacks)
         else:
             columns = {field.name: self._column(field, batch, lacks, state.url) for field in self._fields}
         numbers = pa.array(range(first, first + batch.num_rows), pa.int64()) if self._offsets else None
@@ -82,7 +82,7 @@ class BatchDecoder(Decoder):
         return fitted
 
 
-def without(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+def _without(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
     """Returns ``batch`` without the columns called so, whatever their case."""
     known = {name.lower() for name in names}
     return batch.select([name for name in batch.schema.names if name.lower() not in known])

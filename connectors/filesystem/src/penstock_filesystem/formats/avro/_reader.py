@@ -170,12 +170,13 @@ class _RescuingDecoder(Decoder):
     def decode(self, element: AvroRecords, state: SplitState) -> Iterator[Rows]:
         """Yields the rows of a batch of records."""
         records, first, writer = element
-        columns = {field["name"]: _column(field, records) for field in fastavro.schema.expand_schema(writer)["fields"]}
+        fields = fastavro.schema.expand_schema(writer)["fields"]
+        columns = {field["name"]: _column(field, records, state.url) for field in fields}
         yield from self._columns.decode(NumberedBatch(first, pa.RecordBatch.from_pydict(columns)), state)
 
 
-def _column(field: Any, records: list[dict[str, Any]]) -> pa.Array:
-    """Returns a field of all records, as JSON if its type has no column type."""
+def _column(field: Any, records: list[dict[str, Any]], url: str) -> pa.Array:
+    """Returns a field of all records, as JSON if its type has no column type. Raises BadDataError."""
     name = field["name"]
     values = [record[name] for record in records]
     try:
@@ -183,6 +184,8 @@ def _column(field: Any, records: list[dict[str, Any]]) -> pa.Array:
         return pa.array([_plain(value, type_, name, _lacks_nothing) for value in values], type_)
     except BadConfigurationError:
         return pa.array([as_text(value) for value in values], pa.string())
+    except (pa.ArrowException, *MALFORMED) as error:
+        raise BadDataError(f"{url}: field {name} holds values that its Avro type does not: {error}") from None
 
 
 def _lacks_nothing(name: str, there: Sequence[str]) -> None:
