@@ -26,25 +26,26 @@ class LeftOver:
     def _refuse(self, problem: str) -> None:
         self._problems.append(problem)
 
-    def of(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Returns what is left of an object."""
+    def of(self, value: dict[str, Any], *, is_typed: bool) -> dict[str, Any]:
+        """Returns what is left of an object. ``is_typed``: all of its known fields are known to be of their types."""
         left = {}
         for name, one in value.items():
             members = self._members.get(name)
             if members is not None and isinstance(one, dict):
-                rest = members.of(one)
+                rest = members.of(one, is_typed=is_typed)
                 if rest:
                     left[name] = rest
-            elif one is not None and not self._fits(name, one):
+            elif one is not None and not self._fits(name, one, is_typed):
                 left[name] = one
         return left
 
-    def _fits(self, name: str, value: Any) -> bool:
+    def _fits(self, name: str, value: Any, is_typed: bool) -> bool:
         if name not in self._fields:
             return False
         type_, convert = self._fields[name]
         self._problems.clear()
-        convert(value, name)
+        if not is_typed:
+            convert(value, name)
         return not self._problems and not _has_more(value, type_)
 
 

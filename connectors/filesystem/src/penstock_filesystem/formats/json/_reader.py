@@ -109,7 +109,8 @@ class JsonLinesDecoder(BlockDecoder):
 
     def _rescued(self, row: list[Any], value: dict[str, Any]) -> TextRow:
         assert self._left_over is not None
-        left = self._left_over.of({name: one for name, one in value.items() if name not in self._elsewhere})
+        of_file = {name: one for name, one in value.items() if name not in self._elsewhere}
+        left = self._left_over.of(of_file, is_typed=not self._problems)
         try:
             return TextRow(row, "", json_text(left) if left else None)
         except RecursionError:
