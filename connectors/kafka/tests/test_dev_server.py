@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -96,6 +97,52 @@ def test_it_goes_on_after_a_restart(breakable, end):
     assert breakable.address == address and breakable.pid != first
     toolbox.produce(topic, [b"after"])
     assert [record.value for record in toolbox.read(topic)] == [b"before", b"after"]
+
+
+class DeafAdmin:
+    """Sends each request, and its answer is not heard: waiting for it ends as after a timeout."""
+
+    def __init__(self, admin):
+        self._admin = admin
+
+    def __getattr__(self, name):
+        def ask(wanted, **settings):
+            answers = getattr(self._admin, name)(wanted, **settings)
+            for answer in answers.values():
+                answer.result(30)
+            return {key: unheard() for key in answers}
+
+        return ask
+
+
+def unheard():
+    answer = concurrent.futures.Future()
+    answer.set_exception(concurrent.futures.TimeoutError())
+    return answer
+
+
+def test_the_toolbox_asks_again_when_no_answer_comes(kafka, monkeypatch):
+    connect = KafkaToolbox._admin
+    topic = kafka.create_topic()
+
+    def deaf_once():
+        clients = iter([lambda toolbox: DeafAdmin(connect(toolbox))])
+        monkeypatch.setattr(KafkaToolbox, "_admin", lambda toolbox: next(clients, connect)(toolbox))
+
+    deaf_once()
+    other = kafka.create_topic()
+    deaf_once()
+    kafka.add_partitions(topic, 3)
+    assert sorted(kafka.leaders(topic)) == [0, 1, 2]
+    deaf_once()
+    kafka.produce(other, [b"1", b"2"])
+    kafka.delete_records(other, 0, 1)
+    assert kafka.begin_offsets(other) == {0: 1}
+    deaf_once()
+    kafka.delete_topic(topic)
+    monkeypatch.setattr(KafkaToolbox, "_admin", lambda toolbox: DeafAdmin(connect(toolbox)))
+    with pytest.raises(KafkaException, match="no answer from"):
+        kafka.delete_records(other, 0, 1)
 
 
 def test_the_toolbox_shows_what_readers_see(kafka):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswerError
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +20,10 @@ __all__ = ["Isolation", "KafkaToolbox", "ReadRecord"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 _SECONDS = 30.0
+#: A request about topics is sent again, by a new client, when it gets no answer: a broker that has just lost its
+#: controller keeps such a request until it expires.
+_SECONDS_PER_ATTEMPT = 15.0
+_ATTEMPTS = 4
 _QUIET = {"log_level": 2}
 #: Registering a transactional id is a chain of requests, each tried first before its connection is there.
 _AT_ONCE = {"retry.backoff.ms": 1, "reconnect.backoff.ms": 1}
@@ -37,7 +43,7 @@ class ReadRecord:
 
 
 class KafkaToolbox:
-    """Not for volume: every call makes its own client and waits until the broker has done it (at most 30 s).
+    """Not for volume: every call makes its own client and waits until the broker has done it (30 s, for topics 60 s).
 
     The clients are confluent-kafka's, on purpose: tests see by another library what Penstock's has written, and give it
     to read what another has written.
@@ -59,21 +65,23 @@ class KafkaToolbox:
         """
         name = name or f"t-{uuid.uuid4().hex[:12]}"
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        admin = self._admin()
-        admin.create_topics([NewTopic(name, partitions, config=settings)])[name].result(_SECONDS)
-        _await_leaders(admin, name, partitions)
+        wanted = NewTopic(name, partitions, config=settings)
+        self._ask(lambda admin: admin.create_topics([wanted])[name], KafkaError.TOPIC_ALREADY_EXISTS)
+        _await_leaders(self._admin(), name, partitions)
         return name
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Lets the topic have ``total`` partitions; they can be written and read when this returns."""
-        admin = self._admin()
-        admin.create_partitions([NewPartitions(topic, total)])[topic].result(_SECONDS)
-        _await_leaders(admin, topic, total)
+        wanted = NewPartitions(topic, total)
+        self._ask(lambda admin: admin.create_partitions([wanted])[topic], KafkaError.INVALID_PARTITIONS)
+        _await_leaders(self._admin(), topic, total)
 
     def delete_topic(self, topic: str) -> None:
         """Deletes the topic; it may be seen for a moment longer."""
-        admin = self._admin()
-        admin.delete_topics([topic], operation_timeout=_SECONDS)[topic].result(_SECONDS)
+        self._ask(
+            lambda admin: admin.delete_topics([topic], operation_timeout=_SECONDS)[topic],
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+        )
 
     def produce(self, topic: str, records: Iterable[Mapping[str, Any] | bytes], **settings: Any) -> None:
         """Writes the records, in order, and returns when the broker has them all.
@@ -131,10 +139,8 @@ class KafkaToolbox:
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Deletes the records of the partition below offset ``before``, as retention does."""
-        admin = self._admin()
         wanted = TopicPartition(topic, partition, before)
-        for done in admin.delete_records([wanted]).values():
-            done.result(_SECONDS)
+        self._ask(lambda admin: next(iter(admin.delete_records([wanted]).values())), done=None)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Partition → the offset that the next record gets (control records included)."""
@@ -159,6 +165,22 @@ class KafkaToolbox:
             }
         finally:
             consumer.close()
+
+    def _ask(self, request: Callable[[AdminClient], Future[Any]], done: int | None) -> None:
+        """Waits for the answer. ``done``: the error that says, from the second attempt on, that the first did it."""
+        for attempt in range(_ATTEMPTS):
+            admin = self._admin()
+            try:
+                request(admin).result(_SECONDS_PER_ATTEMPT)
+                return
+            except NoAnswerError:  # the built-in TimeoutError only from Python 3.11 on
+                continue
+            except KafkaException as error:
+                if attempt and error.args[0].code() == done:
+                    return
+                raise
+        seconds = _ATTEMPTS * _SECONDS_PER_ATTEMPT
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer from {self.address} in {seconds:.0f} s"))
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.address, **_QUIET})
