@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 __all__ = ["Lacks", "find_name", "fit_column"]
 
@@ -89,4 +90,4 @@ def _is_reshaped(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _offsets(column: pa.Array) -> pa.Array:
     """Returns them as an array of its own: with a mask, the constructors take no slice."""
-    return pa.array(column.offsets.to_numpy(zero_copy_only=False), column.offsets.type)
+    return pc.add(column.offsets, pa.scalar(0, column.offsets.type))

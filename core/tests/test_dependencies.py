@@ -1,0 +1,75 @@
+"""A package asks for what it imports, also where a function does, and for numpy where Arrow's arrays become numpy's."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PROJECTS = [ROOT / "core", *sorted((ROOT / "connectors").glob("*"))]
+#: What comes with another distribution, which needs it itself.
+COMES_WITH = {"botocore": "boto3", "azure-core": "azure-storage-blob", "docker": "testcontainers"}
+#: Looked for before it is imported; the message says what to install.
+LOOKED_FOR = {"testcontainers"}
+OF_PACKAGE = packages_distributions()
+NEED_NUMPY = {"to_numpy", "__array__"}
+
+
+def asked_for(project):
+    """Every distribution in its dependencies and extras, and those in the core's extras that it asks for."""
+    metadata = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    lines = [
+        *metadata["dependencies"],
+        *(one for extra in metadata.get("optional-dependencies", {}).values() for one in extra),
+    ]
+    return {canonicalize_name(Requirement(line).name) for line in lines} | {canonicalize_name(metadata["name"])}
+
+
+def unguarded(tree):
+    """The nodes of a module but those for type checkers, and those whose failure to import is handled."""
+    for node in ast.iter_child_nodes(tree):
+        handled = isinstance(node, ast.Try) and any(
+            "ImportError" in ast.unparse(one.type or node) for one in node.handlers
+        )
+        if handled or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            continue
+        yield node
+        yield from unguarded(node)
+
+
+def needs(path):
+    """The distributions, each with the line, that a module can't do without."""
+    for node in unguarded(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and node.attr in NEED_NUMPY:
+            yield "numpy", node.lineno
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names:
+            found = OF_PACKAGE.get(name, [name])
+            yield canonicalize_name("numpy" if "numpy" in found else found[0]), node.lineno
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)
+def test_a_package_asks_for_what_it_imports(project):
+    asked = asked_for(project) | LOOKED_FOR
+    if project.name != "core":
+        asked |= asked_for(PROJECTS[0]) - {"numpy"}
+    missing = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((project / "src").rglob("*.py"))
+        for name, line in needs(path)
+        if COMES_WITH.get(name, name) not in asked
+    ]
+    assert not missing, missing
