@@ -20,8 +20,8 @@ __all__ = ["Isolation", "KafkaToolbox", "ReadRecord"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 _SECONDS = 30.0
-#: A request about topics is sent again, by a new client, when it gets no answer: a broker that has just lost its
-#: controller keeps such a request until it expires.
+#: A request about topics or records is sent again, by a new client, when it gets no answer: brokers on a busy machine
+#: have left one without an answer for half a minute.
 _SECONDS_PER_ATTEMPT = 15.0
 _ATTEMPTS = 4
 _QUIET = {"log_level": 2}
@@ -66,15 +66,15 @@ class KafkaToolbox:
         name = name or f"t-{uuid.uuid4().hex[:12]}"
         settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
         wanted = NewTopic(name, partitions, config=settings)
-        self._ask(lambda admin: admin.create_topics([wanted])[name], KafkaError.TOPIC_ALREADY_EXISTS)
-        _await_leaders(self._admin(), name, partitions)
+        admin = self._ask(lambda admin: admin.create_topics([wanted])[name], KafkaError.TOPIC_ALREADY_EXISTS)
+        _await_leaders(admin, name, partitions)
         return name
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Lets the topic have ``total`` partitions; they can be written and read when this returns."""
         wanted = NewPartitions(topic, total)
-        self._ask(lambda admin: admin.create_partitions([wanted])[topic], KafkaError.INVALID_PARTITIONS)
-        _await_leaders(self._admin(), topic, total)
+        admin = self._ask(lambda admin: admin.create_partitions([wanted])[topic], KafkaError.INVALID_PARTITIONS)
+        _await_leaders(admin, topic, total)
 
     def delete_topic(self, topic: str) -> None:
         """Deletes the topic; it may be seen for a moment longer."""
@@ -166,18 +166,21 @@ class KafkaToolbox:
         finally:
             consumer.close()
 
-    def _ask(self, request: Callable[[AdminClient], Future[Any]], done: int | None) -> None:
-        """Waits for the answer. ``done``: the error that says, from the second attempt on, that the first did it."""
+    def _ask(self, request: Callable[[AdminClient], Future[Any]], done: int | None) -> AdminClient:
+        """Waits for the answer, and returns the client that got it.
+
+        ``done`` is the error that says, from the second attempt on, that an earlier one did it.
+        """
         for attempt in range(_ATTEMPTS):
             admin = self._admin()
             try:
                 request(admin).result(_SECONDS_PER_ATTEMPT)
-                return
+                return admin
             except NoAnswerError:  # the built-in TimeoutError only from Python 3.11 on
                 continue
             except KafkaException as error:
                 if attempt and error.args[0].code() == done:
-                    return
+                    return admin
                 raise
         seconds = _ATTEMPTS * _SECONDS_PER_ATTEMPT
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer from {self.address} in {seconds:.0f} s"))
