@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import FatalError
 from penstock.retry import Retries
+from penstock.serialization.values import cast_column
 from penstock.source._contracts import ReaderContext, RecordsBySplits, Source, SplitT
 
 __all__ = ["SourceReader"]
@@ -128,5 +129,5 @@ class SourceReader(Generic[SplitT]):
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.names != schema.names:
         raise FatalError(f"a reader returned the columns {batch.schema.names}, expected {schema.names}")
-    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    columns = [cast_column(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

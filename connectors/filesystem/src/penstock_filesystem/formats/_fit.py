@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.serialization.values import cast_column
+
 __all__ = ["Lacks", "find_name", "fit_column"]
 
 #: Gets the name of a column that is missing, and those that are there. Raises, or returns if it is null.
@@ -38,7 +40,7 @@ def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) ->
         return pa.StructArray.from_arrays(children, fields=list(type_), mask=column.is_null())
     if not pa.types.is_nested(type_) or not _is_reshaped(column.type, type_):
         _check_decimals(column)
-        return column.cast(type_)
+        return cast_column(column, type_)
     if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.list_(column.type.value_field))
     if pa.types.is_map(type_) and pa.types.is_map(column.type):
@@ -49,7 +51,7 @@ def fit_column(column: pa.Array, type_: pa.DataType, path: str, lacks: Lacks) ->
         values = fit_column(column.values, type_.value_type, path, lacks)
         kind = pa.LargeListArray if pa.types.is_large_list(column.type) else pa.ListArray
         return kind.from_arrays(_offsets(column), values, mask=column.is_null()).cast(type_)
-    return column.cast(type_)
+    return cast_column(column, type_)
 
 
 def _check_decimals(column: pa.Array) -> None:

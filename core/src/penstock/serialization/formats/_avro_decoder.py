@@ -21,6 +21,7 @@ from penstock.serialization.avro import (
 )
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
 from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, described, shown, with_nulls
+from penstock.serialization.values import cast_column
 
 __all__ = ["AvroDecoder", "SchemaLookup"]
 
@@ -116,7 +117,7 @@ class AvroDecoder(RecordDecoder):
         def attempt(start: int, stop: int) -> pa.Array | None:
             nonlocal reason
             try:
-                return pa.array(records[start:stop], self._stored).cast(self._type)
+                return cast_column(pa.array(records[start:stop], self._stored), self._type)
             except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
                 reason = _why(error)
                 return None

@@ -3,7 +3,7 @@
 Whole columns go without a loop over rows. Where rows need a closer look, single values are read to the same result.
 """
 
-from penstock.serialization.values._decimals import fit_decimal
+from penstock.serialization.values._decimals import cast_column, fit_decimal, wide_decimal
 from penstock.serialization.values._json_read import (
     NOT_JSON,
     JsonColumns,
@@ -28,6 +28,7 @@ __all__ = [
     "TimeWriter",
     "ValueConverter",
     "ValueText",
+    "cast_column",
     "check_zone",
     "concatenated",
     "fit_decimal",
@@ -38,4 +39,5 @@ __all__ = [
     "json_text",
     "value_converter",
     "why_not_json",
+    "wide_decimal",
 ]

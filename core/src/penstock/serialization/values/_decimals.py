@@ -1,4 +1,4 @@
-"""Decimals to the scale of a column."""
+"""Decimals to the digits of a column."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import pyarrow as pa
 
-__all__ = ["fit_decimal"]
+__all__ = ["cast_column", "fit_decimal", "wide_decimal"]
 
 #: As many digits as a decimal column holds at most (``decimal256``). Python's default, 28, fails above.
-_DIGITS = Context(prec=76)
+_MOST_DIGITS = 76
+_DIGITS = Context(prec=_MOST_DIGITS)
+#: Of up to so many digits, a number that wrapped around in 128 bits has far more: Arrow's check of the digits sees it.
+_SEEN_DIGITS = 18
 
 
 def fit_decimal(value: Decimal, type_: pa.DataType) -> Decimal:
@@ -21,3 +24,38 @@ def fit_decimal(value: Decimal, type_: pa.DataType) -> Decimal:
     if not fitted.is_finite() or len(fitted.as_tuple().digits) > type_.precision:
         raise ValueError(f"{value} is out of range")
     return fitted
+
+
+def cast_column(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Returns ``column`` as ``type_``, as ``pa.Array.cast``; also decimals within lists, maps and structs.
+
+    Arrow brings decimals to another scale in 128 bits, and may miss that one does not fit: 409 as ``decimal(38, 38)``
+    becomes 0.66. They go through 256 bits here, which are enough for any number of 38 digits at any scale.
+
+    Raises pa.ArrowException for a value that does not fit.
+    """
+    wide = _wide(column.type, type_)
+    return column.cast(type_) if wide.equals(type_) else column.cast(wide).cast(type_)
+
+
+def wide_decimal(type_: pa.DataType) -> pa.DataType:
+    """Returns the type of decimals to read as, before a cast to ``type_``, so that no number wraps around."""
+    return pa.decimal256(_MOST_DIGITS, type_.scale) if type_.precision > _SEEN_DIGITS else type_
+
+
+def _wide(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_decimal(wanted):
+        # Of whole numbers, Arrow looks at the digits that their type may have.
+        return wanted if types.is_integer(given) or given.equals(wanted) else wide_decimal(wanted)
+    if types.is_struct(wanted) and types.is_struct(given):
+        of_name = {field.name: field.type for field in given}
+        return pa.struct([field.with_type(_wide(of_name.get(field.name, field.type), field.type)) for field in wanted])
+    if types.is_map(wanted) and types.is_map(given):
+        key, item = wanted.key_field, wanted.item_field
+        return pa.map_(
+            key.with_type(_wide(given.key_type, key.type)), item.with_type(_wide(given.item_type, item.type))
+        )
+    if types.is_list(wanted) and not types.is_map(given) and given.num_fields == 1:
+        return pa.list_(wanted.value_field.with_type(_wide(given.field(0).type, wanted.value_type)))
+    return wanted

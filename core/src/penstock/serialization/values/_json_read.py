@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pajson
 
-from penstock.serialization.values._decimals import fit_decimal
+from penstock.serialization.values._decimals import fit_decimal, wide_decimal
 from penstock.serialization.values._text import is_text
 from penstock.serialization.values._times import TimeParser
 
@@ -30,7 +30,9 @@ def _raw_type(type_: pa.DataType) -> pa.DataType | None:
     if pa.types.is_list(type_):
         raw = _raw_type(type_.value_type)
         return None if raw is None else pa.list_(raw)
-    plain = pa.types.is_primitive(type_) or pa.types.is_string(type_) or pa.types.is_decimal128(type_)
+    if pa.types.is_decimal128(type_):
+        return wide_decimal(type_)
+    plain = pa.types.is_primitive(type_) or pa.types.is_string(type_)
     return type_ if plain else None
 
 
@@ -38,7 +40,7 @@ def _finish(array: pa.Array, type_: pa.DataType, times: TimeParser) -> pa.Array:
     if pa.types.is_decimal(type_):
         # Arrow's parser takes 12345 for a decimal(5, 2), which is two digits too many: it looks before it scales.
         array.validate(full=True)
-        return array
+        return array.cast(type_)
     if pa.types.is_struct(type_):
         children = [_finish(array.field(index), field.type, times) for index, field in enumerate(type_)]
         return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from penstock.serialization.values import TimeParser
+from penstock.serialization.values import TimeParser, cast_column, wide_decimal
 from penstock_filesystem.formats.csv._dialect import CsvReadDialect
 
 __all__ = ["CsvBlockParser"]
@@ -47,6 +47,8 @@ class CsvBlockParser:
                 type_ = pa.string() if kind == "text" else pa.timestamp("us", None if naive else "UTC")
             elif pa.types.is_date(type_) and self._times.date_reader is not None:
                 type_ = pa.string()
+            elif pa.types.is_decimal(type_) and wide_decimal(type_) != type_:
+                type_ = pa.string()  # the parser has no wider ones
             types[field.name] = type_
         return types
 
@@ -166,7 +168,7 @@ class CsvBlockParser:
         if pa.types.is_date(field.type) and pa.types.is_string(array.type):
             return self._times.column(array, field.type)
         if pa.types.is_string(array.type) and not pa.types.is_string(field.type):
-            array = self._finish_text(array).cast(field.type)
+            array = cast_column(self._finish_text(array), field.type)
         if pa.types.is_decimal(field.type):
             array.validate(full=True)  # the parser looks at a number's digits before it scales it
         return self._finish_text(array) if pa.types.is_string(array.type) else array
