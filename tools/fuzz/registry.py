@@ -92,6 +92,7 @@ def _refused_forms(one: SimpleVersionedSerializer[Any]) -> Any:
 
 
 _FORMATS = "penstock_filesystem.formats."
+_ORC_MODULES = ("_chunks", "_columns", "_decimals", "_integers", "_layout", "_protobuf", "_reader")
 TARGETS = [
     Target(
         "kafka.batches",
@@ -221,6 +222,13 @@ TARGETS = [
         refused=files.refused_parquet,
     ),
     _file(
+        "orc",
+        files.orc_seeds,
+        files.NESTED,
+        " ".join(f"{_FORMATS}orc.{one}" for one in _ORC_MODULES),
+        refused=files.refused_orc,
+    ),
+    _file(
         "sequencefile",
         files.sequence_seeds,
         files.RAW_PAIRS,
@@ -250,6 +258,7 @@ TARGETS = [
             ("json", files.json_seeds, (_FORMATS + "json._inference",)),
             ("avro", files.avro_seeds, ()),
             ("parquet", files.parquet_seeds, ()),
+            ("orc", files.orc_seeds, ()),
         )
     ),
     Target("records.avro", records.read_avro, records.avro_seeds, ("penstock.serialization.formats._avro_decoder",)),

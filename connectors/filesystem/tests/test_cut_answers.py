@@ -14,6 +14,7 @@ import threading
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
+from pyarrow import orc
 
 from penstock.errors import DataLostError, RetriableError
 from penstock.storage import LocalStorage, S3Storage
@@ -92,12 +93,19 @@ def written(name, **options):
     return out.getvalue()
 
 
+def written_orc():
+    out = io.BytesIO()
+    orc.write_table(pa.Table.from_pylist(ROWS, SCHEMA), out)
+    return out.getvalue()
+
+
 FILES = {
     "csv": ("a.csv", written("csv"), {}),
     "json": ("a.json", written("json"), {}),
     "packed": ("a.json.gz", gzip.compress(written("json")), {"format": "json"}),
     "whole": ("a.csv", written("csv"), {"format": "csv", "multiLine": "true"}),
     "parquet": ("a.parquet", written("parquet"), {}),
+    "orc": ("a.orc", written_orc(), {}),
     "avro": ("a.avro", written("avro"), {}),
     "sequencefile": ("a.seq", written("sequencefile"), {}),
 }
@@ -115,7 +123,8 @@ def arrow_s3(store):
 
 
 @pytest.mark.parametrize(
-    ("kind", "remembers"), [*((kind, False) for kind in FILES), ("parquet", True), ("avro", True), ("json", True)]
+    ("kind", "remembers"),
+    [*((kind, False) for kind in FILES), ("parquet", True), ("orc", True), ("avro", True), ("json", True)],
 )
 def test_no_row_is_lost_by_any_answer_that_is_cut(store, source_harness, tmp_path, kind, remembers):
     """Of each answer, at each of some places. With ignoreCorruptFiles and changedFiles=skip, rows would be lost."""
@@ -147,7 +156,7 @@ def test_no_row_is_lost_by_any_answer_that_is_cut(store, source_harness, tmp_pat
     assert 2 * len(CUTS) < tried < 16 * len(CUTS)
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "avro"])
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "orc", "avro"])
 def test_no_column_is_lost_by_any_answer_that_is_cut(store, source_harness, kind):
     name, store.objects[name], options = FILES[kind][0], FILES[kind][1], {"header": "true", "inferSchema": "true"}
     given = {"format": kind, "s3_endpoint": store.address, "s3_key": "k", "s3_secret": "s"}

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 
 from penstock import BadConfigurationError, BadDataError
 from penstock_filesystem.formats import merge_schemas
@@ -225,12 +226,16 @@ def test_files_that_changed_over_time_are_read_as_by_spark(spark, source_harness
         source_harness.read(source_harness.source(tmp_path, format="parquet"), schema)
 
 
-@pytest.mark.parametrize("format_", ["parquet", "avro"])
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
 def test_the_columns_of_all_files_are_merged(source_harness, tmp_path, format_):
     import fastavro
 
     if format_ == "parquet":
         parquet_files(tmp_path, pa.Table.from_pylist(OLD_ROWS, OLD), pa.Table.from_pylist(NEW_ROWS, NEW))
+    elif format_ == "orc":
+        for number, table in enumerate((pa.Table.from_pylist(OLD_ROWS, OLD), pa.Table.from_pylist(NEW_ROWS, NEW))):
+            orc.write_table(table, tmp_path / f"{number}.orc")
+            os.utime(tmp_path / f"{number}.orc", (number, number))
     else:
         avro_files(tmp_path, fastavro)
     source = source_harness.source(tmp_path, format=format_, mergeSchema=True)

@@ -317,22 +317,27 @@ INSTANTS += ["2262-04-11 23:47:17", "1970-01-01 00:00:00", "2024-02-29 01:02:03.
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
-def test_parquet_times_that_spark_wrote(spark, tmp_path, source_harness, kind):
+@pytest.mark.parametrize(
+    ("format_", "kind"),
+    [("parquet", "INT96"), ("parquet", "TIMESTAMP_MICROS"), ("parquet", "TIMESTAMP_MILLIS"), ("orc", "")],
+)
+def test_times_that_spark_wrote(spark, tmp_path, source_harness, format_, kind):
     rows = ", ".join(
         f"(timestamp'{one}', timestamp_ntz'{one}', date'{one[:10]}', array(timestamp'{one}', null), "
         f"map(1, named_struct('t', timestamp'{one}', 'n', timestamp_ntz'{one}')))"
         for one in INSTANTS
     )
-    spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
+    if kind:
+        spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
     try:
         frame = spark.sql(f"select * from values {rows}, (null, null, null, null, null) as v(t, n, d, l, m)")
-        frame.coalesce(1).write.parquet(str(tmp_path / "in"))
+        frame.coalesce(1).write.format(format_).save(str(tmp_path / "in"))
     finally:
         spark.conf.unset("spark.sql.parquet.outputTimestampType")
     micros = "unix_micros(t), unix_micros(cast(n as timestamp)), unix_date(d), unix_micros(l[0]), unix_micros(m[1].t)"
-    theirs = [tuple(row) for row in spark.read.parquet(str(tmp_path / "in")).selectExpr(*micros.split(", ")).collect()]
-    source = source_harness.source(tmp_path / "in", format="parquet")
+    written = spark.read.format(format_).load(str(tmp_path / "in"))
+    theirs = [tuple(row) for row in written.selectExpr(*micros.split(", ")).collect()]
+    source = source_harness.source(tmp_path / "in", format=format_)
     schema = source.infer_schema()
     zones = [getattr(type_, "tz", None) for type_ in (*schema.types[:3], schema.field("l").type.value_type)]
     assert zones == ["UTC", None, None, "UTC"]
@@ -380,8 +385,14 @@ INTERVALS = {"iv": ("interval '1' day", 86_400_000_000), "im": ("interval '14' m
 AVRO_CODECS = ["snappy", "zstandard", "deflate", "bzip2", "xz", "uncompressed"]
 
 
+ORC_CODECS = ("zstd", "snappy", "zlib", "lz4", "none")
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize(("format_", "codec"), [("parquet", "snappy"), *(("avro", one) for one in AVRO_CODECS)])
+@pytest.mark.parametrize(
+    ("format_", "codec"),
+    [("parquet", "snappy"), *(("avro", one) for one in AVRO_CODECS), *(("orc", one) for one in ORC_CODECS)],
+)
 def test_every_type_that_spark_writes(spark, tmp_path, format_, codec):
     penstock.register(spark)
     values = {**VALUES, **{name: value for name, (value, _) in INTERVALS.items()}}

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from penstock.metrics import Metrics
 from penstock.source import ReaderContext
@@ -80,7 +81,7 @@ def file_reader(name: str, schema: pa.Schema, **options: str) -> Callable[[bytes
     def read(data: bytes) -> int:
         path = folder() / f"part.{name}"
         path.write_bytes(data)
-        middle = len(data) // 2 if name == "parquet" and len(data) > 1 else len(data)
+        middle = len(data) // 2 if name in ("parquet", "orc") and len(data) > 1 else len(data)
         ranges = [(0, middle), (middle, len(data) - middle)]
         mtime_ns = path.stat().st_mtime_ns
         splits = [FileSplit(str(path), mtime_ns, len(data), *one) for one in ranges if one == ranges[0] or one[1]]
@@ -90,8 +91,8 @@ def file_reader(name: str, schema: pa.Schema, **options: str) -> Callable[[bytes
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
-            # Texts in Parquet are taken as they are, as Spark takes them.
-            if name != "parquet" or "Invalid UTF8" not in str(error):
+            # Texts in Parquet and ORC are taken as they are, as Spark takes them.
+            if name not in ("parquet", "orc") or "Invalid UTF8" not in str(error):
                 raise
 
     def read_split(split: FileSplit) -> int:
@@ -225,6 +226,22 @@ def refused_parquet() -> list[bytes]:
     """Returns a file whose footer has too many levels in a histogram, for which pyarrow ends the process."""
     whole = bytearray(parquet_seeds()[0])
     return [bytes(whole[:-9]) + b"\x7f" + bytes(whole[-8:]), bytes(whole[:-1]), b"PAR1" + b"\xff" * 12 + b"PAR1"]
+
+
+def orc_seeds() -> list[bytes]:
+    """Returns files of each compression, with several stripes, and one that Spark has written."""
+    table, found = pa.Table.from_pylist(NESTED_ROWS * 100, NESTED), []
+    for codec in ("uncompressed", "zlib", "snappy", "lz4", "zstd"):
+        out = io.BytesIO()
+        orc.write_table(table, out, compression=codec, stripe_size=1024, batch_size=64)
+        found.append(out.getvalue())
+    return found
+
+
+def refused_orc() -> list[bytes]:
+    """Returns files that are cut off, and one whose footer would be longer than the file."""
+    whole = orc_seeds()[0]
+    return [whole[:-1], whole[: len(whole) // 2], b"ORC" + b"\x08\xff\x7f\x82\xf4\x03\x03ORC" + b"\x09"]
 
 
 def csv_seeds() -> list[bytes]:

@@ -57,6 +57,7 @@ _READERS = {
     "csv": "csv._reader:CsvReader",
     "json": "json._reader:JsonLinesReader",
     "parquet": "parquet._reader:ParquetReader",
+    "orc": "orc._reader:OrcReader",
     "avro": "avro._reader:AvroReader",
     "binary": "binary._reader:BinaryReader",
     "sequencefile": "sequence._reader:SequenceReader",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState, missing_column
 from penstock_filesystem.formats._rescue import fit_columns, to_json
 
-__all__ = ["BatchDecoder", "NumberedBatch"]
+__all__ = ["BatchDecoder", "NumberedBatch", "columns_to_read"]
 
 
 class NumberedBatch(NamedTuple):
@@ -23,6 +23,20 @@ class NumberedBatch(NamedTuple):
 
     first_row: int
     batch: pa.RecordBatch
+
+
+def columns_to_read(schema: pa.Schema, there: Sequence[str], options: ReadOptions, url: str) -> list[str] | None:
+    """Returns the names of those columns of a file that ``schema`` wants; ``None`` if each may have to be rescued.
+
+    ``there`` are all that the file has. Raises BadDataError for one that is missing and must not be.
+    """
+    wanted = [name for name in schema.names if name != options.rescue_column]
+    names = {name: find_name(name, there) for name in wanted}
+    for name in (name for name, found in names.items() if found is None):
+        missing_column(name, there, options, url)
+    if len(wanted) < len(schema):
+        return None
+    return [name for name in names.values() if name is not None]
 
 
 class BatchDecoder(Decoder):

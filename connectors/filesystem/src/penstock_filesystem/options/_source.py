@@ -166,7 +166,13 @@ SOURCE_OPTIONS = OptionSet(
             _CSV_OR_JSON,
         ),
         _of_format("timestampFormat", "Pattern of timestamps, likewise; default ISO", _CSV_OR_JSON),
-        _of_format("timeZone", "Zone of timestamps that name none", _CSV_OR_JSON, default="UTC", check=check_zone),
+        _of_format(
+            "timeZone",
+            "Zone of timestamps that name none",
+            (when("format", "csv", "json", "orc"),),
+            default="UTC",
+            check=check_zone,
+        ),
         _of_format("inferSchema", "Infer types (batch), not only names", _CSV, "bool", "false"),
         _of_format(
             "samplingRatio",

@@ -17,7 +17,7 @@ from penstock.serialization.values._text import ValueText, concatenated, holds_a
 from penstock.serialization.values._time_reader import TimeReader
 from penstock.serialization.values._time_writer import TimeWriter
 from penstock.serialization.values._times import TimeParser
-from penstock.serialization.values._zones import check_zone
+from penstock.serialization.values._zones import check_zone, zone_of
 
 __all__ = [
     "NOT_JSON",
@@ -30,6 +30,7 @@ __all__ = [
     "ValueText",
     "cast_column",
     "check_zone",
+    "zone_of",
     "concatenated",
     "fit_decimal",
     "holds_any",

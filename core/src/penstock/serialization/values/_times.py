@@ -29,8 +29,8 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 class TimeParser:
     """Reads dates and timestamps, ISO texts unless there is a reader for them.
 
-    ``zone_name`` is the zone of texts that name none, for columns with a zone. What fits as a part of a column also
-    fits as a single value, and is the same.
+    ``zone_name`` names the ``zone`` of texts that name none, for columns with a zone. What fits as a part of a column
+    also fits as a single value, and is the same.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class TimeParser:
         self.date_reader = date_reader
         self.timestamp_reader = timestamp_reader
         self._zone_name = zone_name
-        self._zone = timezone.utc if zone_name == "UTC" else ZoneInfo(zone_name)
-        self._local_times = LocalTimes(self._zone)
+        self.zone: tzinfo = timezone.utc if zone_name == "UTC" else ZoneInfo(zone_name)
+        self._local_times = LocalTimes(self.zone)
 
     def column(self, texts: pa.Array, type_: pa.DataType) -> pa.Array:
         """Returns a column of texts as dates or timestamps. Raises pa.ArrowInvalid if one of them does not fit."""
@@ -99,7 +99,7 @@ class TimeParser:
             local, zone = self.timestamp_reader.value(text)
         if type_.tz is None and zone is not None:
             raise ValueError(f"{text!r} names a zone")
-        return _in_unit(micros_since_1970(local, zone or (self._zone if type_.tz else None), cycles), type_)
+        return _in_unit(micros_since_1970(local, zone or (self.zone if type_.tz else None), cycles), type_)
 
     @staticmethod
     def from_epoch(seconds: int, type_: pa.DataType) -> int:

@@ -11,11 +11,10 @@ import pyarrow.parquet as pq
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.storage import LocalStorage
-from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
-from penstock_filesystem.formats._fit import find_name
+from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch, columns_to_read
 from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
 from penstock_filesystem.formats._input_file import InputFile
-from penstock_filesystem.formats._reader_base import Decoder, FormatReader, missing_column
+from penstock_filesystem.formats._reader_base import Decoder, FormatReader
 from penstock_filesystem.formats.parquet._footer import first_bytes, footer_of
 
 __all__ = ["ParquetReader"]
@@ -56,7 +55,7 @@ class ParquetReader(FormatReader):
         with open_file() as source:
             pre_buffer = not isinstance(file.storage, LocalStorage)
             parquet = pq.ParquetFile(source, pre_buffer=pre_buffer, coerce_int96_timestamp_unit="us")
-            columns = self._columns(parquet.schema_arrow.names, schema, file.url)
+            columns = columns_to_read(schema, parquet.schema_arrow.names, self.options, file.url)
             row = 0
             count = parquet.metadata.num_row_groups
             is_whole = start == 0 and end >= file.size
@@ -73,16 +72,6 @@ class ParquetReader(FormatReader):
                             f"{file.url}: {error}: its pages need more memory than the task has, or it is damaged"
                         ) from error
                 row += parquet.metadata.row_group(index).num_rows
-
-    def _columns(self, there: list[str], schema: pa.Schema, url: str) -> list[str] | None:
-        """Returns those to read; ``None`` for all, as some may have to be rescued."""
-        wanted = [name for name in schema.names if name != self.options.rescue_column]
-        names = {name: find_name(name, there) for name in wanted}
-        for name in (name for name, found in names.items() if found is None):
-            missing_column(name, there, self.options, url)
-        if len(wanted) < len(schema):
-            return None
-        return [name for name in names.values() if name is not None]
 
     def _group(
         self, parquet: pq.ParquetFile, index: int, columns: list[str] | None, row: int

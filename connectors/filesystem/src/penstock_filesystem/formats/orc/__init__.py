@@ -1,0 +1,1 @@
+"""Apache ORC: stripes of columns, read through pyarrow."""

@@ -1,0 +1,57 @@
+"""Just enough of protocol buffers' wire format for the tail of an ORC file: what fields a message has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+__all__ = ["Field", "fields", "varints"]
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
+
+#: The number of a field, and its value: a number, or bytes (texts, messages, packed numbers, fixed sizes).
+Field = tuple[int, "int | bytes"]
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    """Yields the fields of a message in order. Raises ValueError for bytes that are none."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == _VARINT:
+            value, at = _varint(data, at)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            size, at = _varint(data, at)
+        elif kind in _FIXED_SIZES:
+            size = _FIXED_SIZES[kind]
+        else:
+            raise ValueError(f"its metadata has a field of kind {kind}")
+        if size > len(data) - at:
+            raise ValueError(f"its metadata has a field of {size} bytes, and {len(data) - at} bytes left")
+        yield key >> 3, data[at : at + size]
+        at += size
+
+
+def varints(data: bytes) -> list[int]:
+    """Returns the numbers of a packed field. Raises ValueError."""
+    found, at = [], 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        found.append(value)
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise ValueError("its metadata is cut off, or has a number that does not end")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
