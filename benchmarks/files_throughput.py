@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.orc
 import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "id long, at timestamp, place string, amount double, amount_before double, note string"
 FILES = 8
+FORMS = ("csv", "parquet", "orc")
 #: As both sides' writers are told; their defaults differ.
 CODEC = "zstd"
 
@@ -43,14 +45,15 @@ def make_rows(start: int, count: int) -> pa.Table:
 
 
 def write_input(directory: Path, rows: int) -> None:
-    """The same rows as ``csv/`` and ``parquet/``, in files of equal size."""
-    for name in ("csv", "parquet"):
+    """The same rows as ``csv/``, ``parquet/`` and ``orc/``, in files of equal size."""
+    for name in FORMS:
         (directory / name).mkdir()
     each = rows // FILES
     for number in range(FILES):
         table = make_rows(number * each, each)
         pa.csv.write_csv(table, directory / "csv" / f"{number:03}.csv")
         pa.parquet.write_table(table, directory / "parquet" / f"{number:03}.parquet", compression=CODEC)
+        pa.orc.write_table(table, directory / "orc" / f"{number:03}.orc", compression=CODEC)
 
 
 def options_of(side: str, form: str) -> tuple[str, dict[str, Any]]:
@@ -119,7 +122,7 @@ def read_and_write(spark: SparkSession, directory: Path, scale: Scale) -> list[M
     """Rows per second."""
     write_input(directory, scale.rows)
     found = []
-    for form in ("csv", "parquet"):
+    for form in FORMS:
         for kind, read in (("batch", _read_batch), ("stream", _read_stream)):
             values = _both(lambda side: read(spark, side, form, directory / form, scale.rows), scale.repetitions)  # noqa: B023
             found.append(Measurement(f"read {form}, {kind}", "rows/s", "more", values))

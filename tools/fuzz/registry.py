@@ -92,7 +92,7 @@ def _refused_forms(one: SimpleVersionedSerializer[Any]) -> Any:
 
 
 _FORMATS = "penstock_filesystem.formats."
-_ORC_MODULES = ("_chunks", "_columns", "_decimals", "_integers", "_layout", "_protobuf", "_reader")
+_ORC_MODULES = ("_chunks", "_columns", "_decimals", "_integers", "_layout", "_packed_runs", "_protobuf", "_reader")
 TARGETS = [
     Target(
         "kafka.batches",

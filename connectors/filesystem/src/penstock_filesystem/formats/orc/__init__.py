@@ -1,1 +1,1 @@
-"""Apache ORC: stripes of columns, read through pyarrow."""
+"""Apache ORC: stripes of columns, decoded with NumPy."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.serialization.values import cast_column
 from penstock_filesystem.formats.orc._integers import Numbers
 
 __all__ = ["decimals"]
@@ -64,5 +65,6 @@ def _scaled(column: pa.Array, scales: Numbers, type_: pa.DataType) -> pa.Array:
             raise ValueError(f"a decimal has {scale} digits behind the point")
         is_so = pa.array(scales == scale)
         part = pa.Array.from_buffers(pa.decimal128(_MOST_DIGITS, scale), len(column), column.buffers())
-        found = pc.if_else(is_so, pc.if_else(is_so, part, pa.scalar(None, part.type)).cast(type_), found)
+        fitted = cast_column(pc.if_else(is_so, part, pa.scalar(None, part.type)), type_)
+        found = pc.if_else(is_so, fitted, found)
     return found

@@ -19,10 +19,10 @@ Raw = npt.NDArray[np.uint64]
 _Indexes = npt.NDArray[np.int64]
 _SHORT_REPEAT, _DIRECT, _PATCHED_BASE, _DELTA = range(4)
 #: How many bits a value has, by the code in a run's header.
-_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+_WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _WIDTH_OF = np.array(_WIDTHS, np.int64)
 #: How many bits an entry of a list of patches has, by the bits that it needs.
-_FITTING = tuple(next((width for width in _WIDTHS if width >= bits), 64) for bits in range(73))
+_FITTING: tuple[int, ...] = tuple(next((width for width in _WIDTHS if width >= bits), 64) for bits in range(73))
 _FITTING_OF = np.array(_FITTING, np.int64)
 _ALL_BITS = (1 << 64) - 1
 _ONE, _WORD_BITS = np.uint64(1), 64
@@ -133,10 +133,11 @@ class _Stream:
         width = np.repeat(widths, sizes)
         bit = _places(sizes) * width + np.repeat(starts * 8, sizes)
         byte, used = bit >> 3, (bit & 7).astype(np.uint64)
-        found = self._words[byte].astype(np.uint64) << used
+        found: Raw = self._words[byte].astype(np.uint64) << used
         if len(widths) and int(widths.max()) > _WORD_BITS - 7:
             found |= self.bytes[byte + 8].astype(np.uint64) >> (np.uint64(8) - used)
-        return found >> (np.uint64(_WORD_BITS) - width.astype(np.uint64))
+        found >>= np.uint64(_WORD_BITS) - width.astype(np.uint64)
+        return found
 
 
 def _numbers(stream: _Stream, runs: _Runs, *, signed: bool) -> Raw:
@@ -178,7 +179,7 @@ def _patched(stream: _Stream, starts: _Indexes, sizes: _Indexes) -> Raw:
     values = stream.packed(values_at, sizes, widths)
     entry_bits = _FITTING_OF[patch_bits + (fourth >> 5) + 1]
     entries = stream.packed(values_at + (sizes * widths + 7) // 8, patches, entry_bits)
-    # An entry says by how many numbers to go on, and what bits the number there has besides.
+    # An entry says how many numbers to skip, and what more bits the next one has.
     # Shifted in two steps, because a shift by 64 bits is not defined.
     bits = np.repeat(patch_bits, patches).astype(np.uint64)
     places = _running_sums((entries >> _ONE >> (bits - _ONE)), patches).astype(np.int64)
@@ -189,7 +190,8 @@ def _patched(stream: _Stream, starts: _Indexes, sizes: _Indexes) -> Raw:
     np.bitwise_or.at(values, places + np.repeat(_firsts(sizes), patches), high << (low - _ONE) << _ONE)
     base = stream.packed(starts + 4, ones, base_bits)
     sign = _ONE << (base_bits - 1).astype(np.uint64)
-    return values + np.repeat(np.where(base & sign, np.uint64(0) - (base & ~sign), base), sizes)
+    values += np.repeat(np.where(base & sign, np.uint64(0) - (base & ~sign), base), sizes)
+    return values
 
 
 def _sums(stream: _Stream, starts: _Indexes, sizes: _Indexes, runs: _Runs) -> Raw:
@@ -210,7 +212,8 @@ def _sums(stream: _Stream, starts: _Indexes, sizes: _Indexes, runs: _Runs) -> Ra
 
 
 def _widths(stream: _Stream, starts: _Indexes) -> _Indexes:
-    return _WIDTH_OF[stream.bytes[starts] >> 1 & 0x1F]
+    widths: _Indexes = _WIDTH_OF[stream.bytes[starts] >> 1 & 0x1F]
+    return widths
 
 
 def _firsts(sizes: _Indexes) -> _Indexes:
@@ -227,7 +230,8 @@ def _running_sums(values: Raw, sizes: _Indexes) -> Raw:
     """Returns the sums of each number and those before it in its run."""
     sums = np.cumsum(values, dtype=np.uint64)
     before = np.concatenate([np.zeros(1, np.uint64), sums])[_firsts(sizes)]
-    return sums - np.repeat(before, sizes)
+    sums -= np.repeat(before, sizes)
+    return sums
 
 
 def _plain(values: Raw) -> Raw:
