@@ -29,8 +29,8 @@ class Published:
     def publishing(self):
         return Publishing(self.sink, SinkContext("q", None, retry=self.retry), self.chain)
 
-    def carry_out(self, owner=1000):
-        return self.publishing.carry_out(copied(LINK), owner=copied(owner))
+    def carry_out(self, owner=1000, link=LINK):
+        return self.publishing.carry_out(copied(link), owner=copied(owner))
 
     def claim(self, **changes):
         self.chain.create(replace(LINK, **{"number": 1001, "base": 1001, "kind": LinkKind.CLAIM, **changes}))
@@ -63,6 +63,15 @@ def test_nothing_left_is_said_to_the_target_too(made):
     made.sink.found = found(committed=NAMES)
     assert made.carry_out() and made.is_done
     assert made.asked == [("look", NAMES), ("publish", []), ("close",)]
+
+
+@pytest.mark.parametrize(
+    ("names", "published"),
+    [("", [[]]), ("a", [["a"]]), ("ab", [["a"], ["b"]]), ("abc", [["a"], ["b", "c"]])],
+)
+def test_the_first_goes_by_itself_if_there_are_others(made, names, published):
+    assert made.carry_out(link=replace(LINK, outputs=(output(committables=list(names)),))) and made.is_done
+    assert made.asked == [("look", list(names)), *(("publish", one) for one in published), ("close",)]
 
 
 @pytest.mark.parametrize("owner", [1000, None])
@@ -120,7 +129,8 @@ def test_what_another_process_has_given_up_is_not_published(made):
 
     made.sink.on["publish"] = another_seals
     assert not made.carry_out()
-    assert [call for call in made.asked if call[0] == "publish"] == [("publish", ["a"])]
+    looks = [("look", NAMES), ("publish", ["a"]), ("look", NAMES)]
+    assert made.asked == [*looks, ("seal", ["a"]), ("look", ["a"]), ("seal", NAMES[1:]), ("look", NAMES), ("close",)]
 
 
 def test_where_only_the_owner_publishes_all_is_published_at_once(made, monkeypatch):
@@ -224,6 +234,13 @@ def test_a_committer_is_closed_whatever_happens(made):
 @pytest.mark.parametrize("lost", ["", "a"])
 def test_a_committer_answers_for_each(made, lost):
     made.sink.forgets_the_last, made.sink.found = True, found(lost=lost)
+    with pytest.raises(ValueError, match="shorter"):
+        made.carry_out()
+    assert not made.is_done
+
+
+def test_a_committer_answers_for_each_that_it_publishes(made):
+    made.sink.on["publish"] = lambda: setattr(made.sink, "forgets_the_last", True)
     with pytest.raises(ValueError, match="shorter"):
         made.carry_out()
     assert not made.is_done

@@ -78,6 +78,12 @@ def test_an_attempt_writes_what_it_is_given(sink):
     assert sink.asked == [("writer", complete), ("write", "x"), ("write", "y"), ("prepare",), ("close writer",)]
 
 
+def test_rows_are_flushed_before_they_are_prepared(sink, monkeypatch):
+    monkeypatch.setattr("suite.scripted_sink._Writer.flush", lambda writer: writer._sink.ask("flush"))
+    run_task(sink, plan(sink, ()), context(), iter("xy"))
+    assert made(sink) == [("write", "x"), ("write", "y"), ("flush",), ("prepare",), ("close writer",)]
+
+
 def test_the_offsets_come_from_the_first_writer_alone(sink):
     assert run_task(sink, plan(sink), context(1), []).offsets == b""
     assert run_task(sink, plan(sink), context(1), []).writer == 1

@@ -1,4 +1,4 @@
-"""The faults that are put into code: Cosmic Ray's, and two of our own."""
+"""The faults that are put into code: Cosmic Ray's, and three of our own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from cosmic_ray.operators.provider import OperatorProvider
-from parso.python.tree import Keyword, PythonNode
+from parso.python.tree import Keyword, Name, PythonNode
 from parso.tree import NodeOrLeaf
 
 __all__ = ["OPERATORS", "Operator"]
@@ -73,10 +73,39 @@ def _memberships(comparison: Any) -> list[int]:
     return [at for at, child in enumerate(comparison.children) if child.get_code().split()[-1:] == ["in"]]
 
 
+class OtherException:
+    """A clause catches another exception. Cosmic Ray's operator of this kind fails at names with a dot."""
+
+    def mutation_positions(self, node: NodeOrLeaf) -> Iterator[Position]:
+        """See the base class."""
+        for name in _caught(node):
+            yield name.start_pos, name.end_pos
+
+    def mutate(self, node: Any, index: int) -> NodeOrLeaf:
+        """See the base class."""
+        name = _caught(node)[index]
+        first = name.get_first_leaf()
+        siblings = name.parent.children
+        siblings[siblings.index(name)] = Name("AnotherException", first.start_pos, first.prefix)
+        return node
+
+
+def _caught(node: Any) -> list[Any]:
+    """Returns the exceptions that a clause names."""
+    if node.type != "except_clause":
+        return []
+    named = node.children[1]
+    if named.type == "atom" and named.children[0].value == "(":
+        named = named.children[1]
+        return list(named.children[::2]) if named.type == "testlist_comp" else [named]
+    return [named]
+
+
 def _cosmic_ray() -> dict[str, Operator]:
     provider = OperatorProvider()
     # Those with arguments put names and numbers by chance into expressions.
-    return {name: provider[name]() for name in provider if not provider[name].arguments()}
+    names = [name for name in provider if not provider[name].arguments() and not name.endswith("ExceptionReplacer")]
+    return {name: provider[name]() for name in names}
 
 
 #: By name.
@@ -84,4 +113,5 @@ OPERATORS: dict[str, Operator] = {
     **_cosmic_ray(),
     "LeaveOutStatement": LeaveOutStatement(),
     "OppositeMembership": OppositeMembership(),
+    "OtherException": OtherException(),
 }

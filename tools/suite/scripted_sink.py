@@ -194,7 +194,7 @@ class _Committer(Committer[str, str]):
         self._sink.ask("publish", list(committables))
         for one in committables:
             self._sink.found.setdefault(one, Found.COMMITTED)
-        return [self._sink.found[one] for one in committables]
+        return self._sink.answers([self._sink.found[one] for one in committables])
 
     def seal(self, committables: Sequence[str]) -> None:
         self._sink.ask("seal", list(committables))

@@ -61,6 +61,19 @@ def test_membership_becomes_its_opposite(tmp_path):
     ]
 
 
+def test_another_exception_is_caught(tmp_path):
+    handlers = (
+        "    except (a.b.C, D) as error:\n        pass\n    except a.E:\n        pass\n    except (F):\n        pass\n"
+    )
+    mutants = found(tmp_path, f"def f():\n    try:\n        g()\n{handlers}", "OtherException")
+    assert changes(mutants) == [
+        ("except (a.b.C, D) as error:", "except (AnotherException, D) as error:"),
+        ("except (a.b.C, D) as error:", "except (a.b.C, AnotherException) as error:"),
+        ("except a.E:", "except AnotherException:"),
+        ("except (F):", "except (AnotherException):"),
+    ]
+
+
 def test_cosmic_rays_operators(tmp_path):
     mutants = found(tmp_path, "def f(a):\n    return a == 3\n")
     assert {"return a == 4", "return a == 2", "return a != 3", "return a < 3"} <= {mutant.after for mutant in mutants}
