@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+import io
+import json
+from decimal import Decimal
 
+import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -11,21 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.serialization.formats import create_decoder
 from penstock.serialization.values import cast_column
-
-EXACT = Context(prec=120)
-
-
-@st.composite
-def decimal_types(draw):
-    precision = draw(st.integers(1, 38) | st.just(38))
-    return pa.decimal128(precision, draw(st.integers(0, precision)))
-
-
-def numbers_of(type_):
-    limit = 10**type_.precision - 1
-    return (st.integers(-limit, limit) | st.integers(-500, 500).filter(lambda one: abs(one) <= limit)).map(
-        lambda one: Decimal(one).scaleb(-type_.scale, EXACT)
-    )
+from suite.drawn_decimals import EXACT, decimal_types, numbers_of
 
 
 def held(number, type_):
@@ -71,6 +60,19 @@ def test_json_keeps_the_number_or_refuses_it(given_type, wanted, data, texts):
         rounded = number.quantize(Decimal(1).scaleb(-wanted.scale), "ROUND_HALF_UP", EXACT)
         expected = held(rounded, wanted)
         assert row == (None if expected is None else {"x": expected, "l": [expected]}), number
+
+
+def test_avro_keeps_the_number_or_refuses_it():
+    """A record's decimal in a column of another scale."""
+    written = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": written}]}
+    decoder = create_decoder("avro", {"schema": json.dumps(schema)}, pa.struct([("x", pa.decimal128(38, 38))]))
+    records = []
+    for number in (0, 409):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, schema, {"x": Decimal(number)})
+        records.append(out.getvalue())
+    assert decoder.decode(pa.array(records, pa.binary())).column.to_pylist() == [{"x": Decimal(0)}, None]
 
 
 @given(text=st.from_regex(r"-?[0-9]{1,38}(\.[0-9]{1,10})?", fullmatch=True), wanted=decimal_types())

@@ -21,7 +21,6 @@ from penstock_filesystem.formats.orc._decimals import decimals
 from penstock_filesystem.formats.orc._integers import numbers
 from penstock_filesystem.formats.orc._layout import read_tail
 
-GOLDEN = Path(__file__).with_name("golden")
 CODECS = ["uncompressed", "zlib", "snappy", "lz4", "zstd"]
 EXACT = Context(prec=120)
 #: Arrow's reader has no time before or after.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from decimal import Context, Decimal
+from decimal import Decimal
 
 import fastavro
 import pyarrow as pa
@@ -13,21 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import BadDataError
-
-EXACT = Context(prec=120)
-
-
-@st.composite
-def decimal_types(draw):
-    precision = draw(st.integers(1, 38) | st.just(38))
-    return pa.decimal128(precision, draw(st.integers(0, precision)))
-
-
-def numbers_of(type_):
-    limit = 10**type_.precision - 1
-    return (st.integers(-limit, limit) | st.integers(-500, 500).filter(lambda one: abs(one) <= limit)).map(
-        lambda one: Decimal(one).scaleb(-type_.scale, EXACT)
-    )
+from suite.drawn_decimals import EXACT, decimal_types, numbers_of
 
 
 def as_parquet(number, type_):

@@ -229,7 +229,7 @@ def refused_parquet() -> list[bytes]:
 
 
 def orc_seeds() -> list[bytes]:
-    """Returns files of each compression, with several stripes, and one that Spark has written."""
+    """Returns files of each compression, with several stripes."""
     table, found = pa.Table.from_pylist(NESTED_ROWS * 100, NESTED), []
     for codec in ("uncompressed", "zlib", "snappy", "lz4", "zstd"):
         out = io.BytesIO()

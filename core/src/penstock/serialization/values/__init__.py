@@ -30,7 +30,6 @@ __all__ = [
     "ValueText",
     "cast_column",
     "check_zone",
-    "zone_of",
     "concatenated",
     "fit_decimal",
     "holds_any",
@@ -41,4 +40,5 @@ __all__ = [
     "value_converter",
     "why_not_json",
     "wide_decimal",
+    "zone_of",
 ]
