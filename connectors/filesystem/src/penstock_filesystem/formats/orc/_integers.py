@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock_filesystem.formats.orc._packed_runs import Raw, unpacked
+from penstock_filesystem.formats.orc._protobuf import varint
 
 __all__ = ["Bits", "Numbers", "bits", "numbers", "signed_bytes"]
 
@@ -91,17 +92,8 @@ class _Runs:
         return data
 
     def _varint(self) -> int:
-        return self._plain(self._unsigned_varint())
-
-    def _unsigned_varint(self) -> int:
-        value = shift = 0
-        while shift <= 63:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise ValueError("a stream has a number that does not end")
+        value, self._at = varint(self._data, self._at)
+        return self._plain(value)
 
     def _plain(self, value: int) -> int:
         return value >> 1 ^ -(value & 1) if self._signed else value

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from penstock_filesystem.formats.orc._protobuf import varint
+
 __all__ = ["Raw", "unpacked"]
 
 Raw = npt.NDArray[np.uint64]
@@ -97,24 +99,12 @@ def _end_of_patched(data: bytes, at: int, bits: int) -> int:
 
 
 def _add_delta(runs: _Runs, data: bytes, at: int, *, signed: bool) -> int:
-    first, at = _varint(data, at)
-    step, at = _varint(data, at)
+    first, at = varint(data, at)
+    step, at = varint(data, at)
     runs.packed.append(at)
     runs.firsts.append((first >> 1 ^ -(first & 1) if signed else first) & _ALL_BITS)
     runs.steps.append((step >> 1 ^ -(step & 1)) & _ALL_BITS)
     return at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < _WORD_BITS:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise ValueError("a stream has a number that does not end")
 
 
 class _Stream:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["Field", "fields", "varints"]
+__all__ = ["Field", "fields", "varint", "varints"]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+#: A number of 64 bits has ten groups of seven bits at most.
+_LAST_SHIFT = 63
 _FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
 
 #: The number of a field, and its value: a number, or bytes (texts, messages, packed numbers, fixed sizes).
@@ -17,14 +19,14 @@ def fields(data: bytes) -> Iterator[Field]:
     """Yields the fields of a message in order. Raises ValueError for bytes that are none."""
     at = 0
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = varint(data, at)
         kind = key & 7
         if kind == _VARINT:
-            value, at = _varint(data, at)
+            value, at = varint(data, at)
             yield key >> 3, value
             continue
         if kind == _BYTES:
-            size, at = _varint(data, at)
+            size, at = varint(data, at)
         elif kind in _FIXED_SIZES:
             size = _FIXED_SIZES[kind]
         else:
@@ -39,19 +41,24 @@ def varints(data: bytes) -> list[int]:
     """Returns the numbers of a packed field. Raises ValueError."""
     found, at = [], 0
     while at < len(data):
-        value, at = _varint(data, at)
+        value, at = varint(data, at)
         found.append(value)
     return found
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Returns the number of up to 64 bits that begins at ``at``, without a sign, and where it ends.
+
+    ORC's runs hold such numbers, too. Raises ValueError.
+    """
     value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise ValueError("its metadata is cut off, or has a number that does not end")
+    while shift <= _LAST_SHIFT:
+        if at >= len(data):
+            raise ValueError("a number is cut off")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
         shift += 7
+    raise ValueError("a number does not end")
