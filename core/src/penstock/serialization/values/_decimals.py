@@ -11,6 +11,8 @@ __all__ = ["cast_column", "fit_decimal", "wide_decimal"]
 #: As many digits as a decimal column holds at most (``decimal256``). Python's default, 28, fails above.
 _MOST_DIGITS = 76
 _DIGITS = Context(prec=_MOST_DIGITS)
+#: No number of so many digits wraps around in 128 bits.
+_WORD_DIGITS = 38
 #: Of up to so many digits, a number that wrapped around in 128 bits has far more: Arrow's check of the digits sees it.
 _SEEN_DIGITS = 18
 
@@ -47,7 +49,8 @@ def _wide(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_decimal(wanted):
         # Of whole numbers, Arrow looks at the digits that their type may have.
-        return wanted if types.is_integer(given) or given.equals(wanted) else wide_decimal(wanted)
+        fits = types.is_decimal(given) and given.precision + max(wanted.scale - given.scale, 0) <= _WORD_DIGITS
+        return wanted if fits or types.is_integer(given) else wide_decimal(wanted)
     if types.is_struct(wanted) and types.is_struct(given):
         of_name = {field.name: field.type for field in given}
         return pa.struct([field.with_type(_wide(of_name.get(field.name, field.type), field.type)) for field in wanted])
