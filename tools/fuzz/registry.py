@@ -371,6 +371,7 @@ TRUSTED: dict[str, str] = {
     "penstock_cassandra.sink._rows": "offsets of arrays that are made here",
     "penstock_cassandra.types._encode": "cells that are made here",
     "penstock_cassandra.types._keys": "cells that are made here",
+    "penstock_filesystem.formats.orc._stripes": "columns that Arrow has made here",
     "penstock_filesystem.formats.parquet._writer": "chunks of this sink's own, read as by files.parquet",
     "penstock_filesystem.options._source": "an option of the user's",
     "penstock.storage._azure_client": "the user's own key of a storage account",

@@ -109,6 +109,7 @@ WRITE = {
     },
     "text": {"lineSep": ["\r\n", ";", "##"], "compression": ["gzip", "none"]},
     "parquet": {"compression": ["gzip", "snappy", "zstd", "none"]},
+    "orc": {"compression": ["zlib", "snappy", "zstd", "lz4", "none"]},
 }
 #: What the writer alone takes. Some of it Spark's reader takes as well, and does nothing with.
 WRITE_ONLY = {"compression", "quoteAll", "ignoreNullFields"}
@@ -468,7 +469,7 @@ WRITE_DDL = "a long, s string, d date, t timestamp, x double, b boolean, m decim
 @st.composite
 def written_cases(draw):
     """A format, options of the writer, and rows."""
-    name = draw(st.sampled_from(["csv", "csv", "csv", "json", "text", "parquet"]))
+    name = draw(st.sampled_from(["csv", "csv", "csv", "json", "text", "parquet", "orc"]))
     rows = draw(st.lists(VALUES, min_size=1, max_size=3))
     return name, draw(drawn_options(WRITE[name])), [row[1:2] for row in rows] if name == "text" else rows
 

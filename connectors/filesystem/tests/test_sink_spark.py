@@ -54,6 +54,8 @@ def published(sink_query, path, batches, schema, **options):
     ("file_format", "options"),
     [
         ("parquet", {}),
+        ("orc", {}),
+        ("orc", {"compression": "zlib"}),
         ("csv", {"header": "true"}),
         ("csv", {"sep": ";", "escape": '"', "nullValue": "NA", "compression": "gzip"}),
         ("json", {}),

@@ -18,7 +18,7 @@ __all__ = ["FileSystemConnector"]
 
 
 class FileSystemConnector(Connector):
-    """Text, CSV, JSON lines, Parquet, Avro, binary and sequence files."""
+    """Text, CSV, JSON lines, Parquet, ORC, Avro, binary and sequence files."""
 
     summary: ClassVar[str] = "Files in directories: local disks, S3 and compatible stores"
     source_options: ClassVar[OptionSet | None] = SOURCE_OPTIONS

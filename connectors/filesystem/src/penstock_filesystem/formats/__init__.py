@@ -64,12 +64,15 @@ _READERS = {
 }
 _WRITERS = {
     "parquet": "parquet._writer:ParquetWriter",
+    "orc": "orc._writer:OrcWriter",
     "csv": "csv._writer:CsvWriter",
     "json": "json._writer:JsonLinesWriter",
     "text": "text._writer:TextWriter",
     "avro": "avro._writer:AvroWriter",
     "sequencefile": "sequence._writer:SequenceWriter",
 }
+#: Of those whose files are merged by writing their rows again.
+_MERGERS = {"parquet": "parquet._writer:merge_parquet", "orc": "orc._writer:merge_orc"}
 
 #: The values of the source's option ``format``.
 READ_FORMATS = tuple(_READERS)
@@ -94,15 +97,15 @@ def create_writer(schema: pa.Schema, options: WriteOptions) -> FormatWriter:
 
 def can_join_bytes(name: str) -> bool:
     """Returns whether files of this format are joined byte by byte; others are merged by :func:`merge_files`."""
-    return name != "parquet"
+    return name not in _MERGERS
 
 
-def merge_files(writer: FormatWriter, sources: Iterable[Any], out: BinaryOutput) -> None:
-    """Writes the rows of ``sources`` (open Parquet files of one schema) to ``out`` as one file.
+def merge_files(name: str, writer: FormatWriter, sources: Iterable[Any], out: BinaryOutput) -> None:
+    """Writes the rows of ``sources`` (open files of the format ``name`` and of one schema) to ``out`` as one file.
 
-    Takes the codec and the size of row groups from ``writer`` if it writes Parquet, too. Memory: one row group.
+    Takes the codec and the like from ``writer`` if it writes that format, too. Memory: one row group or stripe.
     """
-    _load("parquet._writer:merge_parquet")(writer, sources, out)
+    _load(_MERGERS[name])(writer, sources, out)
 
 
 def _load(reference: str) -> Any:

@@ -49,7 +49,8 @@ SINK_OPTIONS = OptionSet(
         *format_options("What the files are written as", WRITE_FORMATS, default="parquet"),
         Option(
             "compression",
-            "Codec. parquet: zstd (default), snappy, gzip, lz4, none. avro: deflate (default), none. "
+            "Codec. parquet: zstd (default), snappy, gzip, lz4, none. orc: zstd (default), snappy, zlib, lz4, none. "
+            "avro: deflate (default), none. "
             "csv, json, text: none (default), gzip, zstd. sequencefile: none (default), deflate, bzip2, snappy, lz4",
         ),
         Option("partPrefix", "First part of every file's name", default="part"),

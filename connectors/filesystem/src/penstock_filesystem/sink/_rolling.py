@@ -197,7 +197,7 @@ class FileSystemRoller(StateRoller[PendingPart, Chunk]):
     def _merged(self, chunks: list[Chunk]) -> StagedFile:
         file = self._staging.create()
         sources = (open_chunk(self._staging.layout, chunk) for chunk in chunks)
-        merge_files(self._format_writer, sources, file)
+        merge_files(chunks[0].format, self._format_writer, sources, file)
         return file
 
     def abort(self) -> None:

@@ -1,4 +1,4 @@
-"""The source of ``penstock.filesystem``: text, CSV, JSON lines, Parquet, Avro and whole files."""
+"""The source of ``penstock.filesystem``: text, CSV, JSON lines, Parquet, ORC, Avro and whole files."""
 
 from penstock_filesystem.source._source import FileSystemSource
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from penstock_filesystem.formats._compression import from_lz4, from_snappy
+from penstock_filesystem.formats.orc._specification import Codec
 
-__all__ = ["plain_bytes"]
+__all__ = ["compressed_bytes", "plain_bytes"]
 
 _HEAD_BYTES = 3
-_NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD = range(6)
 
 
 def plain_bytes(data: bytes, codec: int, most_bytes: int) -> bytes:
@@ -21,7 +21,7 @@ def plain_bytes(data: bytes, codec: int, most_bytes: int) -> bytes:
 
     ``codec`` is what the file's last bytes say. Raises ValueError or OSError for bytes that are damaged.
     """
-    return data if codec == _NONE else b"".join(_pieces(data, _decompressor(codec, most_bytes)))
+    return data if codec == Codec.NONE else b"".join(_pieces(data, _decompressor(codec, most_bytes)))
 
 
 def _pieces(data: bytes, decompress: Callable[[bytes], bytes]) -> Iterator[bytes]:
@@ -36,16 +36,43 @@ def _pieces(data: bytes, decompress: Callable[[bytes], bytes]) -> Iterator[bytes
         at += len(chunk)
 
 
+def compressed_bytes(data: bytes, codec: Codec, block_bytes: int) -> bytes:
+    """Returns ``data`` in chunks that have ``block_bytes`` without compression, or as it is where that is shorter."""
+    if codec == Codec.NONE:
+        return data
+    compress = _compressor(codec)
+    pieces: list[bytes] = []
+    for start in range(0, len(data), block_bytes):
+        plain = data[start : start + block_bytes]
+        smaller = compress(plain)
+        is_plain = len(smaller) >= len(plain)
+        piece = plain if is_plain else smaller
+        pieces += [(len(piece) << 1 | is_plain).to_bytes(_HEAD_BYTES, "little"), piece]
+    return b"".join(pieces)
+
+
+def _compressor(codec: Codec) -> Callable[[bytes], bytes]:
+    if codec == Codec.ZLIB:
+        return _deflated
+    made = pa.Codec({Codec.SNAPPY: "snappy", Codec.LZ4: "lz4_raw", Codec.ZSTD: "zstd"}[codec])
+    return lambda plain: bytes(made.compress(plain, asbytes=True))
+
+
+def _deflated(plain: bytes) -> bytes:
+    made = zlib.compressobj(wbits=-15)
+    return made.compress(plain) + made.flush()
+
+
 def _decompressor(codec: int, most_bytes: int) -> Callable[[bytes], bytes]:
-    if codec == _ZLIB:
+    if codec == Codec.ZLIB:
         return lambda chunk: _inflated(chunk, most_bytes)
-    if codec == _SNAPPY:
+    if codec == Codec.SNAPPY:
         return lambda chunk: from_snappy(chunk, most_bytes)
-    if codec == _LZ4:
+    if codec == Codec.LZ4:
         return from_lz4
-    if codec == _ZSTD:
+    if codec == Codec.ZSTD:
         return lambda chunk: _from_zstd(chunk, most_bytes)
-    raise ValueError("it is compressed with LZO" if codec == _LZO else f"it is compressed with codec {codec}")
+    raise ValueError("it is compressed with LZO" if codec == Codec.LZO else f"it is compressed with codec {codec}")
 
 
 def _inflated(chunk: bytes, most_bytes: int) -> bytes:

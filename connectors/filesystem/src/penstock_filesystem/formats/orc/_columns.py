@@ -17,15 +17,13 @@ import pyarrow as pa
 from penstock_filesystem.formats._fit import find_name
 from penstock_filesystem.formats.orc._decimals import decimals
 from penstock_filesystem.formats.orc._integers import Bits, Numbers, bits, numbers, signed_bytes
-from penstock_filesystem.formats.orc._layout import Column, Kind, StripeStreams
+from penstock_filesystem.formats.orc._layout import Column, StripeStreams
+from penstock_filesystem.formats.orc._specification import SPARK_NTZ, SPARK_TYPE, Encoding, Kind, StreamKind
 from penstock_filesystem.formats.orc._times import Times
 
 __all__ = ["ColumnReader", "arrow_type", "numbers_of"]
 
-_PRESENT, _DATA, _LENGTH, _DICTIONARY, _, _SECONDARY = range(6)
-_FIRST_OF_VERSION_2, _DICTIONARIES = 2, (1, 3)
-#: Spark's note about a column of whole numbers that are times without a zone.
-_SPARK_TYPE, _SPARK_NTZ = "spark.sql.catalyst.type", "timestamp_ntz"
+_DICTIONARIES = (Encoding.DICTIONARY, Encoding.DICTIONARY_V2)
 _TYPES = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.BYTE: pa.int8(),
@@ -50,7 +48,7 @@ _MOST_VALUES = (1 << 31) - 1
 
 def arrow_type(column: Column) -> pa.DataType:
     """Returns the type in which a column is read. Raises ValueError for one that Spark has no type for."""
-    if column.kind == Kind.LONG and column.attributes.get(_SPARK_TYPE) == _SPARK_NTZ:
+    if column.kind == Kind.LONG and column.attributes.get(SPARK_TYPE) == SPARK_NTZ:
         return pa.timestamp("us")
     if column.kind == Kind.DECIMAL:
         return pa.decimal128(*(column.digits if column.digits[0] else _OLD_DIGITS))
@@ -85,7 +83,7 @@ class ColumnReader:
         """
         if not 0 <= count <= _MOST_VALUES:
             raise ValueError(f"column {column.number} would have {count} values in a stripe")
-        data = self._streams.get(column.number, _PRESENT)
+        data = self._streams.get(column.number, StreamKind.PRESENT)
         present = np.ones(count, np.bool_) if data is None else bits(data, count)
         valid = int(present.sum())
         if column.kind == Kind.STRUCT:
@@ -97,7 +95,10 @@ class ColumnReader:
         if column.kind == Kind.DECIMAL:
             return _expanded(self._decimals(column, valid), present)
         if column.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
-            seconds, nanos = self._numbers(column, _DATA, valid), self._numbers(column, _SECONDARY, valid, signed=False)
+            seconds, nanos = (
+                self._numbers(column, StreamKind.DATA, valid),
+                self._numbers(column, StreamKind.SECONDARY, valid, signed=False),
+            )
             is_plain = wanted is not None and pa.types.is_timestamp(wanted) and wanted.tz is None
             is_instant = column.kind == Kind.TIMESTAMP_INSTANT
             micros = self._times.micros(seconds, nanos, is_instant=is_instant, is_plain=is_plain)
@@ -107,13 +108,13 @@ class ColumnReader:
     def _values(self, column: Column, count: int) -> npt.NDArray[Any]:
         """Returns those of a type that numpy has, too."""
         if column.kind == Kind.BOOLEAN:
-            return bits(self._stream(column, _DATA), count)
+            return bits(self._stream(column, StreamKind.DATA), count)
         if column.kind == Kind.BYTE:
-            return signed_bytes(self._stream(column, _DATA), count)
+            return signed_bytes(self._stream(column, StreamKind.DATA), count)
         if column.kind in (Kind.FLOAT, Kind.DOUBLE):
             type_ = np.dtype("<f4" if column.kind == Kind.FLOAT else "<f8")
-            return np.frombuffer(self._stream(column, _DATA)[: count * type_.itemsize], type_)
-        found = self._numbers(column, _DATA, count)
+            return np.frombuffer(self._stream(column, StreamKind.DATA)[: count * type_.itemsize], type_)
+        found = self._numbers(column, StreamKind.DATA, count)
         if column.kind == Kind.DATE:
             return self._times.days(found)
         return found
@@ -130,7 +131,7 @@ class ColumnReader:
         return pa.Array.from_buffers(pa.struct(fields), len(present), [_validity(present)], children=children)
 
     def _list(self, column: Column, present: Bits, valid: int, wanted: pa.DataType | None) -> pa.Array:
-        offsets = _offsets(self._numbers(column, _LENGTH, valid, signed=False), present)
+        offsets = _offsets(self._numbers(column, StreamKind.LENGTH, valid, signed=False), present)
         types: list[pa.DataType | None] = [None] * len(column.children)
         if column.kind == Kind.LIST and wanted is not None and pa.types.is_list(wanted):
             types = [wanted.value_type]
@@ -151,13 +152,15 @@ class ColumnReader:
     def _text(self, column: Column, present: Bits, valid: int) -> pa.Array:
         type_ = arrow_type(column)
         if self._streams.encoding(column.number) not in _DICTIONARIES:
-            return self._texts(column, _DATA, self._numbers(column, _LENGTH, valid, signed=False), present, type_)
-        places = self._numbers(column, _DATA, valid, signed=False)
+            return self._texts(
+                column, StreamKind.DATA, self._numbers(column, StreamKind.LENGTH, valid, signed=False), present, type_
+            )
+        places = self._numbers(column, StreamKind.DATA, valid, signed=False)
         words = self._streams.words(column.number)
         if valid and (int(places.min()) < 0 or int(places.max()) >= words):
             raise ValueError(f"column {column.number} has {words} words and names another")
-        lengths = self._numbers(column, _LENGTH, words, signed=False)
-        dictionary = self._texts(column, _DICTIONARY, lengths, np.ones(words, np.bool_), type_)
+        lengths = self._numbers(column, StreamKind.LENGTH, words, signed=False)
+        dictionary = self._texts(column, StreamKind.DICTIONARY, lengths, np.ones(words, np.bool_), type_)
         return dictionary.take(_array(places, present, pa.int64()))
 
     def _texts(self, column: Column, kind: int, lengths: Numbers, present: Bits, type_: pa.DataType) -> pa.Array:
@@ -169,11 +172,11 @@ class ColumnReader:
         return pa.Array.from_buffers(type_, len(present), buffers)
 
     def _decimals(self, column: Column, valid: int) -> pa.Array:
-        scales = self._numbers(column, _SECONDARY, valid)
-        return decimals(self._streams.get(column.number, _DATA) or b"", scales, arrow_type(column))
+        scales = self._numbers(column, StreamKind.SECONDARY, valid)
+        return decimals(self._streams.get(column.number, StreamKind.DATA) or b"", scales, arrow_type(column))
 
     def _numbers(self, column: Column, kind: int, count: int, *, signed: bool = True) -> Numbers:
-        version = 2 if self._streams.encoding(column.number) >= _FIRST_OF_VERSION_2 else 1
+        version = 2 if self._streams.encoding(column.number) >= Encoding.DIRECT_V2 else 1
         return numbers(self._streams.get(column.number, kind) or b"", count, signed=signed, version=version)
 
     def _stream(self, column: Column, kind: int) -> bytes:

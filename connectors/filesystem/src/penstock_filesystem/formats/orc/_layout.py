@@ -7,60 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 from penstock_filesystem.formats.orc._chunks import plain_bytes
 from penstock_filesystem.formats.orc._protobuf import fields, varints
+from penstock_filesystem.formats.orc._specification import (
+    MAGIC,
+    PROLEPTIC_GREGORIAN,
+    WRITER_IN_CPP,
+    AttributeFields,
+    EncodingFields,
+    Footer,
+    Kind,
+    Postscript,
+    StreamFields,
+    StreamKind,
+    StripeFields,
+    StripeFooter,
+    TypeFields,
+)
 
-__all__ = ["Column", "Kind", "OrcTail", "Stripe", "StripeStreams", "read_streams", "read_tail"]
+__all__ = ["Column", "OrcTail", "Stripe", "StripeStreams", "read_streams", "read_tail"]
 
-_MAGIC = b"ORC"
 #: Most files have a tail that is smaller.
 _TAIL_BYTES = 16 << 10
-#: Fields of the postscript, the footer, a stripe, a type and its attributes, a stripe's footer, a stream.
-_FOOTER_LENGTH, _COMPRESSION, _BLOCK_SIZE = 1, 2, 3
-_STRIPES, _TYPES, _WRITER, _CALENDAR = 3, 4, 9, 11
-_OFFSET, _INDEX_LENGTH, _DATA_LENGTH, _STRIPE_FOOTER_LENGTH, _ROWS = range(1, 6)
-_KIND, _SUBTYPES, _NAMES, _PRECISION, _SCALE, _ATTRIBUTES = 1, 2, 3, 5, 6, 7
-_KEY, _VALUE = 1, 2
-_STREAMS, _ENCODINGS, _ZONE = 1, 2, 3
-_WORDS = 2
-_STREAM_KIND, _STREAM_COLUMN, _STREAM_LENGTH = 1, 2, 3
 _MOST_DIGITS = 38
-#: Kinds of streams above are indexes.
-_LAST_DATA_KIND = 5
 #: Bytes that are read for nothing rather than that a store is asked once more.
 _GAP_BYTES = 64 << 10
-_PROLEPTIC_GREGORIAN = 2
-_WRITER_IN_CPP = 1
 _DEFAULT_BLOCK_BYTES = 256 << 10
 _MOST_BLOCK_BYTES = 1 << 23
 _DEEPEST = 64
-
-
-class Kind(IntEnum):
-    """The types of columns, by their numbers."""
-
-    BOOLEAN = 0
-    BYTE = 1
-    SHORT = 2
-    INT = 3
-    LONG = 4
-    FLOAT = 5
-    DOUBLE = 6
-    STRING = 7
-    BINARY = 8
-    TIMESTAMP = 9
-    LIST = 10
-    MAP = 11
-    STRUCT = 12
-    UNION = 13
-    DECIMAL = 14
-    DATE = 15
-    VARCHAR = 16
-    CHAR = 17
-    TIMESTAMP_INSTANT = 18
 
 
 @dataclass(frozen=True)
@@ -122,11 +98,11 @@ class StripeStreams:
 
     def encoding(self, column: int) -> int:
         """Returns the number that the specification gives to how a column is encoded."""
-        return self._encodings[column].get(_KIND, 0)
+        return self._encodings[column].get(EncodingFields.KIND, 0)
 
     def words(self, column: int) -> int:
         """Returns how many words the dictionary of a column has."""
-        return self._encodings[column].get(_WORDS, 0)
+        return self._encodings[column].get(EncodingFields.WORDS, 0)
 
 
 def read_tail(source: Any) -> OrcTail:
@@ -136,28 +112,28 @@ def read_tail(source: Any) -> OrcTail:
     data = bytes(source.read(_TAIL_BYTES))
     length = data[-1] if data else 0
     postscript = data[-1 - length : -1]
-    if not length or len(postscript) < length or _MAGIC not in postscript:
+    if not length or len(postscript) < length or MAGIC not in postscript:
         raise ValueError("it does not end as an ORC file does")
     head = _numbers(postscript)
-    codec, block_bytes = head.get(_COMPRESSION, 0), head.get(_BLOCK_SIZE, _DEFAULT_BLOCK_BYTES)
-    footer_length = head.get(_FOOTER_LENGTH, 0)
+    codec, block_bytes = head.get(Postscript.COMPRESSION, 0), head.get(Postscript.BLOCK_SIZE, _DEFAULT_BLOCK_BYTES)
+    footer_length = head.get(Postscript.FOOTER_LENGTH, 0)
     footer_offset = size - 1 - length - footer_length
     if footer_offset < 0 or not 0 < block_bytes <= _MOST_BLOCK_BYTES:
         raise ValueError(f"its last bytes are damaged: a footer of {footer_length} bytes, blocks of {block_bytes}")
     source.seek(footer_offset)
     footer = plain_bytes(bytes(source.read(footer_length)), codec, block_bytes)
     numbers = _numbers(footer)
-    calendar, writer = numbers.get(_CALENDAR, 0), numbers.get(_WRITER, 0)
-    types = _messages(footer, _TYPES)
+    calendar, writer = numbers.get(Footer.CALENDAR, 0), numbers.get(Footer.WRITER, 0)
+    types = _messages(footer, Footer.TYPES)
     if not types:
         raise ValueError("its footer has no types")
     return OrcTail(
         codec=codec,
         block_bytes=block_bytes,
         root=_column(types, 0, 0),
-        stripes=tuple(_stripe(message, footer_offset) for message in _messages(footer, _STRIPES)),
+        stripes=tuple(_stripe(message, footer_offset) for message in _messages(footer, Footer.STRIPES)),
         # The library in C++ knows one calendar, and does not note it.
-        is_proleptic=calendar == _PROLEPTIC_GREGORIAN or (calendar == 0 and writer == _WRITER_IN_CPP),
+        is_proleptic=calendar == PROLEPTIC_GREGORIAN or (calendar == 0 and writer == WRITER_IN_CPP),
     )
 
 
@@ -165,18 +141,18 @@ def read_streams(source: Any, tail: OrcTail, stripe: Stripe, columns: Collection
     """Reads the data of ``columns`` in a stripe of an open file. Raises ValueError or OSError for damaged bytes."""
     end = stripe.offset + stripe.index_length + stripe.data_length
     footer = plain_bytes(_bytes(source, end, stripe.footer_length), tail.codec, tail.block_bytes)
-    zone = next((value for number, value in fields(footer) if number == _ZONE and isinstance(value, bytes)), b"")
-    encodings = [_numbers(message) for message in _messages(footer, _ENCODINGS)]
+    zone = next(iter(_messages(footer, StripeFooter.ZONE)), b"")
+    encodings = [_numbers(message) for message in _messages(footer, StripeFooter.ENCODINGS)]
     if any(column >= len(encodings) for column in columns):
         raise ValueError("a stripe has fewer columns than the file")
     wanted: list[tuple[int, int, int, int]] = []
     offset = stripe.offset
-    for stream in map(_numbers, _messages(footer, _STREAMS)):
-        kind, column = stream.get(_STREAM_KIND, 0), stream.get(_STREAM_COLUMN, 0)
-        length = stream.get(_STREAM_LENGTH, 0)
+    for stream in map(_numbers, _messages(footer, StripeFooter.STREAMS)):
+        kind, column = stream.get(StreamFields.KIND, 0), stream.get(StreamFields.COLUMN, 0)
+        length = stream.get(StreamFields.LENGTH, 0)
         if length > end - offset:
             raise ValueError(f"a stream of {length} bytes where {end - offset} are left")
-        if column in columns and kind <= _LAST_DATA_KIND:
+        if column in columns and kind <= max(StreamKind):
             wanted.append((offset, length, column, kind))
         offset += length
     return StripeStreams(_text(zone), encodings, dict(_read(source, wanted)), tail)
@@ -214,8 +190,7 @@ def _messages(message: bytes, number: int) -> list[bytes]:
 
 def _stripe(message: bytes, end: int) -> Stripe:
     numbers = _numbers(message)
-    names = (_OFFSET, _INDEX_LENGTH, _DATA_LENGTH, _STRIPE_FOOTER_LENGTH, _ROWS)
-    stripe = Stripe(*(numbers.get(name, 0) for name in names))
+    stripe = Stripe(*(numbers.get(name, 0) for name in StripeFields))
     if stripe.offset + stripe.index_length + stripe.data_length + stripe.footer_length > end:
         raise ValueError(f"a stripe ends behind the data of the file: {stripe}")
     return stripe
@@ -227,17 +202,17 @@ def _column(types: list[bytes], number: int, depth: int) -> Column:
     numbers = _numbers(types[number])
     children: list[int] = []
     for field, value in fields(types[number]):
-        if field == _SUBTYPES:
+        if field == TypeFields.SUBTYPES:
             children += [value] if isinstance(value, int) else varints(value)
     if any(child <= number for child in children):
         raise ValueError(f"its tree of types is damaged: column {number} holds {children}")
     column = Column(
         number,
-        numbers.get(_KIND, 0),
-        tuple(_text(name) for name in _messages(types[number], _NAMES)),
+        numbers.get(TypeFields.KIND, 0),
+        tuple(_text(name) for name in _messages(types[number], TypeFields.NAMES)),
         tuple(_column(types, child, depth + 1) for child in children),
-        dict(map(_attribute, _messages(types[number], _ATTRIBUTES))),
-        (numbers.get(_PRECISION, 0), numbers.get(_SCALE, 0)),
+        dict(map(_attribute, _messages(types[number], TypeFields.ATTRIBUTES))),
+        (numbers.get(TypeFields.PRECISION, 0), numbers.get(TypeFields.SCALE, 0)),
     )
     _check(column)
     return column
@@ -254,7 +229,7 @@ def _check(column: Column) -> None:
 
 def _attribute(message: bytes) -> tuple[str, str]:
     pair = {number: _text(value) for number, value in fields(message) if isinstance(value, bytes)}
-    return pair.get(_KEY, ""), pair.get(_VALUE, "")
+    return pair.get(AttributeFields.KEY, ""), pair.get(AttributeFields.VALUE, "")
 
 
 def _text(value: bytes) -> str:

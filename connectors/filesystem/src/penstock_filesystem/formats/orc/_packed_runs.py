@@ -15,16 +15,16 @@ import numpy.typing as npt
 
 from penstock_filesystem.formats.orc._protobuf import varint
 
-__all__ = ["Raw", "unpacked"]
+__all__ = ["WIDTHS", "Raw", "unpacked"]
 
 Raw = npt.NDArray[np.uint64]
 _Indexes = npt.NDArray[np.int64]
 _SHORT_REPEAT, _DIRECT, _PATCHED_BASE, _DELTA = range(4)
 #: How many bits a value has, by the code in a run's header.
-_WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-_WIDTH_OF = np.array(_WIDTHS, np.int64)
+WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+_WIDTH_OF = np.array(WIDTHS, np.int64)
 #: How many bits an entry of a list of patches has, by the bits that it needs.
-_FITTING: tuple[int, ...] = tuple(next((width for width in _WIDTHS if width >= bits), 64) for bits in range(73))
+_FITTING: tuple[int, ...] = tuple(next((width for width in WIDTHS if width >= bits), 64) for bits in range(73))
 _FITTING_OF = np.array(_FITTING, np.int64)
 _ALL_BITS = (1 << 64) - 1
 _ONE, _WORD_BITS = np.uint64(1), 64
@@ -77,12 +77,12 @@ def _found_runs(data: bytes, at: int, count: int, *, signed: bool) -> tuple[_Run
                 size = ((head & 1) << 8 | data[at + 1]) + 1
                 code = head >> 1 & 0x1F
                 if kind == _DIRECT:
-                    at += 2 + (size * _WIDTHS[code] + 7) // 8
+                    at += 2 + (size * WIDTHS[code] + 7) // 8
                 elif kind == _PATCHED_BASE:
-                    at = _end_of_patched(data, at, size * _WIDTHS[code])
+                    at = _end_of_patched(data, at, size * WIDTHS[code])
                 else:
                     at = _add_delta(runs, data, at + 2, signed=signed)
-                    at += ((size - 2) * _WIDTHS[code] + 7) // 8 if code and size > 2 else 0
+                    at += ((size - 2) * WIDTHS[code] + 7) // 8 if code and size > 2 else 0
             add_size(size)
             found += size
     except IndexError:
@@ -94,7 +94,7 @@ def _found_runs(data: bytes, at: int, count: int, *, signed: bool) -> tuple[_Run
 
 def _end_of_patched(data: bytes, at: int, bits: int) -> int:
     third, fourth = data[at + 2], data[at + 3]
-    entry_bits = _FITTING[_WIDTHS[third & 0x1F] + (fourth >> 5) + 1]
+    entry_bits = _FITTING[WIDTHS[third & 0x1F] + (fourth >> 5) + 1]
     return at + 4 + (third >> 5) + 1 + (bits + 7) // 8 + ((fourth & 0x1F) * entry_bits + 7) // 8
 
 

@@ -1,10 +1,10 @@
-"""Just enough of protocol buffers' wire format for the tail of an ORC file: what fields a message has."""
+"""Just enough of protocol buffers' wire format for the tail of an ORC file: the fields of a message."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-__all__ = ["Field", "fields", "varint", "varints"]
+__all__ = ["Field", "encoded", "fields", "packed", "varint", "varints"]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 #: A number of 64 bits has ten groups of seven bits at most.
@@ -62,3 +62,28 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
     raise ValueError("a number does not end")
+
+
+def encoded(*message: Field) -> bytes:
+    """Returns the bytes of a message: its fields in order."""
+    return b"".join(_encoded(number, value) for number, value in message)
+
+
+def packed(numbers: Iterable[int]) -> bytes:
+    """Returns the value of a field that has several numbers."""
+    return b"".join(map(_encoded_varint, numbers))
+
+
+def _encoded(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return _encoded_varint(number << 3 | _VARINT) + _encoded_varint(value)
+    return _encoded_varint(number << 3 | _BYTES) + _encoded_varint(len(value)) + value
+
+
+def _encoded_varint(value: int) -> bytes:
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
