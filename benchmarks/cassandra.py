@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from benchmarks import cassandra_large
@@ -62,7 +63,7 @@ class Job:
         for line in self._process.stdout:
             if line.startswith(word):
                 return line
-        raise SystemExit(f"{self._process.args}: ended with {self._process.wait()}")
+        raise SystemExit(f"{self._process.args!r}: ended with {self._process.wait()}")
 
     def seconds(self, *words: object) -> float:
         """Of one job."""
@@ -135,7 +136,9 @@ class Bench:
     def _compare(self, what: str, spark: Callable[[Job], float], driver: Callable[[], float]) -> list[Measurement]:
         found = []
         for tasks in (1, 2):
-            sides = {side: lambda job=self.jobs[side, tasks]: spark(job) for side in (OURS, THEIRS)}
+            sides: dict[str, Callable[[], float]] = {
+                side: partial(spark, self.jobs[side, tasks]) for side in (OURS, THEIRS)
+            }
             if tasks == 1:
                 sides["driver"] = driver
             values = interleave(sides, self.repetitions)

@@ -66,8 +66,9 @@ def measure(server: CassandraServer, client: Client, keyspace: str, rows: int, s
     host, _, port = server.address.rpartition(":")
     options = {"host": host, "port": port, "keyspace": keyspace, "table": "large", "maxSplitSize": f"{split_mb}mb"}
     fill(client, {name: text for name, text in options.items() if name != "maxSplitSize"}, rows)
-    for words in (("flush", keyspace), ("compact", keyspace, "large"), ("refreshsizeestimates",)):
-        server.nodetool(*words)
+    server.nodetool("flush", keyspace)
+    server.nodetool("compact", keyspace, "large")
+    server.nodetool("refreshsizeestimates")
     command = [sys.executable, "-c", _TASK, json.dumps(options)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout)

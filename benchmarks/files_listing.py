@@ -152,7 +152,9 @@ def state_after_many_files(spark: SparkSession, directory: Path, scale: Scale) -
     def enumerator(count: int, state: FileSystemEnumeratorState | None = None) -> FileSystemSplitEnumerator:
         context = Coordinator()
         tracker = FileTracker.open(context, None, None, state)
-        return FileSystemSplitEnumerator(context, _MadeUpFiles(count), options, lambda _: False, None, tracker, state)
+        return FileSystemSplitEnumerator(
+            context, _MadeUpFiles(count), options, lambda _: False, None, tracker, state, lambda _: None
+        )
 
     first = enumerator(scale.state_files)
     first.prepare_for_available_now()

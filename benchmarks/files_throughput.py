@@ -105,9 +105,9 @@ def _short_stream(spark: SparkSession, side: str, path: Path) -> float:
     return 1000 * _seconds(lambda: drain(frame, "noop", {}, path.parent / "checkpoint"))
 
 
-def _write_batch(frame: DataFrame, side: str, path: Path, rows: int) -> float:
+def _write_batch(frame: DataFrame, side: str, form: str, path: Path, rows: int) -> float:
     """Rows per second of a whole job."""
-    name, options = options_of(side, "parquet")
+    name, options = options_of(side, form)
     options = {**options, "compression": CODEC} | ({"bucketAssigner": "basePath"} if side == OURS else {})
     shutil.rmtree(path, ignore_errors=True)
     writer = frame.write.format(name).mode("append").options(**options)
@@ -129,9 +129,10 @@ def read_and_write(spark: SparkSession, directory: Path, scale: Scale) -> list[M
     # Rows already in Spark's memory: what is timed is the writing.
     cached = spark.read.schema(SCHEMA).parquet(str(directory / "parquet")).coalesce(2).cache()
     cached.count()
-    values = _both(lambda side: _write_batch(cached, side, directory / "out", scale.rows), scale.repetitions)
+    for form in ("parquet", "orc"):
+        values = _both(lambda side: _write_batch(cached, side, form, directory / "out", scale.rows), scale.repetitions)  # noqa: B023
+        found.append(Measurement(f"write {form}, batch", "rows/s", "more", values, f"rows cached in Spark; {CODEC}"))
     cached.unpersist()
-    found.append(Measurement("write parquet, batch", "rows/s", "more", values, f"rows cached in Spark; {CODEC}"))
     return found
 
 

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.measuring import Measurement, Results, as_table, interleave
@@ -129,16 +131,18 @@ class Bench:
             children.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         try:
             for child in children:
-                assert child.stdout.readline() == "ready\n"
+                _await(child, "ready")
             started = time.perf_counter()
             for child in children:
+                assert child.stdin is not None
                 child.stdin.write("go\n")
                 child.stdin.flush()
             for child in children:
-                assert child.stdout.readline() == "done\n"
+                _await(child, "done")
             return self.rows / (time.perf_counter() - started)
         finally:
             for child in children:
+                assert child.stdin is not None
                 child.stdin.close()
                 child.wait(60)
 
@@ -148,10 +152,13 @@ class Bench:
         def stream() -> str:
             return self.toolbox.create_stream(segments=SEGMENTS) if fresh else self.source
 
+        def ours_by(tasks: int) -> float:
+            return self.rate(ours, stream(), tasks)
+
         found = []
         for tasks in TASKS:
-            sides = {
-                "penstock": lambda tasks=tasks: self.rate(ours, stream(), tasks),
+            sides: dict[str, Callable[[], float]] = {
+                "penstock": partial(ours_by, tasks),
                 "spark": lambda: self.rate(theirs, stream(), python=self.client),
             }
             words = "1 task" if tasks == 1 else f"{tasks} tasks"
@@ -173,6 +180,10 @@ def client_python() -> str:
 def table(found: list[Measurement]) -> str:
     """With the right name over the other side's column."""
     return as_table(found).replace("Spark's own", "pravega_client")
+
+
+def _await(child: subprocess.Popen[str], word: str) -> None:
+    assert child.stdout is not None and child.stdout.readline() == f"{word}\n"
 
 
 def main() -> int:

@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from penstock.dev._contracts import DevServer, Progress, ServerFiles
 from penstock.dev._jars import fetch_jars
 from penstock.dev._ports import free_ports
 from penstock.dev._process import ProcessIdentity, identify, is_alive, kill, terminate
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["LocalServer", "await_answer"]
 
@@ -64,7 +67,7 @@ class LocalServer:
         """Whether the process is alive."""
         return self.identity is not None and is_alive(self.identity)
 
-    def start(self, progress: Progress | None = None) -> LocalServer:
+    def start(self, progress: Progress | None = None) -> Self:
         """Starts it and returns when it answers and is warm."""
         self.launch(progress)
         self.await_ready()
@@ -132,7 +135,7 @@ class LocalServer:
         lines = self.log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
         return f"the end of its log, {self.log}: {' | '.join(lines)}"
 
-    def __enter__(self) -> LocalServer:
+    def __enter__(self) -> Self:
         return self if self.running else self.start()
 
     def __exit__(

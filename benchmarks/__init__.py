@@ -1,0 +1,1 @@
+"""Comparisons with what you would use instead, run by ``scripts/bench``."""
