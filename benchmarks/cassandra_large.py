@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,28 +18,7 @@ from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client
 from penstock_cassandra.dev import CassandraServer
 
-#: What a task does, in a fresh process, for all splits one after the other. Peak memory as Linux counted it.
-_TASK = """
-import json, sys
-from penstock.metrics import Metrics
-from penstock.source import ReaderContext, SourceReader
-from penstock.spark._coordinator import Coordinator
-from penstock_cassandra import CassandraConnector
-connector = CassandraConnector()
-source = connector.create_source(connector.source_options.parse(json.loads(sys.argv[1]), owner="bench"))
-schema = source.fixed_schema()
-splits = list(source.list_splits(Coordinator()))
-sizes, rows = [], 0
-for split in splits:
-    size = 0
-    for batch in SourceReader(source, ReaderContext(schema, Metrics())).read([split]):
-        size += batch.nbytes
-        rows += batch.num_rows
-    sizes.append(size)
-# Not getrusage: its peak counts what the process was before it became this one.
-(peak,) = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")]
-print(json.dumps({"rows": rows, "sizes": sizes, "peak_mb": int(peak) / 1024}))
-"""
+_JOB = Path(__file__).parent / "cassandra_jobs" / "scan_job.py"
 
 
 def fill(client: Client, options: dict[str, str], rows: int) -> None:
@@ -69,7 +49,7 @@ def measure(server: CassandraServer, client: Client, keyspace: str, rows: int, s
     server.nodetool("flush", keyspace)
     server.nodetool("compact", keyspace, "large")
     server.nodetool("refreshsizeestimates")
-    command = [sys.executable, "-c", _TASK, json.dumps(options)]
+    command = [sys.executable, str(_JOB), json.dumps(options)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["rows"] == rows, found["rows"]

@@ -129,7 +129,7 @@ class _MadeUpFiles(FileDiscovery):
         super().__init__(LocalStorage(), ["/data"], recursive=True, name_glob=None)
         self._count = count
 
-    def list_files(self) -> None:
+    def list_files(self, *, fresh_s: float = 0.0) -> None:
         """Does nothing."""
 
     def take(self) -> list[FoundFile]:

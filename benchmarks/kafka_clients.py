@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -125,20 +126,26 @@ def _session(address: str, topic: str, client: str, headers: str, rows: str) -> 
 
 
 def _cpu_seconds(process: int) -> float:
-    """Returns what a process and all below it have used so far, with those that have ended."""
-    return sum(_ticks(one) for one in [process, *_below(process)]) / _TICKS
+    """Returns what a process and all below it have used so far, with those that have ended.
+
+    The deepest come first: what a process used that ends meanwhile is added to the one above it.
+    """
+    return sum(_ticks(one) for one in [*_below(process), process]) / _TICKS
 
 
 def _below(process: int) -> Iterator[int]:
-    for task in Path(f"/proc/{process}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield int(child)
-            yield from _below(int(child))
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                yield from _below(child)
+                yield child
 
 
 def _ticks(process: int) -> int:
-    fields: Sequence[str] = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15]))
+    with suppress(FileNotFoundError, ProcessLookupError):
+        fields: Sequence[str] = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15]))
+    return 0
 
 
 if __name__ == "__main__":

@@ -22,91 +22,9 @@ from benchmarks.measuring import Measurement, Results, as_table, interleave
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("pyarrow", "penstock", "penstock-pravega", "grpcio", "numpy")
+JOBS = Path(__file__).parent / "pravega_jobs"
+OURS, THEIRS = "penstock_job.py", "client_job.py"
 SIZE, SEGMENTS, TASKS = 100, 4, (1, 2, 4)
-
-#: Children say "ready", wait for a line, work, and say "done": start and connecting are not measured, as in a worker
-#: that is used again.
-READ_OURS = """
-from penstock.metrics import Metrics
-from penstock.source import ReaderContext, SourceReader
-from penstock_pravega.options import SOURCE_OPTIONS, SourceOptions
-from penstock_pravega.source import PravegaSource
-from penstock.spark._coordinator import Coordinator
-options = {"controller": address, "scope": scope, "stream": stream}
-source = PravegaSource(SourceOptions.from_values(SOURCE_OPTIONS.parse(options, owner="bench")))
-schema = source.fixed_schema()
-source.validate_schema(schema)
-splits = list(source.list_splits(Coordinator()))[task::tasks]
-ready()
-count = sum(batch.num_rows for batch in SourceReader(source, ReaderContext(schema, Metrics())).read(splits))
-"""
-WRITE_OURS = """
-import uuid
-import pyarrow as pa
-from penstock.metrics import Metrics
-from penstock.sink import SinkContext, WriterContext
-from penstock_pravega.options import SINK_OPTIONS, SinkOptions
-from penstock_pravega.sink import create_sink
-options = {"controller": address, "scope": scope, "stream": stream, "delivery": "exactly-once"}
-schema = pa.schema([("routing_key", pa.string()), ("value", pa.binary())])
-sink = create_sink(SinkOptions.from_values(SINK_OPTIONS.parse(options, owner="bench")), schema)
-sink = sink.start(SinkContext("bench", schema))
-batch = pa.record_batch([[f"key-{n % 1000}" for n in range(10_000)], [b"x" * size] * 10_000], schema=schema)
-count = rows // tasks
-writer = sink.create_writer(WriterContext("bench", schema, Metrics(), attempt_id=uuid.uuid4().hex))
-ready()
-for _ in range(count // 10_000):
-    writer.write(batch)
-committables = writer.prepare_commit().committables
-finished()
-writer.close()
-sink.create_committer(SinkContext("bench", schema)).abort(committables, [])
-"""
-READ_CLIENT = """
-import asyncio
-import uuid
-import pravega_client
-manager = pravega_client.StreamManager(address.removeprefix("tcp://"), False, False)
-reader = manager.create_reader_group(uuid.uuid4().hex, scope, stream).create_reader("one")
-ready()
-async def read():
-    seen = 0
-    while seen < rows:
-        part = await reader.get_segment_slice_async()
-        for event in part:
-            event.data()
-            seen += 1
-        reader.release_segment(part)
-    return seen
-count = asyncio.run(read())
-"""
-WRITE_CLIENT = """
-import pravega_client
-manager = pravega_client.StreamManager(address.removeprefix("tcp://"), False, False)
-writer = manager.create_writer(scope, stream, 10_000)
-value = b"x" * size
-ready()
-for number in range(rows):
-    writer.write_event_bytes(value, routing_key=f"key-{number % 1000}")
-writer.flush()
-count = rows
-"""
-HEAD = """
-import sys
-address, scope, stream = sys.argv[1:4]
-task, tasks, rows, size = map(int, sys.argv[4:])
-told = []
-def ready():
-    print("ready", flush=True)
-    sys.stdin.readline()
-def finished():
-    told.append(1)
-    print("done", flush=True)
-"""
-TAIL = """
-if not told:
-    finished()
-"""
 
 
 class Bench:
@@ -122,12 +40,12 @@ class Bench:
             numbers = range(first, first + 20_000)
             self.toolbox.write(self.source, [(f"key-{n % 1000}", b"x" * SIZE) for n in numbers])
 
-    def rate(self, code: str, stream: str, tasks: int = 1, python: str = sys.executable) -> float:
+    def rate(self, job: str, what: str, stream: str, tasks: int = 1, python: str = sys.executable) -> float:
         """Events a second of all tasks together, from the common start to the last one's end."""
         children = []
         for task in range(tasks):
             words = [self.toolbox.address, self.toolbox.scope, stream, *map(str, (task, tasks, self.rows, SIZE))]
-            command = [python, "-c", HEAD + code + TAIL, *words]
+            command = [python, str(JOBS / job), what, *words]
             children.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         try:
             for child in children:
@@ -139,30 +57,33 @@ class Bench:
                 child.stdin.flush()
             for child in children:
                 _await(child, "done")
-            return self.rows / (time.perf_counter() - started)
+            seconds = time.perf_counter() - started
         finally:
             for child in children:
                 assert child.stdin is not None
                 child.stdin.close()
                 child.wait(60)
+        assert not any(child.returncode for child in children), "a task failed once it was measured (above)"
+        return self.rows / seconds
 
-    def compare(self, name: str, ours: str, theirs: str, repetitions: int, fresh: bool) -> list[Measurement]:
+    def compare(self, what: str, repetitions: int, fresh: bool) -> list[Measurement]:
         """Ours with each number of tasks; the client in every round of them."""
 
         def stream() -> str:
             return self.toolbox.create_stream(segments=SEGMENTS) if fresh else self.source
 
         def ours_by(tasks: int) -> float:
-            return self.rate(ours, stream(), tasks)
+            return self.rate(OURS, what, stream(), tasks)
 
         found = []
         for tasks in TASKS:
             sides: dict[str, Callable[[], float]] = {
                 "penstock": partial(ours_by, tasks),
-                "spark": lambda: self.rate(theirs, stream(), python=self.client),
+                "spark": lambda: self.rate(THEIRS, what, stream(), python=self.client),
             }
             words = "1 task" if tasks == 1 else f"{tasks} tasks"
-            found.append(Measurement(f"{name}, {words}", "events/s", "more", interleave(sides, repetitions)))
+            values = interleave(sides, repetitions)
+            found.append(Measurement(f"{what} {SIZE}-byte events, {words}", "events/s", "more", values))
         return found
 
 
@@ -202,11 +123,8 @@ def main() -> int:
         pravega_server(folder, heap_mb=3000) as server,
     ):
         bench = Bench(server.address, rows, client)
-        for case, ours, theirs, fresh in (
-            ("read", READ_OURS, READ_CLIENT, False),
-            ("write", WRITE_OURS, WRITE_CLIENT, True),
-        ):
-            found = bench.compare(f"{case} {SIZE}-byte events", ours, theirs, repetitions, fresh)
+        for case, fresh in (("read", False), ("write", True)):
+            found = bench.compare(case, repetitions, fresh)
             print(table(found), flush=True)
             results.put(case, found)
         bench.toolbox.close()

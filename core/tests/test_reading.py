@@ -541,6 +541,16 @@ def test_available_now_ends_where_it_began():
     assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
 
 
+@pytest.mark.parametrize("limits", [ReadLimits(), ReadLimits(max_groups=1), ReadLimits(max_records=1)])
+def test_the_trigger_once_takes_what_is_there_now_in_one_batch(limits):
+    """Spark asks without a limit then, and at no other time: the source does not begin with an empty batch."""
+    reader = stream(CountingSource(available=20, limits=limits))
+    assert not isinstance(reader.getDefaultReadLimit(), ReadAllAvailable)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert end["end"] and reader._enumerator.frozen == 20
+    assert rows_between(reader, reader.initialOffset(), end) == list(range(20))
+
+
 def test_offsets_that_do_not_follow_are_refused():
     reader = stream(CountingSource(available=40, limits=ReadLimits(max_groups=1)))
     start = reader.initialOffset()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from types import SimpleNamespace
 
@@ -12,8 +13,11 @@ import pyarrow.fs as pafs
 import pytest
 
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.metrics import Metrics
+from penstock.spark._coordinator import Coordinator
 from penstock.storage import LocalStorage, MemoryStorage
 from penstock.testing import away
+from penstock_filesystem.source import _listing_progress
 from penstock_filesystem.source._discovery import FileDiscovery, glob_to_regex
 from penstock_filesystem.source._split import FileSystemEnumeratorState
 
@@ -352,3 +356,74 @@ def test_a_directory_of_a_store_that_was_there_is_not_empty_when_it_is_away(tmp_
     gone.clear()
     discovery.list_files()
     assert discovery.take() == [] and discovery.take_removed() == []
+
+
+@pytest.fixture
+def slow_listing(monkeypatch):
+    """An event that lets listings end, which wait for it; and how many have begun."""
+    goes_on, begun = threading.Event(), []
+    listed = FileDiscovery._list_all
+
+    def slow(self, found):
+        begun.append(1)
+        assert goes_on.wait(60)
+        listed(self, found)
+
+    monkeypatch.setattr(FileDiscovery, "_list_all", slow)
+    return SimpleNamespace(end=goes_on.set, begun=begun)
+
+
+def test_a_trigger_does_not_wait_for_a_long_first_listing(tree, source_harness, slow_listing):
+    """The query may have other sources. It waits a little, as a small directory would else be an empty batch first."""
+    waits = []
+
+    class Context(Coordinator):
+        def await_handlers(self, until, timeout_ms):
+            waits.append(timeout_ms)
+            return super().await_handlers(until, 0 if not slow_listing.done else 60_000)
+
+    slow_listing.done = False
+    source = source_harness.source(tree, format="text")
+    enumerator = source.create_enumerator(Context(Metrics()), None)
+    enumerator.start()
+    assert [enumerator.handle_split_request() for _ in range(3)] == [None, None, None]
+    assert waits == [5_000, 0, 0] and not enumerator.is_exhausted()
+    slow_listing.done = True
+    slow_listing.end()
+    assert enumerator.handle_split_request().path == str(tree / "a.csv")
+    assert waits[3:] == [0]
+
+
+def test_a_run_over_what_is_there_now_lists_it_once(tree, source_harness, slow_listing):
+    coordinator = Coordinator(Metrics())
+    enumerator = source_harness.source(tree, format="text").create_enumerator(coordinator, None)
+    enumerator.start()
+    while not slow_listing.begun:
+        time.sleep(0.001)
+    threading.Timer(0.2, slow_listing.end).start()
+    enumerator.prepare_for_available_now()
+    assert enumerator.handle_split_request().path == str(tree / "a.csv")
+    assert len(slow_listing.begun) == 1
+    (tree / "new").write_text("1")
+    enumerator.prepare_for_available_now()  # asked for again, it is listed again
+    assert len(slow_listing.begun) == 2
+    coordinator.close()
+
+
+def test_the_first_listing_says_how_far_it_is(tree, monkeypatch, caplog):
+    monkeypatch.setattr(_listing_progress, "_SECONDS_BETWEEN_LINES", 0.01)
+    line, listed = "takes long: 0 s, and 4 files so far", FileDiscovery._list_all
+
+    def slow(self, found):
+        listed(self, found)
+        deadline = time.monotonic() + 60
+        while line not in caplog.text and not self._known and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(FileDiscovery, "_list_all", slow)
+    discovery = FileDiscovery(LocalStorage(), [str(tree)], recursive=True, name_glob=None)
+    discovery.list_files()
+    assert f"listing {tree} {line}" in caplog.text
+    caplog.clear()
+    discovery.list_files()
+    assert not caplog.text

@@ -478,3 +478,17 @@ def test_what_spark_compressed(spark, tmp_path, source_harness, codec):
     frame.select("s").write.option("compression", codec).text(str(texts))
     found = source_harness.rows(texts, [("value", pa.string())], format="text", wholetext=True)
     assert sorted("".join(one for (one,) in found).split("\n")) == sorted(["", *(text for _, text in rows)])
+
+
+@pytest.mark.spark
+def test_the_trigger_once_reads_and_publishes_everything_in_one_batch(spark, tmp_path):
+    penstock.register(spark)
+    (tmp_path / "in").mkdir()
+    for number in range(5):
+        (tmp_path / "in" / f"{number}").write_text(f"{number}\n")
+    files = spark.readStream.format("penstock.filesystem").option("format", "text").option("maxFilesPerTrigger", 1)
+    written = files.load(str(tmp_path / "in")).writeStream.format("penstock.filesystem").option("format", "text")
+    query = written.option("checkpointLocation", str(tmp_path / "ck")).trigger(once=True).start(str(tmp_path / "out"))
+    query.awaitTermination()
+    assert [progress["numInputRows"] for progress in query.recentProgress] == [5]
+    assert sorted("".join(path.read_text() for path in tmp_path.glob("out/**/*.txt")).split()) == list("01234")

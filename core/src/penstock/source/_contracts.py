@@ -120,7 +120,8 @@ class SplitEnumerator(ABC, Generic[SplitT, StateT]):
     def handle_split_request(self) -> SplitT | None:
         """Returns the next split, or ``None`` if there is none now. Cheap: work is done in ``call_async``.
 
-        The first call after a start waits for the first discovery (``context.await_handlers``).
+        The first call after a start waits for the first discovery (``context.await_handlers``), but not for long: a
+        query may have other sources. After :meth:`prepare_for_available_now` there is nothing to wait for.
         """
 
     def take_batch(self, limits: ReadLimits) -> list[SplitT]:

@@ -128,7 +128,10 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return StreamOffset(seq=0, enumerator=None).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns the source's limit. Spark knows one limit at a time; :meth:`latestOffset` applies all of them."""
+        """Returns the source's limit. Spark knows one limit at a time; :meth:`latestOffset` applies all of them.
+
+        It is never ``ReadAllAvailable``: only Spark's trigger ``once`` asks with that.
+        """
         limits = self._source.read_limits()
         if limits.max_groups is not None:
             return ReadMaxFiles(limits.max_groups)
@@ -136,17 +139,18 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return ReadMaxBytes(limits.max_bytes)
         if limits.max_records is not None:
             return ReadMaxRows(limits.max_records)
-        if limits.min_records is not None:
-            # Some limit: without one, Spark asks for everything, and a minimum would not be looked at.
-            return ReadMaxRows(sys.maxsize)
-        return ReadAllAvailable()
+        return ReadMaxRows(sys.maxsize)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Called before the first offset is asked for."""
         self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Takes splits until ``limit`` is met; ``start`` itself if there are none."""
+        """Takes splits until ``limit`` is met; ``start`` itself if there are none.
+
+        With the trigger ``once`` it takes everything that is there now.
+        """
+        self._available_now |= isinstance(limit, ReadAllAvailable)
         position = self._offset(start)
         self._compare_options(position)
         enumerator = self._planning(lambda: self._enumerator_at(position))

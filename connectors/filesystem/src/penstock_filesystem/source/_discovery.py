@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import re
 import threading
@@ -18,6 +19,7 @@ import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError
 from penstock.storage import LocalStorage, Storage
+from penstock_filesystem.source._listing_progress import progress_of_listing
 
 __all__ = ["FileDiscovery", "FoundFile", "check_globs", "glob_to_regex", "is_hidden", "without_wildcards"]
 
@@ -131,7 +133,8 @@ class FileDiscovery:
     directory whose time has not moved is not listed again: a file in it that was changed in place is noticed when it is
     read. Memory grows with the files that are there, not with those that were.
     Thread-safe: one listing runs at a time, and what it found waits for :meth:`take`. ``_lock`` guards all attributes
-    that change; it is held for the whole listing, so that two of them never report a file twice.
+    that change; it is held for the whole listing, so that two of them never report a file twice. The first listing says
+    every ten seconds how far it is.
     """
 
     def __init__(self, storage: Storage, roots: list[str], *, recursive: bool, name_glob: str | None) -> None:
@@ -147,15 +150,25 @@ class FileDiscovery:
         self._waiting: list[FoundFile] = []
         self._removed: list[str] = []
         self._missing: list[str] = []
+        self._began_s = -math.inf  # the last listing that did not fail, on the clock of time.monotonic()
 
-    def list_files(self) -> None:
+    def list_files(self, *, fresh_s: float = 0.0) -> None:
         """Lists everything once; new and changed files are added to what :meth:`take` returns.
+
+        A listing that began less than ``fresh_s`` before this call is as good: it is waited for if it still runs.
 
         Raises OSError or RetriableError if a directory that was there is not, or is on another file system: what can't
         be seen for a while must not count as removed, or it would be read again when it is back.
         """
+        asked_s = time.monotonic()
         with self._lock:
-            found = self._list_all()
+            if asked_s - self._began_s < fresh_s:
+                return
+            began_s = time.monotonic()
+            found: dict[str, tuple[int, int]] = {}
+            with progress_of_listing(self._roots, found) if self._began_s == -math.inf else contextlib.nullcontext():
+                self._list_all(found)
+            self._began_s = began_s
             if self._known:
                 known = self._known.get
                 differing = ((path, v) for path, v in found.items() if known(path) != v)
@@ -185,8 +198,7 @@ class FileDiscovery:
             taken, self._removed = self._removed, []
         return taken
 
-    def _list_all(self) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = {}
+    def _list_all(self, found: dict[str, tuple[int, int]]) -> None:
         visited: dict[str, _Directory] = {}
         self._check_roots()
         missing = []
@@ -201,7 +213,6 @@ class FileDiscovery:
                 missing.append(root)
         self._check_roots()  # or what went away meanwhile would count as removed
         self._listed, self._missing = visited, missing
-        return found
 
     def _check_roots(self) -> None:
         for root in map(without_wildcards, self._roots):
@@ -284,9 +295,10 @@ class FileDiscovery:
                 continue
             if is_hidden(name):
                 continue
-            if info.type == pafs.FileType.Directory:
+            kind = info.type  # makes an object each time
+            if kind == pafs.FileType.Directory:
                 directory.directories.append(info.path)
-            elif info.type == pafs.FileType.File and (self._name_filter is None or self._wanted(name)):
+            elif kind == pafs.FileType.File and (self._name_filter is None or self._wanted(name)):
                 directory.files[info.path] = (info.mtime_ns, info.size)
         return directory
 

@@ -18,7 +18,11 @@ from penstock_filesystem.source.tracking import FileTracker, files_below_edge
 __all__ = ["FileSystemSplitEnumerator"]
 
 _log = get_logger("penstock.filesystem")
-_FIRST_DISCOVERY_MS = 600_000
+#: A query does not wait longer for the first listing: it may have other sources.
+_FIRST_LISTING_MS = 5_000
+_STORING_MS = 600_000
+#: A listing that began this long before it was asked for shows what is there now.
+_FRESH_S = 1.0
 #: How long listings may fail in a row before the stream does.
 _LISTING_PATIENCE_S = 300.0
 
@@ -63,6 +67,7 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         self._next = 0
         self._pending_bytes = 0
         self._listed = False
+        self._waited = False
         self._started = False
         self._frozen = False  # set before the last listing, after which nothing new is taken
         self._error: PenstockError | None = None
@@ -80,18 +85,27 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
 
     def prepare_for_available_now(self) -> None:
         """Lists a last time; what comes later is left for the next run."""
+        # The listing that start() has begun will do: a large directory is not listed twice.
+        fresh_s = 0.0 if self._frozen else _FRESH_S
         self._frozen = True
         try:
-            self._discovery.list_files()
+            self._discovery.list_files(fresh_s=fresh_s)
         except (OSError, RetriableError) as error:
             raise self._listing_error(error) from error
         self._take_found()
 
     def handle_split_request(self) -> FileSplit | None:
-        """Returns the next range. Raises the error of the first listing, or of all of them if they fail for long."""
+        """Returns the next range. Raises the error of the first listing, or of all of them if they fail for long.
+
+        The first call waits for the first listing, for five seconds. A run that reads what is there now has listed it.
+        """
         if not self._started:
-            if not self._context.await_handlers(self._has_started, _FIRST_DISCOVERY_MS):
-                raise RetriableError(f"listing {', '.join(self._options.paths)} took more than ten minutes")
+            timeout_ms = _STORING_MS if self._frozen else 0 if self._waited else _FIRST_LISTING_MS
+            if not self._context.await_handlers(self._has_started, timeout_ms):
+                if self._frozen:
+                    raise RetriableError("storing which files an earlier run had read took more than ten minutes")
+                self._waited = True
+                return None
             self._started = self._error is None
         if self._error is not None:
             error, self._error = self._error, None
