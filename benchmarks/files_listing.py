@@ -18,9 +18,9 @@ from penstock.spark._coordinator import Coordinator
 from penstock.spark._offsets import StreamOffset
 from penstock.storage import LocalStorage
 from penstock_filesystem.options import SOURCE_OPTIONS, SourceOptions
-from penstock_filesystem.source._discovery import FileDiscovery, FoundFile
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._split import STATE_SERIALIZER, FileSystemEnumeratorState
+from penstock_filesystem.source.discovery import FileDiscovery, FoundFile
 from penstock_filesystem.source.tracking import FileTracker
 
 if TYPE_CHECKING:

@@ -261,6 +261,13 @@ TARGETS = [
             ("orc", files.orc_seeds, ()),
         )
     ),
+    Target(
+        "files.notification",
+        records.read_notification,
+        records.notifications,
+        ("penstock_filesystem.source.discovery._notifications",),
+        inputs=lambda: [b"[" * 100_000, b"{}", b"1", b'{"Records": [{"eventName": 1}]}'],
+    ),
     Target("records.avro", records.read_avro, records.avro_seeds, ("penstock.serialization.formats._avro_decoder",)),
     Target(
         "records.avro-registered",

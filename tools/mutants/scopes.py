@@ -107,7 +107,10 @@ SCOPES = {
     "file-source": Scope(
         tuple(
             f"{_FILE_SOURCE}/{name}.py"
-            for name in ("_enumerator", "_discovery", "_cleaner", "tracking/_tracker", "tracking/_run_store")
+            for name in (
+                *("_enumerator", "discovery/_listing", "discovery/_notifications", "_cleaner"),
+                *("tracking/_tracker", "tracking/_run_store"),
+            )
         ),
         (
             tuple(

@@ -124,6 +124,8 @@ def _started() -> Iterator[AzureServer]:
         # It goes on writing, and would block if nobody read.
         reader = threading.Thread(target=collections.deque, args=(process.stdout, 0), daemon=True)
         reader.start()
-        yield AzureServer(f"{running[1]}/{ACCOUNT}")
-        process.kill()
-        reader.join()
+        try:
+            yield AzureServer(f"{running[1]}/{ACCOUNT}")
+        finally:
+            process.kill()
+            reader.join()

@@ -72,6 +72,8 @@ def started_s3_server(environment: Mapping[str, str] | None = None) -> Iterator[
         # It goes on writing, and would block if nobody read.
         reader = threading.Thread(target=collections.deque, args=(process.stderr, 0), daemon=True)
         reader.start()
-        yield S3Server(running[1])
-        process.kill()
-        reader.join()
+        try:
+            yield S3Server(running[1])
+        finally:
+            process.kill()
+            reader.join()

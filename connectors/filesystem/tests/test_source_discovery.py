@@ -17,9 +17,8 @@ from penstock.metrics import Metrics
 from penstock.spark._coordinator import Coordinator
 from penstock.storage import LocalStorage, MemoryStorage
 from penstock.testing import away
-from penstock_filesystem.source import _listing_progress
-from penstock_filesystem.source._discovery import FileDiscovery, glob_to_regex
 from penstock_filesystem.source._split import FileSystemEnumeratorState
+from penstock_filesystem.source.discovery import FileDiscovery, _progress, glob_to_regex
 
 
 @pytest.fixture
@@ -367,10 +366,10 @@ def slow_listing(monkeypatch):
     def slow(self, found):
         begun.append(1)
         assert goes_on.wait(60)
-        listed(self, found)
+        return listed(self, found)
 
     monkeypatch.setattr(FileDiscovery, "_list_all", slow)
-    return SimpleNamespace(end=goes_on.set, begun=begun)
+    return SimpleNamespace(end=goes_on.set, hold=goes_on.clear, begun=begun)
 
 
 def test_a_trigger_does_not_wait_for_a_long_first_listing(tree, source_harness, slow_listing):
@@ -394,6 +393,23 @@ def test_a_trigger_does_not_wait_for_a_long_first_listing(tree, source_harness, 
     assert waits[3:] == [0]
 
 
+def test_a_trigger_does_not_wait_for_a_later_listing(tree, slow_listing):
+    """It takes what earlier ones have found."""
+    discovery = FileDiscovery(LocalStorage(), [str(tree), f"{tree}/missing"], recursive=True, name_glob=None)
+    listings = [threading.Thread(target=discovery.list_files) for _ in range(2)]
+    listings[0].start()
+    slow_listing.end()
+    listings[0].join()
+    slow_listing.hold()
+    listings[1].start()
+    while len(slow_listing.begun) < 2:
+        time.sleep(0.001)
+    assert len(discovery.take()) == 4 and discovery.take_removed() == []
+    assert discovery.missing_roots() == [f"{tree}/missing"] and listings[1].is_alive()
+    slow_listing.end()
+    listings[1].join()
+
+
 def test_a_run_over_what_is_there_now_lists_it_once(tree, source_harness, slow_listing):
     coordinator = Coordinator(Metrics())
     enumerator = source_harness.source(tree, format="text").create_enumerator(coordinator, None)
@@ -411,14 +427,15 @@ def test_a_run_over_what_is_there_now_lists_it_once(tree, source_harness, slow_l
 
 
 def test_the_first_listing_says_how_far_it_is(tree, monkeypatch, caplog):
-    monkeypatch.setattr(_listing_progress, "_SECONDS_BETWEEN_LINES", 0.01)
+    monkeypatch.setattr(_progress, "_SECONDS_BETWEEN_LINES", 0.01)
     line, listed = "takes long: 0 s, and 4 files so far", FileDiscovery._list_all
 
     def slow(self, found):
-        listed(self, found)
+        missing = listed(self, found)
         deadline = time.monotonic() + 60
         while line not in caplog.text and not self._known and time.monotonic() < deadline:
             time.sleep(0.01)
+        return missing
 
     monkeypatch.setattr(FileDiscovery, "_list_all", slow)
     discovery = FileDiscovery(LocalStorage(), [str(tree)], recursive=True, name_glob=None)

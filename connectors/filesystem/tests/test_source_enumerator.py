@@ -230,7 +230,7 @@ def test_a_file_that_is_written_to_again_is_reported(stream, source_harness, cap
 
 def failing(discovery, monkeypatch, error=None):
     error = error or OSError("no route")
-    monkeypatch.setattr(discovery, "_list_all", lambda: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(discovery, "_list_all", lambda _: (_ for _ in ()).throw(error))
 
 
 def test_a_first_listing_that_fails_is_reported_and_may_be_tried_again(stream, monkeypatch):

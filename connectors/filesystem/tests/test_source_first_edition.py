@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.source import ReadLimits
-from penstock_filesystem.source._discovery import FoundFile
 from penstock_filesystem.source._split import Edge
+from penstock_filesystem.source.discovery import FoundFile
 from penstock_filesystem.source.tracking import files_below_edge
 from penstock_filesystem.source.tracking._sketch import SetSketch
 from penstock_filesystem.source.tracking._tracked_files import FingerprintRun, fingerprint

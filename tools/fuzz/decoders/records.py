@@ -15,6 +15,7 @@ from penstock.errors import BadDataError
 from penstock.serialization.avro import AvroSchema, avro_to_arrow, load
 from penstock.serialization.formats import create_decoder
 from penstock.serialization.formats._avro_decoder import AvroDecoder
+from penstock_filesystem.source.discovery import objects_of
 
 SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -192,3 +193,22 @@ def read_schema(data: bytes) -> object:
     """Reads a schema of Avro, and what column it is."""
     schema = load("schema 7", data.decode("utf-8", "replace"))
     return AvroDecoder(schema, None).type if isinstance(schema, dict) else avro_to_arrow(schema)
+
+
+def notifications() -> list[bytes]:
+    """Returns what comes through a queue of SQS."""
+    record = {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "b"}, "object": {"key": "in/a+b%C3%BC"}}}
+    bridged = {
+        "source": "aws.s3",
+        "detail-type": "Object Created",
+        "detail": {"bucket": {"name": "b"}, "object": {"key": "in/a"}},
+    }
+    events = [{"Records": [record, record]}, bridged, {"Event": "s3:TestEvent"}]
+    bodies = [json.dumps(event) for event in events]
+    return [body.encode() for body in [*bodies, json.dumps({"Type": "Notification", "Message": bodies[0]})]]
+
+
+def read_notification(data: bytes) -> None:
+    """Reads what a message is about; whatever it is, that is paths or none."""
+    paths = objects_of(data.decode("utf-8", "replace"))
+    assert paths is None or all(isinstance(path, str) for path in paths)

@@ -24,8 +24,11 @@ from penstock.system import system
 __all__ = ["S3Storage", "translated"]
 
 #: What a store says that has nothing there.
-_MISSING = {"NoSuchKey", "NoSuchBucket", "404", "NotFound", "NoSuchUpload"}
-_REFUSED = {"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AllAccessDisabled"}
+_MISSING = {"NoSuchKey", "NoSuchBucket", "404", "NotFound", "NoSuchUpload", "AWS.SimpleQueueService.NonExistentQueue"}
+_REFUSED = {
+    *("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AllAccessDisabled"),
+    *("AccessDeniedException", "InvalidClientTokenId", "UnrecognizedClientException"),
+}
 #: How often a request is made before it fails, by both libraries: a store that is busy says so several times in a row.
 _ATTEMPTS = 6
 #: What OpenSSL and urllib3 say of a certificate that is refused, and of one for another name.
@@ -87,8 +90,9 @@ def _hide(secrets: Sequence[str], parsed: dict[str, Any], **_: Any) -> None:
 
 
 class _Access(NamedTuple):
-    """Where a store is, and who asks. boto3 reads the rest from the environment, and from files that it may name."""
+    """Where a service is, and who asks. boto3 reads the rest from the environment, and from files that it may name."""
 
+    service: str
     region: str
     endpoint: str | None
     key: str | None
@@ -103,7 +107,7 @@ def _new_client(access: _Access) -> Any:
     from botocore.config import Config
 
     client = boto3.session.Session().client(
-        "s3",
+        access.service,
         region_name=access.region,
         endpoint_url=access.endpoint,
         aws_access_key_id=access.key,
@@ -121,7 +125,7 @@ def _new_client(access: _Access) -> Any:
     pools = client._endpoint.http_session._pool_classes_by_scheme
     pools.update(careful_pools(AWSHTTPConnectionPool, AWSHTTPSConnectionPool))
     secrets = [text for text in (access.token, access.secret, access.key) if text]
-    client.meta.events.register("after-call.s3", functools.partial(_hide, secrets))
+    client.meta.events.register(f"after-call.{access.service}", functools.partial(_hide, secrets))
     return client
 
 
@@ -199,9 +203,16 @@ class S3Storage(Storage):
         All storages of a process with the same settings and environment share it. Callers use it inside
         :func:`translated`.
         """
+        return self.client_of("s3", self._endpoint, self._region)
+
+    def client_of(self, service: str, endpoint: str | None, region: str | None) -> Any:
+        """Returns the boto3 client of another service, by its name there, with this store's credentials.
+
+        ``region`` is this store's unless given. Shared and used as :attr:`client`.
+        """
         environment = tuple((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
         key, secret, token = (self._settings.get(name) for name in ("key", "secret", "token"))
-        return _clients.get(_Access(self._region, self._endpoint, key, secret, token, environment))
+        return _clients.get(_Access(service, region or self._region, endpoint, key, secret, token, environment))
 
     def request(self, path: str, send: Callable[[], ResultT]) -> ResultT:
         """Returns what a request of :attr:`client` returns, which may be made twice. Raises as :func:`translated`."""

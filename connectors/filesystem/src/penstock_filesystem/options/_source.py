@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, unless, when
@@ -37,6 +38,11 @@ def _of_format(
 def _check_ratio(value: float) -> None:
     if not 0 < value <= 1:
         raise ValueError("a share above 0, up to 1")
+
+
+def _check_queue(text: str) -> None:
+    if not text.startswith(("https://", "http://")) or urlsplit(text).path.strip("/") == "":
+        raise ValueError("the address of a queue, as in https://sqs.eu-west-1.amazonaws.com/123456789012/new-files")
 
 
 def _check_name(text: str) -> None:
@@ -74,6 +80,22 @@ SOURCE_OPTIONS = OptionSet(
             excludes=(when("recursiveFileLookup"),),
         ),
         common_option("discoveryInterval", ", a listing; longer for stores that charge for them", default="1s"),
+        Option(
+            "notificationQueue",
+            "Address of a queue of SQS that gets the bucket's notifications of new objects, for this query alone: it "
+            "replaces most listings",
+            check=_check_queue,
+            only_in="stream",
+            advice="leave it out: a batch lists what is there",
+        ),
+        Option(
+            "listingInterval",
+            "Pause between two listings, which find what no notification came for",
+            kind="duration",
+            default="1h",
+            minimum=1,
+            needs=(when("notificationQueue"),),
+        ),
         Option(
             "checkpointLocation",
             "The query's checkpoint, as the writer has it. What was read is then kept next to it; else in each offset, "
@@ -246,6 +268,8 @@ class SourceOptions:
     max_files: int
     max_bytes: int | None
     discovery_interval_ms: int
+    notification_queue: str | None
+    listing_interval_ms: int
     checkpoint_location: str | None
     changed_files: str
     ignore_missing_files: bool
@@ -272,6 +296,8 @@ class SourceOptions:
             max_files=values["maxFilesPerTrigger"],
             max_bytes=values["maxBytesPerTrigger"],
             discovery_interval_ms=values["discoveryInterval"],
+            notification_queue=values["notificationQueue"],
+            listing_interval_ms=values["listingInterval"],
             checkpoint_location=values["checkpointLocation"],
             changed_files=values["changedFiles"],
             ignore_missing_files=values["ignoreMissingFiles"],

@@ -12,8 +12,8 @@ from penstock.metrics import Metrics
 from penstock.printable import get_logger
 from penstock.storage import Storage
 from penstock_filesystem.source._absence import check_is_gone
-from penstock_filesystem.source._discovery import is_hidden, without_wildcards
 from penstock_filesystem.source._split import FileSplit
+from penstock_filesystem.source.discovery import is_hidden, without_wildcards
 
 __all__ = ["FileCleaner"]
 

@@ -11,8 +11,8 @@ from penstock.printable import get_logger
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
-from penstock_filesystem.source._discovery import FileDiscovery, FoundFile
 from penstock_filesystem.source._split import FileSplit, FileSystemEnumeratorState
+from penstock_filesystem.source.discovery import FileDiscovery, FoundFile, NotificationQueue
 from penstock_filesystem.source.tracking import FileTracker, files_below_edge
 
 __all__ = ["FileSystemSplitEnumerator"]
@@ -34,7 +34,8 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
     listing leaves it out for a while. A file that is written to again after that is not read again: it is counted
     (``rewritten_files``), and a warning names it.
 
-    After the first listing, ``on_missing`` gets the roots that do not exist or match nothing, if there are any.
+    After the first listing, ``on_missing`` gets the roots that do not exist or match nothing, if there are any. With a
+    ``queue``, later listings are rare, and the queue says where to look.
 
     Every attribute belongs to the coordinator thread, but ``_frozen``, which the listing in the background reads as
     well. That listing only fills :class:`FileDiscovery`, which has a lock; what it found is taken over in the handler.
@@ -50,6 +51,7 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         tracker: FileTracker,
         checkpoint: FileSystemEnumeratorState | None,
         on_missing: Callable[[Sequence[str]], None],
+        queue: NotificationQueue | None = None,
     ) -> None:
         state = checkpoint or FileSystemEnumeratorState()
         self._context = context
@@ -59,6 +61,7 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         self._cleaner = cleaner
         self._tracker = tracker
         self._on_missing = on_missing
+        self._queue = queue
         self._edge = state.edge
         self._rest = state.rest
         self._returned = list(state.returned)
@@ -74,19 +77,25 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         self._failing_since: float | None = None
 
     def start(self) -> None:
-        """Starts listing in the background, once in every ``discoveryInterval``."""
+        """Starts looking for files in the background, once in every ``discoveryInterval``."""
         self._context.call_async(
-            self._list_in_background, self._accept, interval_ms=self._options.discovery_interval_ms
+            self._look_in_background, self._accept, interval_ms=self._options.discovery_interval_ms
         )
 
-    def _list_in_background(self) -> None:
-        if not self._frozen:
+    def _look_in_background(self) -> None:
+        if self._frozen:
+            return
+        if self._queue is not None and self._discovery.listed_since(self._options.listing_interval_ms / 1000):
+            self._queue.hand_to(self._discovery)
+        else:
             self._discovery.list_files()
 
     def prepare_for_available_now(self) -> None:
         """Lists a last time; what comes later is left for the next run."""
         # The listing that start() has begun will do: a large directory is not listed twice.
         fresh_s = 0.0 if self._frozen else _FRESH_S
+        if self._queue is not None and not self._frozen:
+            _log.info("%r is not asked: this run reads what is there now, and lists it", self._queue)
         self._frozen = True
         try:
             self._discovery.list_files(fresh_s=fresh_s)

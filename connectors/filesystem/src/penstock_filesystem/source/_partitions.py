@@ -16,7 +16,7 @@ from penstock.errors import BadConfigurationError, BadDataError
 from penstock.serialization.values import TimeParser
 from penstock.source import ColumnFilter
 from penstock_filesystem.formats import DECIMAL, NULL_PARTITION, cell_converter, unescape_path_name
-from penstock_filesystem.source._discovery import glob_to_regex
+from penstock_filesystem.source.discovery import glob_to_regex
 
 __all__ = ["PartitionColumns"]
 

@@ -24,7 +24,6 @@ from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
 from penstock_filesystem.source._columns import infer_columns
-from penstock_filesystem.source._discovery import FileDiscovery, FoundFile, check_globs, without_wildcards
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
 from penstock_filesystem.source._enumerator import FileSystemSplitEnumerator
 from penstock_filesystem.source._metadata import METADATA_SCHEMA, data_schema, validate_metadata
@@ -37,6 +36,14 @@ from penstock_filesystem.source._split import (
     STATE_SERIALIZER,
     FileSplit,
     FileSystemEnumeratorState,
+)
+from penstock_filesystem.source.discovery import (
+    FileDiscovery,
+    FoundFile,
+    NotificationQueue,
+    check_globs,
+    queue_of,
+    without_wildcards,
 )
 from penstock_filesystem.source.tracking import FileTracker
 
@@ -61,6 +68,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         self._location = None
         if options.schema_location is not None:
             self._location = self._schema_location(options.schema_location)
+        self._queue = queue_of(self._storage, options.notification_queue) if options.notification_queue else None
         self._filters: tuple[ColumnFilter, ...] = ()
 
     def _schema_location(self, given: str) -> SchemaLocation:
@@ -254,13 +262,19 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
     ) -> FileSystemSplitEnumerator:
         """Creates the enumerator, with the tracker of the files that were read."""
         # Later, files that are gone may have been cleaned away.
-        return self._enumerator(context, checkpoint, self._warn_of_missing if checkpoint is None else _ignore)
+        on_missing = self._warn_of_missing if checkpoint is None else _ignore
+        queue = None
+        if self._queue is not None:
+            queue = self._queue
+            queue.check()
+        return self._enumerator(context, checkpoint, on_missing, queue)
 
     def _enumerator(
         self,
         context: EnumeratorContext,
         checkpoint: FileSystemEnumeratorState | None,
         on_missing: Callable[[Sequence[str]], None],
+        queue: NotificationQueue | None = None,
     ) -> FileSystemSplitEnumerator:
         options = self._options
         tracker = FileTracker.open(context, options.checkpoint_location, options.storage_options, checkpoint)
@@ -273,6 +287,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             tracker,
             checkpoint,
             on_missing,
+            queue,
         )
 
     def list_splits(self, context: EnumeratorContext) -> Iterator[FileSplit]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.printable import get_logger
-from penstock_filesystem.source._discovery import FoundFile
 from penstock_filesystem.source._split import Edge
+from penstock_filesystem.source.discovery import FoundFile
 from penstock_filesystem.source.tracking._sketch import SetSketch
 from penstock_filesystem.source.tracking._tracked_files import fingerprint
 

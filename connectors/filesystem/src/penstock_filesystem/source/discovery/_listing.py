@@ -6,10 +6,10 @@ import contextlib
 import errno
 import math
 import os
-import re
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from stat import S_ISDIR, S_ISREG
@@ -17,16 +17,21 @@ from typing import NamedTuple
 
 import pyarrow.fs as pafs
 
-from penstock.errors import BadConfigurationError
 from penstock.storage import LocalStorage, Storage
-from penstock_filesystem.source._listing_progress import progress_of_listing
+from penstock_filesystem.source.discovery._globs import (
+    covers,
+    glob_to_regex,
+    has_wildcards,
+    is_hidden,
+    without_wildcards,
+)
+from penstock_filesystem.source.discovery._progress import progress_of_listing
 
-__all__ = ["FileDiscovery", "FoundFile", "check_globs", "glob_to_regex", "is_hidden", "without_wildcards"]
+__all__ = ["FileDiscovery", "FoundFile"]
 
-#: A backslash makes the next character literal.
-_WILDCARD = re.compile(r"[*?\[{\\]")
 #: A directory written to within this time before a listing may have changed again without its time moving.
 _RACY_NS = 2_000_000_000
+_LOOKS_AT_ONCE = 10
 
 
 class FoundFile(NamedTuple):
@@ -46,85 +51,6 @@ class _Directory:
     directories: list[str] = field(default_factory=list)
 
 
-def glob_to_regex(pattern: str) -> re.Pattern[str]:
-    r"""Translates a glob for one name as in Hadoop: ``*``, ``?``, ``[a-c]``, ``[!a]``, ``{x,y}``, ``\*``.
-
-    Raises BadConfigurationError for an incomplete one.
-    """
-    out, depth, position = "", 0, 0
-    while position < len(pattern):
-        char = pattern[position]
-        position += 1
-        if char == "[":
-            text, position = _character_class(pattern, position)
-            out += text
-        elif char == "\\":
-            if position == len(pattern):
-                raise _incomplete(pattern, "nothing follows its last backslash")
-            out += re.escape(pattern[position])
-            position += 1
-        elif char == "{":
-            depth += 1
-            out += "(?:"
-        elif char == "}" and depth:
-            depth -= 1
-            out += ")"
-        elif char == "," and depth:
-            out += "|"
-        else:
-            out += {"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char))
-    if depth:
-        raise _incomplete(pattern, "a '{' has no '}'")
-    try:
-        return re.compile(out)
-    except re.error as error:
-        raise _incomplete(pattern, str(error)) from None
-
-
-def _character_class(pattern: str, start: int) -> tuple[str, int]:
-    """Translates what follows a ``[``. Returns it with the position behind its ``]``, which may also be the first."""
-    position = start + (pattern[start : start + 1] in ("!", "^"))
-    out = "[^" if position > start else "["
-    first = position
-    while position < len(pattern):
-        char = pattern[position]
-        if char == "]" and position > first:
-            return f"{out}]", position + 1
-        if char == "\\" and position + 1 < len(pattern):
-            position += 1
-            char = pattern[position]
-            out += re.escape(char)
-        else:
-            out += char if char == "-" else re.escape(char)
-        position += 1
-    raise _incomplete(pattern, "a '[' has no ']'")
-
-
-def _incomplete(pattern: str, reason: str) -> BadConfigurationError:
-    return BadConfigurationError(
-        f"glob {pattern!r}: {reason}; put a backslash before a character that you mean literally"
-    )
-
-
-def is_hidden(name: str) -> bool:
-    """Returns whether a file or directory of this name is skipped. As in Spark, ``_a=1`` is not: it holds a column."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
-
-
-def check_globs(roots: Iterable[str]) -> None:
-    """Raises BadConfigurationError for an incomplete glob."""
-    for root in roots:
-        for part in PurePosixPath(root).parts:
-            glob_to_regex(part)
-
-
-def without_wildcards(root: str) -> str:
-    """Returns the part of a root before the first component that has wildcards."""
-    parts = PurePosixPath(root).parts
-    first = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), len(parts))
-    return str(PurePosixPath(*parts[:first])) if first else ""
-
-
 class FileDiscovery:
     """Lists the files below ``roots`` and finds those that are new since the last listing.
 
@@ -132,9 +58,11 @@ class FileDiscovery:
     that are not UTF-8. Without ``recursive``, only directories that hold a column (``day=1``) are looked into. A local
     directory whose time has not moved is not listed again: a file in it that was changed in place is noticed when it is
     read. Memory grows with the files that are there, not with those that were.
-    Thread-safe: one listing runs at a time, and what it found waits for :meth:`take`. ``_lock`` guards all attributes
-    that change; it is held for the whole listing, so that two of them never report a file twice. The first listing says
-    every ten seconds how far it is.
+    The first listing says every ten seconds how far it is.
+
+    Thread-safe: one listing runs at a time, and what it found waits for :meth:`take`. ``_one_at_a_time`` is held for a
+    whole listing, so that two of them never report a file twice, and guards what it compares with. ``_lock`` guards the
+    results, ``_waiting``, ``_removed`` and ``_missing``; it is held for moments, as a trigger takes them.
     """
 
     def __init__(self, storage: Storage, roots: list[str], *, recursive: bool, name_glob: str | None) -> None:
@@ -142,6 +70,7 @@ class FileDiscovery:
         self._roots = roots
         self._recursive = recursive
         self._name_filter = glob_to_regex(name_glob) if name_glob else None
+        self._one_at_a_time = threading.Lock()
         self._lock = threading.Lock()
         self._devices: dict[str, int] = {}
         self._were_there: set[str] = set()
@@ -161,13 +90,13 @@ class FileDiscovery:
         be seen for a while must not count as removed, or it would be read again when it is back.
         """
         asked_s = time.monotonic()
-        with self._lock:
+        with self._one_at_a_time:
             if asked_s - self._began_s < fresh_s:
                 return
             began_s = time.monotonic()
             found: dict[str, tuple[int, int]] = {}
             with progress_of_listing(self._roots, found) if self._began_s == -math.inf else contextlib.nullcontext():
-                self._list_all(found)
+                missing = self._list_all(found)
             self._began_s = began_s
             if self._known:
                 known = self._known.get
@@ -175,10 +104,50 @@ class FileDiscovery:
                 new = [FoundFile(v[0], path, v[1], path in self._known) for path, v in differing]
             else:
                 new = [FoundFile(v[0], path, v[1]) for path, v in found.items()]
+            removed = []
             if len(found) - sum(not file.changed for file in new) < len(self._known):
-                self._removed += [path for path in self._known if path not in found]
+                removed = [path for path in self._known if path not in found]
             self._known = found
-            self._waiting += new
+            with self._lock:
+                self._missing = missing
+                self._removed += removed
+                self._waiting += new
+
+    def look_at(self, paths: Iterable[str]) -> None:
+        """Adds those of ``paths`` that are there, new or changed, and that a listing would show, without listing.
+
+        A path that Arrow can't ask for is left to the next listing. Raises OSError or RetriableError if the store does
+        not answer.
+        """
+        covered = {path for path in paths if self._covers(path)}
+        if not covered:
+            return
+        with self._one_at_a_time:
+            with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
+                infos = list(pool.map(self._info, sorted(covered)))
+            new = []
+            for info in filter(None, infos):
+                value = (info.mtime_ns or 0, info.size)
+                if info.type == pafs.FileType.File and self._known.get(info.path) != value:
+                    new.append(FoundFile(value[0], info.path, value[1], info.path in self._known))
+                    self._known[info.path] = value
+            with self._lock:
+                self._waiting += new
+
+    def _info(self, path: str) -> pafs.FileInfo | None:
+        try:
+            return self._storage.fs.get_file_info(path)
+        except ValueError:  # a key with an empty part, which Arrow takes from a listing only
+            return None
+
+    def _covers(self, path: str) -> bool:
+        if not self._wanted(path.rsplit("/", 1)[-1]):
+            return False
+        return any(covers(root, path, recursive=self._recursive) for root in self._roots)
+
+    def listed_since(self, seconds: float) -> bool:
+        """Returns whether a listing that succeeded began in the last ``seconds``."""
+        return time.monotonic() - self._began_s < seconds
 
     def missing_roots(self) -> list[str]:
         """Returns the roots that did not exist, or matched nothing, when everything was last listed."""
@@ -198,7 +167,8 @@ class FileDiscovery:
             taken, self._removed = self._removed, []
         return taken
 
-    def _list_all(self, found: dict[str, tuple[int, int]]) -> None:
+    def _list_all(self, found: dict[str, tuple[int, int]]) -> list[str]:
+        """Adds every file to ``found``. Returns the roots that do not exist, or match nothing."""
         visited: dict[str, _Directory] = {}
         self._check_roots()
         missing = []
@@ -212,7 +182,8 @@ class FileDiscovery:
             if not exists:
                 missing.append(root)
         self._check_roots()  # or what went away meanwhile would count as removed
-        self._listed, self._missing = visited, missing
+        self._listed = visited
+        return missing
 
     def _check_roots(self) -> None:
         for root in map(without_wildcards, self._roots):
@@ -334,13 +305,13 @@ class FileDiscovery:
 
     def _expand(self, root: str) -> Iterator[str]:
         """Yields the existing paths that a glob matches; a path without wildcards as it is."""
-        if not _WILDCARD.search(root):
+        if not has_wildcards(root):
             yield root
             return
         fixed = without_wildcards(root)
         found = [fixed]
         for part in PurePosixPath(root).parts[len(PurePosixPath(fixed).parts) :]:
-            if not _WILDCARD.search(part):
+            if not has_wildcards(part):
                 found = [f"{base.rstrip('/')}/{part}" for base in found]
                 continue
             regex = glob_to_regex(part)
