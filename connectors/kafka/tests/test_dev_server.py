@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from penstock.cli import app
 from penstock.errors import RetriableError
-from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
+from penstock_kafka.dev import KafkaDevServer, KafkaToolbox, _toolbox
 
 LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
 
@@ -143,6 +143,27 @@ def test_the_toolbox_asks_again_when_no_answer_comes(kafka, monkeypatch):
     monkeypatch.setattr(KafkaToolbox, "_admin", lambda toolbox: DeafAdmin(connect(toolbox)))
     with pytest.raises(KafkaException, match="no answer from"):
         kafka.delete_records(other, 0, 1)
+
+
+def test_the_toolbox_waits_for_a_broker_that_missed_its_heartbeats(monkeypatch):
+    """Its controller takes it for gone, and nothing has a place to be created."""
+    fenced = KafkaException(KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced"))
+    answers, pauses = [fenced, fenced, None], []
+    monkeypatch.setattr(_toolbox, "AdminClient", lambda settings: settings["bootstrap.servers"])
+    monkeypatch.setattr(_toolbox.time, "sleep", pauses.append)
+
+    def request(admin):
+        answer = concurrent.futures.Future()
+        error = answers.pop(0)
+        answer.set_exception(error) if error else answer.set_result(None)
+        return answer
+
+    toolbox = KafkaToolbox("127.0.0.1:1")
+    assert toolbox._ask(request, None) == "127.0.0.1:1" and pauses == [3.0, 3.0]
+    answers = [fenced] * 9
+    with pytest.raises(KafkaException, match="fenced"):
+        toolbox._ask(request, None)
+    assert len(answers) == 5
 
 
 def test_the_toolbox_shows_what_readers_see(kafka):

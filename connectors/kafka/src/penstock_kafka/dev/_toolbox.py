@@ -24,6 +24,7 @@ _SECONDS = 30.0
 #: have left one without an answer for half a minute.
 _SECONDS_PER_ATTEMPT = 15.0
 _ATTEMPTS = 4
+_FENCED_S = 3.0
 _QUIET = {"log_level": 2}
 #: Registering a transactional id is a chain of requests, each tried first before its connection is there.
 _AT_ONCE = {"retry.backoff.ms": 1, "reconnect.backoff.ms": 1}
@@ -181,7 +182,10 @@ class KafkaToolbox:
             except KafkaException as error:
                 if attempt and error.args[0].code() == done:
                     return admin
-                raise
+                if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR or attempt == _ATTEMPTS - 1:
+                    raise
+                # On a busy machine a broker misses its heartbeats, and its controller counts it as gone for a while.
+                time.sleep(_FENCED_S)
         seconds = _ATTEMPTS * _SECONDS_PER_ATTEMPT
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer from {self.address} in {seconds:.0f} s"))
 
