@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import pyarrow.fs as pafs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
@@ -408,6 +410,41 @@ def test_a_trigger_does_not_wait_for_a_later_listing(tree, slow_listing):
     assert discovery.missing_roots() == [f"{tree}/missing"] and listings[1].is_alive()
     slow_listing.end()
     listings[1].join()
+
+
+@given(st.lists(st.sampled_from(["a", "b", "list", "take"]), max_size=12), st.integers(0, 3))
+def test_files_that_come_and_go_between_listings(tmp_path_factory, steps, between):
+    """Whatever happens before the enumerator looks, or between its two looks: in the end it has what is there."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "sub").mkdir()  # so that no listing is spared
+    discovery = FileDiscovery(LocalStorage(), [str(folder)], recursive=True, name_glob=None)
+    known = {}
+
+    def do(step):
+        if step == "list":
+            discovery.list_files()
+        elif (folder / step).exists():
+            (folder / step).unlink()
+        else:
+            (folder / step).write_text("1" * len(known))
+
+    def take(steps):
+        found = discovery.take()
+        for step in steps:
+            do(step)
+        removed = discovery.take_removed()
+        known.update({file.path: file.size for file in found})
+        for path in removed:
+            known.pop(path, None)
+
+    for number, step in enumerate(steps):
+        if step == "take":
+            take(one for one in steps[number + 1 : number + 1 + between] if one != "take")
+        else:
+            do(step)
+    discovery.list_files()
+    take([])
+    assert known == {str(path): path.stat().st_size for path in folder.iterdir() if path.is_file()}
 
 
 def test_a_run_over_what_is_there_now_lists_it_once(tree, source_harness, slow_listing):

@@ -185,9 +185,6 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         if not self._listed and (missing := self._discovery.missing_roots()):
             self._on_missing(missing)
         self._listed = True
-        for path in self._discovery.take_removed():
-            if gone := self._pending.pop(path, None):
-                self._pending_bytes -= gone.size
         found = self._discovery.take()
         if self._edge is not None:
             for file in files_below_edge(self._edge, [f for f in found if not self._tracker.contains(f.path)]):
@@ -204,6 +201,10 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
             new.append(file)
             self._pending[file.path] = file
             self._pending_bytes += file.size
+        # Taken after what was found: a listing that ended in between may have missed some of that.
+        for path in self._discovery.take_removed():
+            if gone := self._pending.pop(path, None):
+                self._pending_bytes -= gone.size
         if new:
             self._order = list(merge(self._order[self._next :], new))
             self._next = 0

@@ -108,10 +108,9 @@ class FileDiscovery:
             if len(found) - sum(not file.changed for file in new) < len(self._known):
                 removed = [path for path in self._known if path not in found]
             self._known = found
+            self._report(new, removed)
             with self._lock:
                 self._missing = missing
-                self._removed += removed
-                self._waiting += new
 
     def look_at(self, paths: Iterable[str]) -> None:
         """Adds those of ``paths`` that are there, new or changed, and that a listing would show, without listing.
@@ -131,8 +130,19 @@ class FileDiscovery:
                 if info.type == pafs.FileType.File and self._known.get(info.path) != value:
                     new.append(FoundFile(value[0], info.path, value[1], info.path in self._known))
                     self._known[info.path] = value
-            with self._lock:
-                self._waiting += new
+            self._report(new, [])
+
+    def _report(self, new: list[FoundFile], removed: list[str]) -> None:
+        """Adds to the results. A path is in one of them at most: where it was seen last counts."""
+        with self._lock:
+            if removed:
+                gone = set(removed)
+                self._waiting = [file for file in self._waiting if file.path not in gone]
+            if self._removed:
+                back = {file.path for file in new}
+                self._removed = [path for path in self._removed if path not in back]
+            self._removed += removed
+            self._waiting += new
 
     def _info(self, path: str) -> pafs.FileInfo | None:
         try:
