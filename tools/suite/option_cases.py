@@ -39,6 +39,7 @@ EXAMPLES = {
         "format.*": ["width=3"],
         "paths": ['["/other"]'],
         "basePath": ["/"],
+        "notificationQueue": ["http://127.0.0.1:9/1/queue"],
         "encoding": ["latin-1"],
         "samplingRatio": ["0.5"],
         "lineSep": [";"],
@@ -101,8 +102,10 @@ EXAMPLES = {
     },
 }
 TLS = {"controller": "tls://127.0.0.1:9"}
+ON_S3 = {"path": "s3://bucket/in"}
 #: What an option needs without declaring it, or in another form.
 BESIDE = {
+    "filesystem source": {"notificationQueue": ON_S3, "listingInterval": ON_S3},
     "pravega source": {"tls.caFile": TLS, "tls.checkHostname": TLS},
     "pravega sink": {"tls.caFile": TLS, "tls.checkHostname": TLS},
     "kafka source": {"groupOffsetsFallback": {"kafka.group.id": "g", "startingOffsets": "group-offsets"}},

@@ -360,14 +360,15 @@ def test_a_directory_of_a_store_that_was_there_is_not_empty_when_it_is_away(tmp_
 
 
 @pytest.fixture
-def slow_listing(monkeypatch):
-    """An event that lets listings end, which wait for it; and how many have begun."""
+def slow_listing(tree, monkeypatch):
+    """An event that lets listings of the tree end, which wait for it; and how many have begun."""
     goes_on, begun = threading.Event(), []
     listed = FileDiscovery._list_all
 
     def slow(self, found):
-        begun.append(1)
-        assert goes_on.wait(60)
+        if any(root.startswith(str(tree)) for root in self._roots):
+            begun.append(1)
+            assert goes_on.wait(60)
         return listed(self, found)
 
     monkeypatch.setattr(FileDiscovery, "_list_all", slow)

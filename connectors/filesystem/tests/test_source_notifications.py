@@ -138,12 +138,13 @@ def bucket(s3_server, s3_path, monkeypatch):
 
 
 @pytest.fixture
-def listings(monkeypatch):
-    """One entry for each listing of a store."""
+def listings(bucket, monkeypatch):
+    """One entry for each listing of the bucket. Threads of other tests may list other places."""
     made, list_all = [], FileDiscovery._list_all
 
     def counting(self, found):
-        made.append(1)
+        if any(root.startswith(f"{bucket.name}/") for root in self._roots):
+            made.append(1)
         return list_all(self, found)
 
     monkeypatch.setattr(FileDiscovery, "_list_all", counting)
