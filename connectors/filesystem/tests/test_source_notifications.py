@@ -232,11 +232,22 @@ def test_other_messages_stay_in_the_queue(bucket, started, caplog):
     assert caplog.text.count("has messages that are no notifications of S3, and they stay in it: order 471") == 1
 
 
-def test_a_run_over_what_is_there_now_lists_and_asks_no_queue(bucket, started, listings):
+def test_a_run_over_what_is_there_now_lists_and_asks_no_queue(bucket, started, listings, caplog):
+    caplog.set_level("INFO", "penstock.filesystem")
     bucket.put("in/a")
     run = started(bucket.path, **bucket.options)
     run.enumerator.prepare_for_available_now()
     assert run.taken(1) == ["in/a"] and run.enumerator.is_exhausted()
+    assert "is not asked: this run reads what is there now, and lists it" in caplog.text
+
+
+def test_after_its_last_listing_a_run_asks_no_queue(bucket, source_harness, listings):
+    bucket.put("in/a")
+    enumerator = source_harness.source(bucket.path, **bucket.options).create_enumerator(Coordinator(Metrics()), None)
+    enumerator.prepare_for_available_now()
+    before = bucket.left()
+    enumerator._look_in_background()
+    assert bucket.left() == before > 0 and len(listings) == 1
 
 
 def test_a_queue_that_goes_away_is_replaced_by_listings(bucket, started, listings, caplog):

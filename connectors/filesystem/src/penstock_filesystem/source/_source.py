@@ -263,11 +263,9 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         """Creates the enumerator, with the tracker of the files that were read."""
         # Later, files that are gone may have been cleaned away.
         on_missing = self._warn_of_missing if checkpoint is None else _ignore
-        queue = None
         if self._queue is not None:
-            queue = self._queue
-            queue.check()
-        return self._enumerator(context, checkpoint, on_missing, queue)
+            self._queue.check()
+        return self._enumerator(context, checkpoint, on_missing, self._queue)
 
     def _enumerator(
         self,

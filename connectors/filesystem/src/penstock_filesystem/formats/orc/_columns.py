@@ -95,10 +95,8 @@ class ColumnReader:
         if column.kind == Kind.DECIMAL:
             return _expanded(self._decimals(column, valid), present)
         if column.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT):
-            seconds, nanos = (
-                self._numbers(column, StreamKind.DATA, valid),
-                self._numbers(column, StreamKind.SECONDARY, valid, signed=False),
-            )
+            seconds = self._numbers(column, StreamKind.DATA, valid)
+            nanos = self._numbers(column, StreamKind.SECONDARY, valid, signed=False)
             is_plain = wanted is not None and pa.types.is_timestamp(wanted) and wanted.tz is None
             is_instant = column.kind == Kind.TIMESTAMP_INSTANT
             micros = self._times.micros(seconds, nanos, is_instant=is_instant, is_plain=is_plain)

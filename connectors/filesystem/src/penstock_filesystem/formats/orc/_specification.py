@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 MAGIC = b"ORC"
-#: The calendar of a file that says it.
+#: The value of the field CALENDAR in a file whose days are Gregorian throughout.
 PROLEPTIC_GREGORIAN = 2
 #: The writer that is Apache ORC's library in C++.
 WRITER_IN_CPP = 1

@@ -24,7 +24,7 @@ from penstock_filesystem.source.discovery._listing import FileDiscovery
 __all__ = ["NotificationQueue", "objects_of", "queue_of"]
 
 _log = get_logger("penstock.filesystem")
-#: What SQS gives, waits and deletes at most, per request.
+#: Limits of SQS for one request: messages to receive or delete, and seconds to wait.
 _MESSAGES, _WAIT_S = 10, 20
 #: Requests in a row while the queue has more.
 _REQUESTS = 100
@@ -58,7 +58,7 @@ class NotificationQueue:
         return self._storage.client_of("sqs", f"{where.scheme}://{where.netloc}", region)
 
     def check(self) -> None:
-        """Raises BadConfigurationError if the queue is not there, or is not for who asks."""
+        """Raises BadConfigurationError if the queue does not exist, or access to it is refused."""
         try:
             with translated(f"queue {self._url}"):
                 self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=["QueueArn"])
