@@ -19,7 +19,7 @@ from penstock.checkpoint import open_stored_query, query_id_of, remember_sink, t
 from penstock.retry import NO_RETRIES
 from penstock.sink import WriterContext
 from penstock.spark._known_query import _known, known_query
-from penstock.spark._write import _Driver
+from penstock.spark._query_driver import QueryDriver
 from penstock.storage import LocalStorage
 
 GOLDEN = Path(__file__).parent / "golden" / "checkpoint-v1"
@@ -125,7 +125,7 @@ def test_rows_for_a_former_target_are_finished_as_the_error_says(tmp_path):
         _known.clear()  # a new process
         options = connector.sink_options.parse({"path": str(tmp_path / target)}, owner="test")
         sink = connector.create_sink(options, schema)
-        return _Driver(sink, schema, "filesystem", options, str(checkpoint), "session", NO_RETRIES)
+        return QueryDriver(sink, schema, "filesystem", options, str(checkpoint), "session", NO_RETRIES)
 
     driver = start("before")
     plan = driver.plan()

@@ -93,6 +93,7 @@ KEPT_OTHERWISE = {
     "penstock.dev._local._outliving": "processes that the command has started and leaves behind",
     "penstock.spark._listener._attached": "one for each session, for as long as it lives",
     "penstock.spark._connect_ends._started": "names of queries; each leaves when it is stopped",
+    "penstock.spark._foreach_batch._warned": "ids of runs, so that each is warned of once",
     "penstock.spark._known_query._known": "holds nothing to close, and is bounded",
     "penstock.spark._registration._accumulators": "weak references",
     "penstock.testing._processes._begun": "processes of pytest's own run, which its end closes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +18,9 @@ from penstock.testing.simulation import (
     Faults,
     PieceTarget,
     Plan,
+    Report,
     SendTarget,
+    plan_of,
     run_schedule,
     search,
     search_completely,
@@ -45,6 +48,22 @@ def _quiet(caplog):
 )
 def test_schedules_by_chance(target, schedules):
     check_schedules(TARGETS[target], schedules, "killed before", "times out", "done, and fails")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "schedules", [200, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as a minute or two has room for"))]
+)
+def test_schedules_by_chance_of_a_batch_function(target, schedules):
+    """It writes to one sink; another has a decision log of its own, and nothing in common with this one."""
+    links = Counter()
+    for seed in range(schedules):
+        report = Report()
+        plan = replace(plan_of(seed), in_batch=True)
+        failure = run_schedule(seed, TARGETS[target], report=report, plan=plan)
+        assert failure is None, str(failure)
+        links.update(report.links)
+    assert links["batch"] > schedules and links["claim"] > schedules and not links["close"] > 2 * schedules
 
 
 QUIET = Plan(

@@ -22,8 +22,17 @@ import pytest
 from penstock.testing import SinkSuite, SinkTarget, SparkSinkSuite
 from suite.tiers import MARKER
 
-__all__ = ["WITHOUT_SPARK", "OneCrashOfEachKind", "TieredSparkSinkSuite", "by_default", "only_columns_of"]
+__all__ = [
+    "ALIKE_IN_BATCH",
+    "WITHOUT_SPARK",
+    "OneCrashOfEachKind",
+    "TieredSparkSinkSuite",
+    "by_default",
+    "only_columns_of",
+]
 
+#: Why crashes in a batch function are in the second tier, for systems that need seconds for them.
+ALIKE_IN_BATCH = "the files' sink shows it at every step; the sink is the same as in test_a_crash_at_every_step"
 #: Why a case on Spark is in the second tier.
 WITHOUT_SPARK = "on Spark what the suite without Spark shows"
 
@@ -75,6 +84,11 @@ class TieredSparkSinkSuite(SparkSinkSuite):
         "half way through publish",  # the driver
         otherwise="a kill at every other step; two kills and the crashes of the suite without Spark stay",
     )
+    test_a_batch_function_is_killed = by_default(
+        SparkSinkSuite.test_a_batch_function_is_killed,
+        "half way through publish",
+        otherwise="a kill at every other step; the crashes of the suite without Spark stay",
+    )
     test_scale_up_and_down = by_default(SparkSinkSuite.test_scale_up_and_down, otherwise=WITHOUT_SPARK)
     test_a_huge_row_is_written_or_refused = by_default(
         SparkSinkSuite.test_a_huge_row_is_written_or_refused, otherwise=WITHOUT_SPARK
@@ -90,6 +104,10 @@ class OneCrashOfEachKind(SinkSuite):
         for at, step in enumerate(steps):
             kinds.setdefault(re.sub(r"\d+", "", step), []).append(at)
         return [every[len(every) // 2] for every in kinds.values()]
+
+    test_a_batch_function_crashes_at_every_step = by_default(
+        SinkSuite.test_a_batch_function_crashes_at_every_step, otherwise=ALIKE_IN_BATCH
+    )
 
     @pytest.mark.exhaustive("a crash at all steps of a run; test_a_crash_at_every_step has one of each kind")
     def test_a_crash_at_every_step_of_each_kind(

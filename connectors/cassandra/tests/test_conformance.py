@@ -129,6 +129,9 @@ class TestWriteAheadOnSpark(SparkSinkSuite):
         "half way through publish",
         otherwise="a kill at every other step; one kill and TestWriteAhead's crash at every step stay",
     )
+    test_a_batch_function_is_killed = by_default(
+        SparkSinkSuite.test_a_batch_function_is_killed, otherwise="the delivery's kill in a query's own sink stays"
+    )
     test_batches_without_rows = by_default(SparkSinkSuite.test_batches_without_rows, otherwise=WITHOUT_SPARK)
     test_every_type_comes_through = by_default(SparkSinkSuite.test_every_type_comes_through, otherwise=WITHOUT_SPARK)
     test_metrics_count_rows = by_default(SparkSinkSuite.test_metrics_count_rows, otherwise=WITHOUT_SPARK)

@@ -15,12 +15,15 @@ from penstock_kafka import KafkaConnector
 from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.source._schema import record_schema
 from suite.away import standing_still
-from suite.kit import TieredSparkSinkSuite, by_default, only_columns_of
+from suite.kit import ALIKE_IN_BATCH, TieredSparkSinkSuite, by_default, only_columns_of
 
 SINK_IMPATIENT = {"kafka.socket.timeout.ms": "3000", "kafka.delivery.timeout.ms": "4000"}
 
 
 class TestSink(SinkSuite):
+    test_a_batch_function_crashes_at_every_step = by_default(
+        SinkSuite.test_a_batch_function_crashes_at_every_step, otherwise=ALIKE_IN_BATCH
+    )
     connector = KafkaConnector
     many, most_memory_bytes = 200_000, 32 << 20  # of 48 MB, through a queue of 4
     golden = Path(__file__).parent / "golden"

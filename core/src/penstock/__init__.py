@@ -18,7 +18,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.checkpoint import finish
-    from penstock.spark import enrich, enrich_async, register
+    from penstock.spark import batch_writer, enrich, enrich_async, register
 
 __all__ = [
     "BadConfigurationError",
@@ -29,6 +29,7 @@ __all__ = [
     "RetriableError",
     "RetriesExhaustedError",
     "__version__",
+    "batch_writer",
     "enrich",
     "enrich_async",
     "finish",
@@ -38,7 +39,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: connectors import penstock in processes that never need pyspark.
-    if name in ("register", "enrich", "enrich_async"):
+    if name in ("batch_writer", "register", "enrich", "enrich_async"):
         from penstock import spark
 
         return getattr(spark, name)

@@ -32,6 +32,10 @@ _Checkpoint = Annotated[
     str | None,
     typer.Option("--checkpoint", "-c", help="A query's checkpoint: its brokers, its transactions, its decisions."),
 ]
+_SinkName = Annotated[
+    str,
+    typer.Option("--sink", metavar="NAME", help="Which sink of the checkpoint's batch function."),
+]
 _Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="A client setting, such as kafka.sasl.password=…"),
@@ -57,15 +61,15 @@ class ListedTransaction:
 class _Scope:
     """Where to look: given brokers, or those of a checkpoint's query."""
 
-    def __init__(self, brokers: str | None, checkpoint: str | None, options: list[str] | None) -> None:
+    def __init__(self, brokers: str | None, checkpoint: str | None, sink: str, options: list[str] | None) -> None:
         given = option_pairs(options)
         self.decided: set[TransactionRef] | None = None
         self._owns = lambda _: True
         if checkpoint is not None:
-            query = open_stored_query(checkpoint, given)
+            query = open_stored_query(checkpoint, given, sink_name=sink)
             if not isinstance(query.sink, KafkaTransactionalSink):
                 raise BadConfigurationError(f"{checkpoint}: its query does not write to Kafka exactly once")
-            self._owns = query.sink.prefix_of(query.place.names).owns
+            self._owns = query.sink.prefix_of(query.names).owns
             pending = query.pending_committables()
             self.decided = {committable.ref for committable in pending}
             settings = query.sink.delivery.options.admin
@@ -104,10 +108,14 @@ class _Scope:
 
 @_transactions.command("list")
 def list_transactions(
-    brokers: _Brokers = None, checkpoint: _Checkpoint = None, option: _Options = None, as_json: _AsJson = False
+    brokers: _Brokers = None,
+    checkpoint: _Checkpoint = None,
+    sink: _SinkName = "",
+    option: _Options = None,
+    as_json: _AsJson = False,
 ) -> None:
     """Lists open transactions. Readers of committed records wait for the oldest in each partition."""
-    listed = _Scope(brokers, checkpoint, option).listed()
+    listed = _Scope(brokers, checkpoint, sink, option).listed()
     if as_json:
         say_json([asdict(one) for one in listed])
     elif not listed:
@@ -121,6 +129,7 @@ def commit(
     transactional_id: _Id,
     brokers: _Brokers = None,
     checkpoint: _Checkpoint = None,
+    sink: _SinkName = "",
     option: _Options = None,
     yes: _Yes = False,
 ) -> None:
@@ -129,7 +138,7 @@ def commit(
         f"the query has not decided to commit '{transactional_id}': it writes these records again, so they would be "
         "there twice. Abort it, or restart the query, which does it"
     )
-    _end(transactional_id, _Scope(brokers, checkpoint, option), refusal, commit=True, yes=yes)
+    _end(transactional_id, _Scope(brokers, checkpoint, sink, option), refusal, commit=True, yes=yes)
 
 
 @_transactions.command()
@@ -137,12 +146,13 @@ def abort(
     transactional_id: _Id,
     brokers: _Brokers = None,
     checkpoint: _Checkpoint = None,
+    sink: _SinkName = "",
     option: _Options = None,
     yes: _Yes = False,
 ) -> None:
     """Discards a transaction's records, except those that the query has decided to commit."""
     refusal = f"the query has decided to commit '{transactional_id}': restart it, or run: penstock finish {checkpoint}"
-    _end(transactional_id, _Scope(brokers, checkpoint, option), refusal, commit=False, yes=yes)
+    _end(transactional_id, _Scope(brokers, checkpoint, sink, option), refusal, commit=False, yes=yes)
 
 
 def _end(transactional_id: str, scope: _Scope, refusal: str, *, commit: bool, yes: bool) -> None:

@@ -105,7 +105,8 @@ class Link:
     batch that was decided (-1: none), ``fingerprint`` tells it from another of the same number (empty for one that the
     first edition decided), and ``offsets`` is Spark's own file of it. ``sequence`` is used up to there. ``floor_us``
     and ``ceiling_us`` bound write timestamps: those up to the floor may have been used, and no process uses one above
-    the ceiling.
+    the ceiling. ``engine_run`` is the engine's run that last came to the end of a write of ``batch``; empty for a log
+    with one write in each batch.
     """
 
     number: int
@@ -130,6 +131,7 @@ class Link:
     query: str = ""
     place: str = ""
     target: str = ""
+    engine_run: str = ""
     metrics: dict[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:

@@ -48,7 +48,7 @@ class PlannedBatch:
     """Which batch was planned, and on which link. Goes to the tasks and comes back with their results.
 
     ``base`` and ``head`` are numbers of links, ``fingerprint`` that of Spark's offsets of the batch, ``plan_id`` this
-    plan's own. ``is_decided``: a replay, whose rows count already.
+    plan's own. ``is_decided``: a replay, whose rows count already. ``engine_run`` is that of :class:`Batch`.
     """
 
     query_id: str
@@ -61,6 +61,7 @@ class PlannedBatch:
     fingerprint: str
     is_decided: bool
     write_timestamp_us: int = 0
+    engine_run: str = ""
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,12 @@ class Batch:
 
     Spark writes that file once, before it makes the sink's writer, and reads it back when it replays the batch. It
     holds the time as well, so a batch that is planned again has another one even where its offsets are the same.
+    ``engine_run`` names the run of Spark's query, where that is known and counts: see :attr:`TwoPhaseCommit.in_batch`.
     """
 
     number: int
     offsets: bytes
+    engine_run: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -141,6 +143,10 @@ class TwoPhaseCommit:
     """The driver's side of the protocol for one query. Single thread; several processes may hold one for one query.
 
     ``session`` names the session whose processes belong together. ``before_claim`` is called when a run begins.
+
+    ``in_batch``: each batch is one of a user's function, which writes to this sink once, or not at all. So a log may
+    leave batches out; and what was written is visible when a commit returns, as after any write of a DataFrame: it is
+    merged first, and nothing is carried.
     """
 
     def __init__(
@@ -152,6 +158,7 @@ class TwoPhaseCommit:
         *,
         session: str = "",
         before_claim: Callable[[], None] = lambda: None,
+        in_batch: bool = False,
     ) -> None:
         self._sink = sink
         self._context = context
@@ -160,6 +167,7 @@ class TwoPhaseCommit:
         self._memory = memory if memory is not None else RunMemory()
         self._session = session
         self._before_claim = before_claim
+        self._in_batch = in_batch
         self._publishing = Publishing(sink, context, chain)
 
     # 1. Before the tasks of a batch start: own the log, leave nothing pending, judge the batch.
@@ -168,23 +176,36 @@ class TwoPhaseCommit:
         """Returns what the tasks of the next batch must know. None of them runs yet."""
         memory = self._memory
         head = self._chain.head()
+        was_carried_out = head.pending is None
         goes_on = memory.goes_on_at(head.link)
         batch = engine.planned(memory.batch + 1 if goes_on and memory.batch is not None else None)
         if goes_on and memory.batch is not None and batch.number == memory.batch + 1:
             head = self._carry_out_pending(head)
-        elif memory.batch is not None and batch.number == memory.batch + 1 and head.link.run != memory.run:
+        elif memory.batch is not None and batch.number == memory.batch + 1 and self._is_foreign(head.link):
             self._memory.batch = None
             raise displaced(self._chain, head.link)
         else:
             head = self._own(head)
         is_decided = self._judge(batch, head.link, engine)
+        if is_decided and was_carried_out and batch.engine_run and batch.engine_run == head.link.engine_run:
+            raise BadConfigurationError(
+                f"batch {batch.number} has been written to this sink already, in the same run of the query: give each "
+                "write of a batch a sinkName of its own"
+            )
         if isinstance(self._sink, SupportsWriteTimestamps) and not is_decided:
             head = self._reserve_stamps(head)
         return self._planned(head.link, batch, is_decided=is_decided)
 
+    def _is_foreign(self, head: Link) -> bool:
+        """Returns whether another run appended ``head``. Processes of one session take turns in planning a query's
+        batches, and Spark runs a query once in a session.
+        """
+        is_of_session = bool(self._session) and head.session == self._session
+        return head.run != self._memory.run and not is_of_session
+
     def _judge(self, batch: Batch, head: Link, engine: EngineLog) -> bool:
         """Returns whether ``batch`` is decided. Raises FatalError if it is none that may follow."""
-        if head.batch < 0 or batch.number == head.batch + 1:
+        if head.batch < 0 or batch.number == head.batch + 1 or (self._in_batch and batch.number > head.batch):
             return False
         if batch.number == head.batch:
             if head.fingerprint in ("", batch.fingerprint):
@@ -320,6 +341,7 @@ class TwoPhaseCommit:
             fingerprint=batch.fingerprint,
             is_decided=is_decided,
             write_timestamp_us=stamp,
+            engine_run=batch.engine_run,
         )
         memory = self._memory
         memory.batch, memory.plan_id, memory.base = batch.number, planned.plan_id, link.base
@@ -367,6 +389,8 @@ class TwoPhaseCommit:
         if planned.is_decided:
             return self._skipped(planned)
         outputs = [output for result in results for output in result.outputs]
+        if self._in_batch:
+            outputs = self._merged_for(planned, outputs)
         link = self._decide(planned, results, outputs)
         if link.outputs and link.pending == link.number:
             if not self._chain.is_in_order(link.number):
@@ -379,11 +403,23 @@ class TwoPhaseCommit:
                 )
         return self._clear_behind(link, planned)
 
+    def _merged_for(self, planned: PlannedBatch, outputs: Sequence[TaskOutput]) -> list[TaskOutput]:
+        try:
+            return self._merged(self._chain.read(planned.head), outputs)
+        except GaveWayError:
+            raise displaced(self._chain, self._chain.head().link) from None
+
     def _skipped(self, planned: PlannedBatch) -> Link:
-        head = self._chain.head().link
-        if head.base != planned.base or head.batch < planned.batch_id:
-            raise displaced(self._chain, head)
-        return head
+        head = self._chain.head()
+        if head.link.base != planned.base or head.link.batch < planned.batch_id:
+            raise displaced(self._chain, head.link)
+        if head.link.engine_run == planned.engine_run:
+            return head.link
+        # The run is on record, so that a second write of the batch in it is no replay.
+        link = replace(self._following(head, LinkKind.CLAIM), engine_run=planned.engine_run)
+        if not self._chain.create(link) or not self._chain.is_in_order(link.number):
+            raise displaced(self._chain, self._chain.head().link)
+        return link
 
     def _decide(self, planned: PlannedBatch, results: Sequence[TaskResult], outputs: Sequence[TaskOutput]) -> Link:
         before = self._chain.read(planned.head)
@@ -400,6 +436,7 @@ class TwoPhaseCommit:
                 offsets=offsets_of(results),
                 writers=len(results),
                 metrics=metrics,
+                engine_run=planned.engine_run,
             )
             if isinstance(self._sink, SupportsWriteTimestamps):
                 floor = planned.write_timestamp_us + TIMESTAMPS_PER_RUN
@@ -422,8 +459,8 @@ class TwoPhaseCommit:
         raise RetriableError(f"batch {planned.batch_id}: the decision log kept changing under {_TRIES} tries")
 
     def _clear_behind(self, link: Link, planned: PlannedBatch) -> Link:
-        """Removes what the batch's losing attempts have left. Returns the head."""
-        consumes = any(output.consumed for output in link.outputs)
+        """Removes what the batch's losing attempts have left, and what was merged. Returns the head."""
+        consumes = any(output.consumed or output.writer < 0 for output in link.outputs)
         if not (self._sink.holds_back_readers or consumes or planned.batch_id % _CLEAR_EVERY == 0):
             return link
         is_clear = self._tidily(f"clean up after batch {planned.batch_id}", lambda: self._clear(link))
@@ -536,16 +573,10 @@ class TwoPhaseCommit:
     def _decide_at_once(self, head: Head, planned: PlannedBatch, results: Sequence[TaskResult]) -> Head:
         if head.link.base != planned.base:
             raise undone(self._chain)
-        outputs = [output for result in results for output in result.outputs]
-        staged = replace(head.link, states=head.link.state_after(outputs))
         try:
-            rolled = self._rolled(staged, finish=True)
+            decided = self._merged(head.link, [output for result in results for output in result.outputs])
         except GaveWayError:
             raise undone(self._chain) from None
-        left = {state_id for output in rolled for state_id in output.consumed}
-        plain = [replace(output, states=()) for output in outputs]
-        assert left == {item.id for item in staged.states}, "a roller must finish everything"
-        decided = [*plain, *(replace(output, consumed=()) for output in rolled)]
         link = replace(self._following(head, LinkKind.CLOSE, decided), batch=0, plan=planned.plan_id)
         if not self._chain.create(link):
             head = self._chain.head()
@@ -555,6 +586,15 @@ class TwoPhaseCommit:
         if not self._chain.has_not_ended_before(link.number, planned.base):
             raise undone(self._chain)
         return Head(link)
+
+    def _merged(self, head: Link, outputs: Sequence[TaskOutput]) -> list[TaskOutput]:
+        """Returns ``outputs`` with what they leave open merged and closed. Nothing is carried at ``head``."""
+        staged = replace(head, states=head.state_after(outputs))
+        rolled = self._rolled(staged, finish=True)
+        left = {state_id for output in rolled for state_id in output.consumed}
+        assert left == {item.id for item in staged.states}, "a roller must finish everything"
+        plain = [replace(output, states=()) for output in outputs]
+        return [*plain, *(replace(output, consumed=()) for output in rolled)]
 
     def _publish_at_once(self, head: Head) -> bool:
         """Carries out what a batch write has decided. Any number of processes may do so at the same time.

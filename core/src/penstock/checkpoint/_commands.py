@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from penstock._commit import AnySink, Batch, GaveWayError, Link, committables_of
 from penstock.checkpoint._batch_writes import StoredWrite, stored_writes
 from penstock.checkpoint._identity import adopt as adopt_place
-from penstock.checkpoint._stored import chain_of, open_stored_query, query_id_of
+from penstock.checkpoint._named import home_of, named_sinks
+from penstock.checkpoint._stored import StoredQuery, chain_of, open_stored_queries, open_stored_query, query_id_of
 from penstock.errors import BadConfigurationError, DataLostError
 from penstock.retry import RetryPolicy
 from penstock.storage import open_storage
@@ -24,8 +25,10 @@ class Finished:
     published: tuple[str, ...]
 
 
-def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Finished]:
+def finish(checkpoint: str, options: Mapping[str, str] | None = None, *, sink: str = "") -> list[Finished]:
     """Closes and publishes everything that a query has committed and still holds open. Empty: nothing was open.
+
+    ``sink`` chooses one of the sinks that a batch function writes to; otherwise all are looked after.
 
     Any process that reaches checkpoint and target may call it, also while the query runs. A batch that is decided and
     not published is left to its driver: raises GaveWayError, also if a batch came first. Rows still open are merged in
@@ -36,7 +39,11 @@ def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Fi
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _finish_writes(writes, checkpoint, take_over=False)
-    query = open_stored_query(checkpoint, options, waits=True)
+    queries = open_stored_queries(checkpoint, options, waits=True, sink_name=sink)
+    return [made for query in queries for made in _finish_query(query)]
+
+
+def _finish_query(query: StoredQuery) -> list[Finished]:
     protocol, began_at, made = query.protocol, query.chain.head().link.number, []
     while (link := protocol.roll(finish=True)) is not None:
         made.append(_finished(query.sink, link))
@@ -45,7 +52,7 @@ def finish(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Fi
     return made
 
 
-def take_over(checkpoint: str, options: Mapping[str, str] | None = None) -> list[Finished]:
+def take_over(checkpoint: str, options: Mapping[str, str] | None = None, *, sink: str = "") -> list[Finished]:
     """Does what :func:`finish` does, for a query that does not run.
 
     Also publishes what the query had decided, and leaves nothing behind. A batch write that was not decided is undone.
@@ -54,7 +61,11 @@ def take_over(checkpoint: str, options: Mapping[str, str] | None = None) -> list
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _finish_writes(writes, checkpoint, take_over=True)
-    query = open_stored_query(checkpoint, options, waits=True)
+    queries = open_stored_queries(checkpoint, options, waits=True, sink_name=sink)
+    return [made for query in queries for made in _take_over_query(query)]
+
+
+def _take_over_query(query: StoredQuery) -> list[Finished]:
     pending = query.chain.head().pending
     made = [query.protocol.take_over()]
     if pending is not None and pending in query.chain.head().done:
@@ -87,7 +98,7 @@ def open_pieces(checkpoint: str, options: Mapping[str, str] | None = None) -> in
     """Returns how many pieces a query carries that no reader sees yet; ``None`` if this is not a checkpoint."""
     if _writes_below(checkpoint, options) is not None:
         return None
-    return len(open_stored_query(checkpoint, options, waits=True).chain.head().link.states)
+    return sum(len(query.chain.head().link.states) for query in open_stored_queries(checkpoint, options, waits=True))
 
 
 def _finish_writes(writes: Sequence[StoredWrite], path: str, *, take_over: bool) -> list[Finished]:
@@ -124,9 +135,11 @@ def _finish_writes(writes: Sequence[StoredWrite], path: str, *, take_over: bool)
 def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -> Batch:
     """Writes back Spark's offsets of the last batch that was decided, which were deleted or replaced. Returns them.
 
-    Raises BadConfigurationError if the decision log does not hold them.
+    Of several sinks of a batch function, the one that is furthest counts: the others write that batch when it is run
+    again. Raises BadConfigurationError if the decision log does not hold them.
     """
-    query = open_stored_query(checkpoint, options, waits=True)
+    queries = open_stored_queries(checkpoint, options, waits=True)
+    query = max(queries, key=lambda one: one.chain.head().link.batch)
     chain = query.chain
     links = {link.batch: link for link in chain.links() if link.offsets}
     head = chain.head().link
@@ -137,7 +150,9 @@ def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -
     return batch
 
 
-def resolve(checkpoint: str, options: Mapping[str, str] | None = None, *, write_all_again: bool) -> Link:
+def resolve(
+    checkpoint: str, options: Mapping[str, str] | None = None, *, write_all_again: bool, sink: str = ""
+) -> Link:
     """Ends what only a person can decide: a batch of which a part is published and another part is lost.
 
     ``write_all_again``: the batch is given up, and the next start writes all of it: rows that are published are
@@ -145,7 +160,8 @@ def resolve(checkpoint: str, options: Mapping[str, str] | None = None, *, write_
     """
     if (writes := _writes_below(checkpoint, options)) is not None:
         return _resolve_writes(writes, checkpoint, write_all_again=write_all_again)
-    return open_stored_query(checkpoint, options, waits=True).protocol.resolve(write_all_again=write_all_again)
+    query = open_stored_query(checkpoint, options, waits=True, sink_name=sink)
+    return query.protocol.resolve(write_all_again=write_all_again)
 
 
 def _resolve_writes(writes: Sequence[StoredWrite], path: str, *, write_all_again: bool) -> Link:
@@ -165,8 +181,8 @@ def adopt(checkpoint: str, options: Mapping[str, str] | None = None, *, is_copy:
     """
     storage, path = open_storage(checkpoint, options, RetryPolicy())
     query_id_of(storage, path)
-    head = chain_of(storage, path).head()
-    if is_copy and (head.pending is not None or head.link.states):
+    heads = [chain_of(storage, home_of(path, name)).head() for name in ("", *named_sinks(storage, path))]
+    if is_copy and any(head.pending is not None or head.link.states for head in heads):
         raise BadConfigurationError(
             f"{checkpoint}: rows are open in it, which both checkpoints would publish. Run penstock finish on the "
             "original, and copy it again"

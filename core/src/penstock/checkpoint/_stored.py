@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock._commit import AnySink, Chain, TwoPhaseCommit, committables_of, start_sink
 from penstock._plugins import find_connector
 from penstock.checkpoint._identity import CheckpointIdentity, open_identity
+from penstock.checkpoint._named import home_of, named_sinks, names_of
 from penstock.checkpoint._spark_log import SparkLog
 from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, FatalError
@@ -26,6 +27,7 @@ __all__ = [
     "StoredQuery",
     "chain_of",
     "load_sink",
+    "open_stored_queries",
     "open_stored_query",
     "query_id_of",
     "remember_sink",
@@ -37,7 +39,7 @@ _LONGEST_NAME = 100
 
 
 def chain_of(storage: Storage, checkpoint: str) -> Chain:
-    """Returns the decision log of a checkpoint."""
+    """Returns the decision log of a checkpoint, or of a named sink's place below one."""
     return Chain(storage, f"{checkpoint}/penstock/decisions")
 
 
@@ -45,7 +47,8 @@ def chain_of(storage: Storage, checkpoint: str) -> Chain:
 class StoredQuery:
     """The sink of a checkpoint, rebuilt. ``checkpoint`` is the path in ``storage``.
 
-    ``retry`` says for how long its store and its target are waited for.
+    ``retry`` says for how long its store and its target are waited for. ``sink_name`` is that of a sink which a batch
+    function writes to; empty for a query's only sink.
     """
 
     connector_name: str
@@ -55,11 +58,22 @@ class StoredQuery:
     storage: Storage
     checkpoint: str
     retry: RetryPolicy = NO_RETRIES
+    sink_name: str = ""
+
+    @property
+    def home(self) -> str:
+        """Where the sink keeps what it has: the checkpoint, or its own place below it."""
+        return home_of(self.checkpoint, self.sink_name)
 
     @property
     def chain(self) -> Chain:
         """Its decision log."""
-        return chain_of(self.storage, self.checkpoint)
+        return chain_of(self.storage, self.home)
+
+    @property
+    def names(self) -> str:
+        """What its names at the target begin with."""
+        return names_of(self.place.names, self.sink_name)
 
     @property
     def spark_log(self) -> SparkLog:
@@ -74,9 +88,9 @@ class StoredQuery:
     @property
     def protocol(self) -> TwoPhaseCommit:
         """The driver's side of its commit protocol. Starts the sink: the target system is looked at."""
-        location = CheckpointLocation(self.storage, self.checkpoint)
-        context = SinkContext(self.place.names, self.schema, checkpoint=location, retry=self.retry)
-        return TwoPhaseCommit(start_sink(self.sink, context), context, self.chain)
+        location = CheckpointLocation(self.storage, self.home)
+        context = SinkContext(self.names, self.schema, checkpoint=location, retry=self.retry)
+        return TwoPhaseCommit(start_sink(self.sink, context), context, self.chain, in_batch=bool(self.sink_name))
 
     def pending_committables(self) -> list[Any]:
         """Returns what was decided and is not noted as published."""
@@ -151,23 +165,49 @@ def _put_sink(storage: Storage, path: str, value: Mapping[str, Any], before: byt
         storage.put(path, data)
 
 
-def open_stored_query(checkpoint: str, options: Mapping[str, str] | None = None, *, waits: bool = False) -> StoredQuery:
+def open_stored_query(
+    checkpoint: str, options: Mapping[str, str] | None = None, *, waits: bool = False, sink_name: str = ""
+) -> StoredQuery:
     """Returns the query of ``checkpoint`` (a path or URL), read only. ``options`` adds what was secret, and replaces
-    the rest. ``waits``: whether what fails is tried again, as the query's ``retryTimeout`` says.
+    the rest. ``waits``: whether what fails is tried again, as the query's ``retryTimeout`` says. ``sink_name``: which
+    of the sinks that its batch function writes to is meant.
 
     Raises BadConfigurationError if it is no checkpoint, or not of a Penstock sink.
     """
     storage, path = open_storage(checkpoint, options, RetryPolicy() if waits else NO_RETRIES)
     query_id = query_id_of(storage, path)
     try:
-        connector, sink, schema, retry = load_sink(storage, _sink_path(path), options)
+        connector, sink, schema, retry = load_sink(storage, _sink_path(home_of(path, sink_name)), options)
     except FileNotFoundError:
-        raise BadConfigurationError(
-            f"{checkpoint}: no penstock sink has written with this checkpoint yet (penstock/sink.json is missing)"
-        ) from None
+        raise BadConfigurationError(_no_sink(storage, path, checkpoint, sink_name)) from None
     if not waits:
         retry = NO_RETRIES
-    return StoredQuery(connector, query_id, sink, schema, storage.retrying(retry), path, retry)
+    return StoredQuery(connector, query_id, sink, schema, storage.retrying(retry), path, retry, sink_name)
+
+
+def _no_sink(storage: Storage, path: str, checkpoint: str, sink_name: str) -> str:
+    others = ", ".join(named_sinks(storage, path))
+    if sink_name:
+        return (
+            f"{checkpoint}: no sink named '{sink_name}' has written with it{f'; there is {others}' if others else ''}"
+        )
+    if others:
+        return f"{checkpoint}: its sinks are written to by a batch function: name one of {others}"
+    return f"{checkpoint}: no penstock sink has written with this checkpoint yet (penstock/sink.json is missing)"
+
+
+def open_stored_queries(
+    checkpoint: str, options: Mapping[str, str] | None = None, *, waits: bool = False, sink_name: str = ""
+) -> list[StoredQuery]:
+    """Returns every sink that has written with ``checkpoint``: its only one, or those of its batch function; or the one
+    that is named. Raises as :func:`open_stored_query` does.
+    """
+    storage, path = open_storage(checkpoint, options, RetryPolicy() if waits else NO_RETRIES)
+    query_id_of(storage, path)
+    names = [] if sink_name else named_sinks(storage, path)
+    if names and storage.exists(_sink_path(path)):
+        names.insert(0, "")
+    return [open_stored_query(checkpoint, options, waits=waits, sink_name=name) for name in names or [sink_name]]
 
 
 def load_sink(

@@ -37,6 +37,9 @@ class _NewKind(str, Enum):
 
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+_SinkName = Annotated[
+    str, typer.Option("--sink", metavar="NAME", help="Only this one of the sinks that a batch function writes to.")
+]
 _Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option of the sink, such as a secret. Repeatable."),
@@ -194,6 +197,7 @@ def finish(
             "--take-over", help="Also publish what a stopped query has decided. A query that still runs stops."
         ),
     ] = False,
+    sink: _SinkName = "",
     option: _Options = None,
     as_json: _AsJson = False,
 ) -> None:
@@ -203,7 +207,8 @@ def finish(
     """
     from penstock.cli._finish import finish_checkpoint
 
-    raise typer.Exit(finish_checkpoint(checkpoint, option_pairs(option), take_over=take_over, as_json=as_json))
+    given = option_pairs(option)
+    raise typer.Exit(finish_checkpoint(checkpoint, given, sink=sink, take_over=take_over, as_json=as_json))
 
 
 @app.command()
@@ -215,13 +220,14 @@ def resolve(
     write_all_again: Annotated[
         bool, typer.Option("--write-all-again", help="Write the whole batch again; published rows are duplicated.")
     ] = False,
+    sink: _SinkName = "",
     option: _Options = None,
 ) -> None:
     """Ends a batch of which a part is published and another part is lost. The query must not run."""
     from penstock.cli._finish import resolve_batch
 
     given = option_pairs(option)
-    raise typer.Exit(resolve_batch(checkpoint, given, drop_lost=drop_lost, write_all_again=write_all_again))
+    raise typer.Exit(resolve_batch(checkpoint, given, sink=sink, drop_lost=drop_lost, write_all_again=write_all_again))
 
 
 @app.command("restore-offsets")

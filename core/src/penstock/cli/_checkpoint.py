@@ -8,14 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock._commit import Head, Link
-from penstock.checkpoint import SparkLog, StoredQuery, chain_of, open_stored_query, query_id_of
+from penstock._commit import Link
+from penstock.checkpoint import (
+    SparkLog,
+    StoredQuery,
+    chain_of,
+    home_of,
+    named_sinks,
+    open_stored_query,
+    query_id_of,
+)
 from penstock.errors import PenstockError
 from penstock.serialization import MALFORMED
 from penstock.sink import describe_state, state_serializer_of
-from penstock.storage import open_storage
+from penstock.storage import Storage, open_storage
 
-__all__ = ["CheckpointView", "DecisionView", "SourceView", "read_checkpoint"]
+__all__ = ["CheckpointView", "DecisionView", "SinkView", "SourceView", "read_checkpoint"]
 
 
 @dataclass(frozen=True)
@@ -50,23 +58,15 @@ class DecisionView:
 
 
 @dataclass
-class CheckpointView:
-    """All of it, ready for JSON. Batches are -1 where there is none; times are milliseconds since 1970, UTC."""
+class SinkView:
+    """One sink. ``name`` is that of one which a batch function writes to; a query's only sink has none."""
 
-    checkpoint: str
-    query_id: str
-    planned_batch: int = -1
-    committed_batch: int = -1
-    planned_at_ms: int | None = None
-    watermark_ms: int | None = None
-    sources: list[SourceView] = field(default_factory=list)
+    name: str = ""
     sink: str | None = None
     sink_problem: str = ""
     decisions: list[DecisionView] = field(default_factory=list)
     decided_batch: int = -1
     open_pieces: list[str] = field(default_factory=list)
-    next_start: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
 
     @property
     def pending(self) -> DecisionView | None:
@@ -74,17 +74,42 @@ class CheckpointView:
         return next((decision for decision in self.decisions if not decision.done), None)
 
 
+@dataclass
+class CheckpointView(SinkView):
+    """All of it, ready for JSON: a query with its only sink, or with those of its batch function in ``sinks``.
+
+    Batches are -1 where there is none; times are milliseconds since 1970, UTC.
+    """
+
+    checkpoint: str = ""
+    query_id: str = ""
+    planned_batch: int = -1
+    committed_batch: int = -1
+    planned_at_ms: int | None = None
+    watermark_ms: int | None = None
+    sources: list[SourceView] = field(default_factory=list)
+    sinks: list[SinkView] = field(default_factory=list)
+    next_start: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def every_sink(self) -> list[SinkView]:
+        """Its only sink, or those of its batch function."""
+        return self.sinks or [self]
+
+
 def read_checkpoint(checkpoint: str, options: Mapping[str, str]) -> CheckpointView:
     """Reads ``checkpoint`` and changes nothing. Raises BadConfigurationError if it is not a query's checkpoint."""
     storage, path = open_storage(checkpoint, options)
-    view = CheckpointView(checkpoint, query_id_of(storage, path))
+    view = CheckpointView(checkpoint=checkpoint, query_id=query_id_of(storage, path))
     spark_log = SparkLog(storage, path)
     view.planned_batch, view.committed_batch = spark_log.last("offsets"), spark_log.last("commits")
     planned = spark_log.find(view.planned_batch)
     if planned is not None:
         _read_offsets(view, planned.offsets.decode("utf-8", "replace"))
-    chain = chain_of(storage, path)
-    _read_decisions(view, chain.links(), chain.head(), _stored_sink(view, checkpoint, options))
+    view.sinks = [SinkView(name) for name in named_sinks(storage, path)]
+    for one in view.every_sink:
+        _read_sink(one, storage, path, _stored_sink(one, checkpoint, options))
     _foretell(view)
     return view
 
@@ -141,10 +166,10 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _stored_sink(view: CheckpointView, checkpoint: str, options: Mapping[str, str]) -> StoredQuery | None:
+def _stored_sink(view: SinkView, checkpoint: str, options: Mapping[str, str]) -> StoredQuery | None:
     """Returns the sink that describes what it left; without it (not installed any more, say) only numbers are shown."""
     try:
-        stored = open_stored_query(checkpoint, options)
+        stored = open_stored_query(checkpoint, options, sink_name=view.name)
     except PenstockError as error:
         view.sink_problem = str(error)
         return None
@@ -152,7 +177,9 @@ def _stored_sink(view: CheckpointView, checkpoint: str, options: Mapping[str, st
     return stored
 
 
-def _read_decisions(view: CheckpointView, links: list[Link], head: Head, stored: StoredQuery | None) -> None:
+def _read_sink(view: SinkView, storage: Storage, checkpoint: str, stored: StoredQuery | None) -> None:
+    chain = chain_of(storage, home_of(checkpoint, view.name))
+    links, head = chain.links(), chain.head()
     view.decisions = [_decision_view(link, done=link.number != head.pending, stored=stored) for link in links]
     view.decided_batch = head.link.batch
     for item in head.link.states:
@@ -184,6 +211,13 @@ def _decision_view(link: Link, *, done: bool, stored: StoredQuery | None) -> Dec
 def _foretell(view: CheckpointView) -> None:
     """Says what the next start does, in order, and what is left undone without one."""
     by_hand = f"restart the query, or run: penstock finish {view.checkpoint}"
+    for one in view.sinks:
+        if one.pending is not None:
+            view.next_start.append(f"publishes the pending decision {one.pending.number} of {one.name}")
+            view.warnings.append(
+                f"decision {one.pending.number} of {one.name} is made and not carried out: restart the query, or run: "
+                f"penstock finish --take-over {view.checkpoint}"
+            )
     if view.pending is not None:
         view.next_start.append(f"publishes the pending decision {view.pending.number}")
         view.warnings.append(f"decision {view.pending.number} is made and not carried out: {by_hand}")
@@ -203,6 +237,9 @@ def _next_batch(view: CheckpointView) -> str:
         return "reads from the beginning: no batch was planned yet"
     if planned <= committed:
         return f"continues with batch {committed + 1}"
+    if view.sinks:
+        skips = ", ".join(one.name for one in view.sinks if one.decided_batch >= planned) or "no sink"
+        return f"runs batch {planned} again with the same input, and skips what is decided: {skips}"
     if view.decided_batch >= planned:
         return f"runs batch {planned} again, but writes nothing: it is decided, Spark just has not noted it"
     return f"runs batch {planned} again with the same input: it was planned and neither decided nor committed"

@@ -15,13 +15,13 @@ __all__ = ["adopt_checkpoint", "finish_checkpoint", "resolve_batch", "restore_of
 DONE, GAVE_WAY, PENDING = 0, 3, 4
 
 
-def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, take_over: bool, as_json: bool) -> int:
+def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, sink: str, take_over: bool, as_json: bool) -> int:
     """The command. Returns the exit code: 0, 3 (gave way to a batch, try again) or 4 (a batch is decided and pending).
 
     Raises what :func:`penstock.checkpoint.finish` raises otherwise.
     """
     try:
-        made = (checkpoints.take_over if take_over else checkpoints.finish)(checkpoint, options)
+        made = (checkpoints.take_over if take_over else checkpoints.finish)(checkpoint, options, sink=sink)
     except GaveWayError as error:
         left = checkpoints.open_pieces(checkpoint, options)
         if as_json:
@@ -42,14 +42,16 @@ def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, take_over:
     return DONE
 
 
-def resolve_batch(checkpoint: str, options: Mapping[str, str], *, drop_lost: bool, write_all_again: bool) -> int:
+def resolve_batch(
+    checkpoint: str, options: Mapping[str, str], *, sink: str, drop_lost: bool, write_all_again: bool
+) -> int:
     """The command. Raises BadConfigurationError unless one of the two ways is chosen."""
     if drop_lost == write_all_again:
         raise BadConfigurationError(
             "choose one: --drop-lost (rows that are lost stay missing) or --write-all-again (the next start writes the "
             "whole batch, and rows that are published are duplicated)"
         )
-    link = checkpoints.resolve(checkpoint, options, write_all_again=write_all_again)
+    link = checkpoints.resolve(checkpoint, options, write_all_again=write_all_again, sink=sink)
     what = (
         "is given up, and written again by the next start" if write_all_again else "is published, except what is lost"
     )

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from rich.console import Console
 
-from penstock.cli._checkpoint import CheckpointView, DecisionView, SourceView, read_checkpoint
+from penstock.cli._checkpoint import CheckpointView, DecisionView, SinkView, SourceView, read_checkpoint
 from penstock.cli._draw import human_bytes, plural, sparkline
 from penstock.cli._screen import Screen, as_text, say_json
 
@@ -40,13 +40,19 @@ class _Page:
         self._batches(view)
         for number, source in enumerate(view.sources):
             self._row(f"source {number}" if len(view.sources) > 1 else "source", _source_words(source))
-        self._row("sink", as_text(view.sink) if view.sink else f"[dim]{as_text(view.sink_problem)}[/]")
-        if view.decisions:
-            self._decisions(view.decisions)
-        self._list("open", view.open_pieces, "nothing")
+        for one in view.every_sink:
+            self._sink(one)
+        if not view.sinks:
+            self._list("open", view.open_pieces, "nothing")
         self._list("next start", view.next_start, "")
         for warning in view.warnings:
             self._console.print(f"[yellow]![/] {as_text(warning)}", soft_wrap=True)
+
+    def _sink(self, view: SinkView) -> None:
+        what = as_text(view.sink) if view.sink else f"[dim]{as_text(view.sink_problem)}[/]"
+        self._row("sink", f"[bold]{as_text(view.name)}[/], {what}" if view.name else what)
+        if view.decisions:
+            self._decisions(view.decisions)
 
     def _row(self, name: str, text: str) -> None:
         self._console.print(f"[dim]{name:<11}[/] {text}", soft_wrap=True)

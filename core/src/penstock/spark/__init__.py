@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.spark._data_source import PenstockDataSource
     from penstock.spark._enrich import enrich, enrich_async
+    from penstock.spark._foreach_batch import batch_writer
     from penstock.spark._metrics import CountsParam
     from penstock.spark._read import BatchReader, StreamReader
     from penstock.spark._registration import Registration, register
@@ -16,6 +17,7 @@ __all__ = [
     "PenstockDataSource",
     "Registration",
     "StreamReader",
+    "batch_writer",
     "enrich",
     "enrich_async",
     "register",
@@ -28,6 +30,7 @@ _MODULES = {
     "PenstockDataSource": "_data_source",
     "Registration": "_registration",
     "StreamReader": "_read",
+    "batch_writer": "_foreach_batch",
     "enrich": "_enrich",
     "enrich_async": "_enrich",
     "register": "_registration",

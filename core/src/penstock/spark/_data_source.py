@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -68,11 +69,13 @@ class PenstockDataSource(DataSource):
             raise BadConfigurationError(f"{self.name()} can't do {capability.value.replace('-', ' ')}")
         return connector
 
-    def _parse(self, declared: OptionSet | None, side: str, mode: Mode | None) -> OptionValues:
+    def _parse(
+        self, declared: OptionSet | None, side: str, mode: Mode | None, ignore: Sequence[str] = ENGINE_OPTIONS
+    ) -> OptionValues:
         if declared is None:
             raise BadConfigurationError(f"{self.name()} has no {side}")
         options = self.home.locate_options(self._options, declared)
-        return declared.parse(options, owner=f"{side} {self.name()}", ignore=ENGINE_OPTIONS, mode=mode)
+        return declared.parse(options, owner=f"{side} {self.name()}", ignore=ignore, mode=mode)
 
     def _source(self, capability: Capability, mode: Mode) -> tuple[Source[Any, Any], OptionValues]:
         connector = self._connector(capability)
@@ -113,17 +116,29 @@ class PenstockDataSource(DataSource):
         """Batch writing."""
         # Every query starts processes of its own; those that only read need nothing of this.
         from penstock.sink import TwoPhaseCommitSink
-        from penstock.spark._write import AtLeastOnceWriter, BatchWriter
+        from penstock.spark._foreach_batch import IN_BATCH_OPTIONS, RunningBatch
+        from penstock.spark._write import AtLeastOnceWriter, BatchWriter, InBatchWriter
 
-        connector = self._connector(Capability.BATCH_WRITE)
+        batch = RunningBatch.of(self._options, f"sink {self.name()}")
+        connector = self._connector(Capability.BATCH_WRITE if batch is None else Capability.STREAM_WRITE)
         if overwrite:
             raise BadConfigurationError(f"{self.name()} can't overwrite: use .mode('append'), or an empty target")
         arrow = _arrow_schema(schema)
-        options = self._parse(connector.sink_options, "sink", "batch")
+        options = self._parse(connector.sink_options, "sink", "batch", IN_BATCH_OPTIONS)
         sink = connector.create_sink(options, arrow)
         retry = _check_schema(sink, arrow, options)
         if not isinstance(sink, TwoPhaseCommitSink):
+            if batch is not None:
+                raise BadConfigurationError(
+                    f"{self.name()} delivers at least once with these options, and commits nothing: use df.write "
+                    "without 'batchId' and 'sinkName', or set delivery to exactly-once"
+                )
             return AtLeastOnceWriter(sink, arrow, self.accumulator, retry)
+        if batch is not None:
+            batch = replace(batch, checkpoint=self.home.locate(batch.checkpoint))
+            return InBatchWriter(
+                sink, arrow, self.connector_name, options, batch, self.accumulator, self.session, retry
+            )
         return BatchWriter(sink, arrow, self.connector_name, options, self.accumulator, retry)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:

@@ -7,7 +7,16 @@ from collections import OrderedDict
 import pyarrow as pa
 
 from penstock._commit import RunMemory
-from penstock.checkpoint import CheckpointIdentity, SparkLog, chain_of, open_identity, query_id_of, remember_sink
+from penstock.checkpoint import (
+    CheckpointIdentity,
+    SparkLog,
+    chain_of,
+    home_of,
+    names_of,
+    open_identity,
+    query_id_of,
+    remember_sink,
+)
 from penstock.options import OptionValues
 from penstock.storage import Storage
 
@@ -17,23 +26,28 @@ _MOST = 64
 
 
 class KnownQuery:
-    """One query. Single thread: Spark gives a process one thing to do at a time."""
+    """One sink of one query. Single thread: Spark gives a process one thing to do at a time.
 
-    def __init__(self, storage: Storage, checkpoint: str) -> None:
+    ``home`` is where the sink keeps what it has, ``names`` what its names at the target begin with.
+    """
+
+    def __init__(self, storage: Storage, checkpoint: str, sink: str = "") -> None:
         self.storage = storage
         self.checkpoint = checkpoint
+        self.home = home_of(checkpoint, sink)
         self.query_id = query_id_of(storage, checkpoint)
-        self.place: CheckpointIdentity = open_identity(storage, checkpoint, self.query_id)
+        place: CheckpointIdentity = open_identity(storage, checkpoint, self.query_id)
+        self.names = names_of(place.names, sink)
         self.spark_log = SparkLog(storage, checkpoint)
-        self.chain = chain_of(storage, checkpoint)
+        self.chain = chain_of(storage, self.home)
         self.memory = RunMemory()
 
     def begin(self, connector: str, options: OptionValues, schema: pa.Schema) -> None:
         """A run begins. Raises QueryReplacedError if the checkpoint was deleted and is another query's now."""
         if query_id_of(self.storage, self.checkpoint) != self.query_id:
             raise QueryReplacedError
-        remember_sink(self.storage, self.checkpoint, connector, options, schema)
-        self.storage.sweep(f"{self.checkpoint}/penstock")
+        remember_sink(self.storage, self.home, connector, options, schema)
+        self.storage.sweep(f"{self.home}/penstock")
 
 
 class QueryReplacedError(Exception):
@@ -43,12 +57,12 @@ class QueryReplacedError(Exception):
 _known: OrderedDict[str, KnownQuery] = OrderedDict()
 
 
-def known_query(storage: Storage, checkpoint: str, *, names: str | None = None) -> KnownQuery:
-    """Returns the query as this process knows it. ``names``: its name at the target, if that is known."""
-    key = storage.url(checkpoint)
+def known_query(storage: Storage, checkpoint: str, *, sink: str = "", names: str | None = None) -> KnownQuery:
+    """Returns the query's sink as this process knows it. ``names``: its name at the target, if that is known."""
+    key = storage.url(home_of(checkpoint, sink))
     found = _known.pop(key, None)
-    if found is None or names not in (None, found.place.names):
-        found = KnownQuery(storage, checkpoint)
+    if found is None or names not in (None, found.names):
+        found = KnownQuery(storage, checkpoint, sink)
     _known[key] = found
     while len(_known) > _MOST:
         _known.popitem(last=False)
@@ -57,4 +71,4 @@ def known_query(storage: Storage, checkpoint: str, *, names: str | None = None) 
 
 def forget_query(query: KnownQuery) -> None:
     """Forgets ``query``: the next call reads everything again."""
-    _known.pop(query.storage.url(query.checkpoint), None)
+    _known.pop(query.storage.url(query.home), None)

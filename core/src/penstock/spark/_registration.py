@@ -15,6 +15,7 @@ from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
 from penstock.spark._data_source import data_source_of
 from penstock.spark._ends import publish_at_ends, wrap_method
+from penstock.spark._foreach_batch import telling_the_run
 from penstock.spark._listener import PublishingListener
 from penstock.spark._locations import LOCAL, Home
 from penstock.spark._metrics import CountsParam
@@ -84,8 +85,10 @@ def register(spark: SparkSession) -> Registration:
     if not done.formats and not done.problems:
         warnings.warn("no penstock connector is installed: pip install penstock-filesystem", stacklevel=2)
     if context is not None:
+        from pyspark.sql import DataFrameWriter
         from pyspark.sql.streaming import DataStreamWriter
 
+        wrap_method(DataFrameWriter, "format", telling_the_run)
         noting_partitions(DataStreamWriter)
         wrap_method(DataStreamWriter, "start", with_partitions)
         publish_at_ends(PublishingListener.attach(spark).publish_all)

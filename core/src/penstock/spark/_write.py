@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -36,13 +37,14 @@ from penstock.metrics import Metrics
 from penstock.options import OptionValues
 from penstock.printable import get_logger
 from penstock.retry import NO_RETRIES, RetryPolicy
-from penstock.sink import CheckpointLocation, Sink, SinkContext, WriterContext
+from penstock.sink import Sink, SinkContext, WriterContext
+from penstock.spark._foreach_batch import RunningBatch
 from penstock.spark._gc_tuning import freeze_modules
-from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
 from penstock.spark._offsets import is_last_batch
-from penstock.storage import MemoryStorage, open_storage
+from penstock.spark._query_driver import QueryDriver
+from penstock.storage import MemoryStorage
 
-__all__ = ["AtLeastOnceWriter", "BatchWriter", "StreamWriter"]
+__all__ = ["AtLeastOnceWriter", "BatchWriter", "InBatchWriter", "StreamWriter"]
 
 _log = get_logger("penstock")
 
@@ -136,7 +138,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._retry = retry
         self._ends = ends
         self._plan: BatchPlan | None = None
-        self._driver: _Driver | None = _Driver(sink, schema, connector, options, checkpoint, session, retry)
+        self._driver: QueryDriver | None = QueryDriver(sink, schema, connector, options, checkpoint, session, retry)
         self._sink: AnySink = self._driver.sink
 
     def __getstate__(self) -> dict[str, Any]:
@@ -178,8 +180,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._driver.protocol(reports).abort(batchId, reports)
 
 
-class _Driver:
-    """What a stream writer has on the driver."""
+class InBatchWriter(DataSourceArrowWriter):
+    """A write inside the function of ``foreachBatch``: exactly once, and visible when it returns.
+
+    Planned when it is made, on the driver; Spark pickles it to the tasks, and to the process that commits or aborts.
+    """
 
     def __init__(
         self,
@@ -187,42 +192,35 @@ class _Driver:
         schema: pa.Schema,
         connector: str,
         options: OptionValues,
-        checkpoint: str,
+        batch: RunningBatch,
+        accumulator: Any,
         session: str,
         retry: RetryPolicy,
     ) -> None:
-        self._retry = retry
-        self._storage, self._path = open_storage(checkpoint, options, retry)
-        self._schema = schema
-        self._begin: Callable[[KnownQuery], None] = lambda query: query.begin(connector, options, schema)
-        self._session = session
-        self._query = known_query(self._storage, self._path)
-        self.sink: AnySink = start_sink(sink, self._context())
-
-    def _context(self) -> SinkContext:
-        location = CheckpointLocation(self._storage, self._path)
-        return SinkContext(self._query.place.names, self._schema, checkpoint=location, retry=self._retry)
-
-    def protocol(self, results: Sequence[TaskResult | None] = ()) -> TwoPhaseCommit:
-        """Returns the protocol of the query that ``results`` belong to."""
-        names = next((result.planned.query_id for result in results if result is not None), None)
-        self._query = query = known_query(self._storage, self._path, names=names)
-        return TwoPhaseCommit(
-            self.sink,
-            self._context(),
-            query.chain,
-            query.memory,
-            session=self._session,
-            before_claim=lambda: self._begin(query),
+        self._driver_of = partial(
+            QueryDriver, sink, schema, connector, options, batch.checkpoint, session, retry, batch
         )
+        self._schema = schema
+        self._batch_id = batch.number
+        self._accumulator = accumulator
+        self._retry = retry
+        driver = self._driver_of()
+        self._sink: AnySink = driver.sink
+        self._plan = driver.plan()
 
-    def plan(self) -> BatchPlan:
-        """Returns the plan for the tasks of the batch that Spark has planned."""
-        try:
-            return self.protocol().plan(self._query.spark_log)
-        except QueryReplacedError:
-            forget_query(self._query)
-            return self.protocol().plan(self._query.spark_log)
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Task."""
+        return _run(self._sink, self._plan, self._schema, self._batch_id, iterator, self._accumulator, self._retry)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Driver."""
+        results = _results(messages)
+        self._driver_of().protocol(results).commit(self._batch_id, results)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Driver. Touches nothing that was decided."""
+        reports = _reports(messages)
+        self._driver_of().protocol(reports).abort(self._batch_id, reports)
 
 
 class BatchWriter(DataSourceArrowWriter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,6 +45,10 @@ class SinkBase(SinkCases):
     def query(self, target: SinkTarget, tmp_path: Path) -> SinkQuery:
         """Returns a query that writes to ``target``, with its checkpoint next to it."""
         return self._query(target, tmp_path / "penstock-checkpoint")
+
+    def _crash_points(self, steps: Sequence[str]) -> Iterable[int]:
+        """At which of these steps the cases that crash at every step end the driver, by index."""
+        return range(len(steps))
 
     def _job(self, target: SinkTarget, checkpoint: Path) -> QueryJob:
         sink = self._create_for(self._parse(target.options), self.schema)

@@ -6,7 +6,7 @@ import functools
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -65,10 +65,6 @@ class SinkCrashCases(SinkBase):
             query.restart()
             query.run_all(batches)
             self._check(target, self._ids(), f"after a crash {step} ({at})", promised=True)
-
-    def _crash_points(self, steps: Sequence[str]) -> Iterable[int]:
-        """At which of these steps :meth:`test_a_crash_at_every_step` ends the driver, by index."""
-        return range(len(steps))
 
     @proves(Capability.STREAM_WRITE)
     def test_killed_at_every_line(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:

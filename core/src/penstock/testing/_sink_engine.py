@@ -27,7 +27,7 @@ from penstock._commit import (
     run_task,
     write_all,
 )
-from penstock.checkpoint import SparkLog, chain_of
+from penstock.checkpoint import BatchInFunction, SparkLog, chain_of, home_of
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.retry import NO_RETRIES, RetryPolicy
@@ -102,7 +102,8 @@ class SinkQuery:
     """One streaming query into ``sink``. What a crash leaves is the folder ``checkpoint`` and the target system.
 
     ``done`` is the engine's own note of the batches that it will not run again, ``retry`` the option ``retryTimeout``.
-    ``store`` has the folder: the local disk, unless the checkpoint is elsewhere.
+    ``store`` has the folder: the local disk, unless the checkpoint is elsewhere. ``sink_name``: it is one of the sinks
+    that a batch function writes to.
     """
 
     sink: Sink
@@ -112,6 +113,7 @@ class SinkQuery:
     done: set[int] = field(default_factory=set)
     retry: RetryPolicy = NO_RETRIES
     store: Storage = field(default_factory=LocalStorage)
+    sink_name: str = ""
 
     def __post_init__(self) -> None:
         self.restart()
@@ -122,12 +124,17 @@ class SinkQuery:
         self.rows_written = 0
         self.fuse = fuse or Fuse()
         self.storage = FaultyStorage(self.store, self.fuse)
-        location = CheckpointLocation(self.storage.retrying(self.retry), str(self.checkpoint))
+        location = CheckpointLocation(self.storage.retrying(self.retry), self._home)
         self._context = SinkContext(self.query_id, self.schema, self.metrics, location, retry=self.retry)
         sink = pickle.loads(pickle.dumps(self.sink))
         self.retry.call(lambda: sink.validate_schema(self.schema))
         self._pickled = pickle.dumps(self.retry.call(lambda: sink.start(self._context)))
         self._memory = RunMemory()
+        self._engine_run = uuid.uuid4().hex
+
+    @property
+    def _home(self) -> str:
+        return home_of(str(self.checkpoint), self.sink_name)
 
     @property
     def commits(self) -> bool:
@@ -140,8 +147,8 @@ class SinkQuery:
 
     def protocol(self) -> TwoPhaseCommit:
         """Returns the driver's side, new for every batch as in Spark."""
-        chain = chain_of(self.storage, str(self.checkpoint))
-        return TwoPhaseCommit(self._sink(), self._context, chain, self._memory)
+        chain = chain_of(self.storage, self._home)
+        return TwoPhaseCommit(self._sink(), self._context, chain, self._memory, in_batch=bool(self.sink_name))
 
     def plan(self, batch_id: int = 0) -> BatchPlan | None:
         """Before the tasks of a batch. ``None`` for a sink that decides nothing.
@@ -152,6 +159,8 @@ class SinkQuery:
             return None
         self.store.put(f"{self.checkpoint}/offsets/{batch_id}", f"v1\n{{}}\n{batch_id}".encode(), durable=False)
         log = SparkLog(self.store.retrying(self.retry), str(self.checkpoint))
+        if self.sink_name:
+            return self.protocol().plan(BatchInFunction(log, batch_id, self._engine_run))
         return self.protocol().plan(log)
 
     def attempt(

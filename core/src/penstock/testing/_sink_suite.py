@@ -23,6 +23,7 @@ from __future__ import annotations
 from penstock.testing._sink_commits import SinkCommitCases
 from penstock.testing._sink_crashes import SinkCrashCases
 from penstock.testing._sink_data import SinkDataCases
+from penstock.testing._sink_in_batch import SinkInBatchCases
 from penstock.testing._sink_outcomes import SinkOutcomeCases
 from penstock.testing._sink_resources import SinkResourceCases
 from penstock.testing._sink_upserts import SinkUpsertCases
@@ -30,7 +31,15 @@ from penstock.testing._sink_upserts import SinkUpsertCases
 __all__ = ["SinkSuite"]
 
 
-class SinkSuite(SinkDataCases, SinkCommitCases, SinkOutcomeCases, SinkUpsertCases, SinkCrashCases, SinkResourceCases):
+class SinkSuite(
+    SinkDataCases,
+    SinkCommitCases,
+    SinkInBatchCases,
+    SinkOutcomeCases,
+    SinkUpsertCases,
+    SinkCrashCases,
+    SinkResourceCases,
+):
     """See the module. What an author may override is named in the suites that this one puts together:
     :class:`penstock.testing._sink_cases.SinkCases`, :class:`penstock.testing._sink_data.SinkDataCases` and
     :class:`penstock.testing._sink_crashes.SinkCrashCases`.

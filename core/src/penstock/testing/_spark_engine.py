@@ -26,12 +26,12 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock import errors
 from penstock._commit import TwoPhaseCommit
-from penstock.checkpoint import chain_of, open_identity, query_id_of
+from penstock.checkpoint import chain_of, home_of, names_of, open_identity, query_id_of
 from penstock.connector import Connector
 from penstock.errors import FatalError, PenstockError
 from penstock.sink import CheckpointLocation, SinkContext, TwoPhaseCommitSink
 from penstock.source import Source
-from penstock.spark import CountsParam
+from penstock.spark import CountsParam, batch_writer
 from penstock.storage import LocalStorage
 from penstock.testing._faults import Steps, faulty_sink, faulty_source
 from penstock.testing._sink_engine import Shares
@@ -117,7 +117,8 @@ class _SparkQuery:
 
 class SparkSinkQuery(_SparkQuery):
     """One streaming query into the sink under test, with the methods of
-    :class:`penstock.testing.SinkQuery` that make sense where Spark decides the rest.
+    :class:`penstock.testing.SinkQuery` that make sense where Spark decides the rest. With a ``sink_name``, its batch
+    function writes.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class SparkSinkQuery(_SparkQuery):
         schema: pa.Schema,
         folder: Path,
         fuse: KillingFuse | None = None,
+        sink_name: str = "",
     ) -> None:
         super().__init__(spark, connector, fuse)
         declared = connector.sink_options
@@ -139,6 +141,7 @@ class SparkSinkQuery(_SparkQuery):
         self._options = options
         self._rows = folder / "rows"
         self._put = 0
+        self._sink_name = sink_name
         spark.dataSource.register(RowsDataSource)
 
     @property
@@ -176,20 +179,28 @@ class SparkSinkQuery(_SparkQuery):
 
     def _run_once(self) -> None:
         rows = self.spark.readStream.format(RowsDataSource.name()).option("path", str(self._rows)).load()
-        writer = rows.writeStream.format("penstock.under_test").options(**self._options)
+        if self._sink_name:
+            writer = rows.writeStream.foreachBatch(self._write)
+        else:
+            writer = rows.writeStream.format("penstock.under_test").options(**self._options)
         query = writer.option("checkpointLocation", str(self.checkpoint)).start()
         try:
             query.processAllAvailable()
         finally:
             query.stop()
 
+    def _write(self, rows: DataFrame, batch_id: int) -> None:
+        writer = batch_writer(rows, batch_id, checkpoint=str(self.checkpoint), name=self._sink_name)
+        writer.format("penstock.under_test").options(**self._options).save()
+
     def finish(self) -> None:
         """Publishes what is carried from batch to batch, as ``penstock finish`` does."""
         if isinstance(self.sink, TwoPhaseCommitSink):
             storage, path = LocalStorage(), str(self.checkpoint)
-            names = open_identity(storage, path, query_id_of(storage, path)).names
-            context = SinkContext(names, self.schema, checkpoint=CheckpointLocation(storage, path))
-            TwoPhaseCommit(self.sink.start(context), context, chain_of(storage, path)).take_over()
+            names = names_of(open_identity(storage, path, query_id_of(storage, path)).names, self._sink_name)
+            home = home_of(path, self._sink_name)
+            context = SinkContext(names, self.schema, checkpoint=CheckpointLocation(storage, home))
+            TwoPhaseCommit(self.sink.start(context), context, chain_of(storage, home)).take_over()
 
     def frame(self, shares: Shares) -> DataFrame:
         """Returns all rows of ``shares``, in one partition."""

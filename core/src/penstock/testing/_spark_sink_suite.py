@@ -29,6 +29,9 @@ from penstock.testing._verdict import does_not_apply
 
 __all__ = ["SparkSinkSuite"]
 
+#: At which processes are killed: in a task, in a task, on the driver.
+_STEPS = ["before write", "after prepare_commit", "before publish", "half way through publish", "after publish"]
+
 
 @pytest.mark.spark
 class SparkSinkSuite(SinkCases):
@@ -39,10 +42,15 @@ class SparkSinkSuite(SinkCases):
         self._spark = penstock_spark
 
     def _query(
-        self, target: SinkTarget, folder: Path, schema: pa.Schema | None = None, fuse: KillingFuse | None = None
+        self,
+        target: SinkTarget,
+        folder: Path,
+        schema: pa.Schema | None = None,
+        fuse: KillingFuse | None = None,
+        sink_name: str = "",
     ) -> SparkSinkQuery:
         wanted = schema if schema is not None else self.schema
-        return SparkSinkQuery(self._spark, self.connector, target.options, wanted, folder, fuse)
+        return SparkSinkQuery(self._spark, self.connector, target.options, wanted, folder, fuse, sink_name)
 
     @proves(Capability.STREAM_WRITE)
     def test_every_type_comes_through(self, target: SinkTarget, tmp_path: Path) -> None:
@@ -72,9 +80,7 @@ class SparkSinkSuite(SinkCases):
             return False
         return True
 
-    @pytest.mark.parametrize(
-        "step", ["before write", "after prepare_commit", "before publish", "half way through publish", "after publish"]
-    )
+    @pytest.mark.parametrize("step", _STEPS)
     @proves(Capability.STREAM_WRITE)
     def test_a_process_is_killed(self, target: SinkTarget, tmp_path: Path, step: str) -> None:
         """Purpose: executors are lost, and drivers.
@@ -87,6 +93,22 @@ class SparkSinkSuite(SinkCases):
         query = self._query(target, tmp_path / "killed", fuse=KillingFuse(step, tmp_path / "burnt"))
         query.run_all(self._batches())
         self._check(target, self._ids(), promised=True)
+        if not (tmp_path / "burnt").exists():
+            does_not_apply(f"the sink never comes to the step '{step}'")
+
+    @pytest.mark.parametrize("step", _STEPS)
+    @proves(Capability.EXACTLY_ONCE)
+    def test_a_batch_function_is_killed(self, target: SinkTarget, tmp_path: Path, step: str) -> None:
+        """Purpose: the same, where the function of ``foreachBatch`` writes.
+
+        Steps: three batches; the first Python process that comes to the step is killed; the query is started again if
+        Spark does not carry on by itself, and runs its function again.
+        Pass: every row can be read once.
+        If it fails: see test_a_batch_function_crashes_at_every_step, which does the same without Spark.
+        """
+        query = self._query(target, tmp_path / "killed", None, KillingFuse(step, tmp_path / "burnt"), "kit")
+        query.run_all(self._batches())
+        self._check(target, self._ids())
         if not (tmp_path / "burnt").exists():
             does_not_apply(f"the sink never comes to the step '{step}'")
 

@@ -80,6 +80,10 @@ class CellTarget(SimulatedTarget):
     def check(self, faults: Counter[str], owners: int) -> None:
         """Rows may be seen before their batch is decided, and again."""
 
+    def missing(self, rows: range) -> list[int]:
+        """A later row of its key stands for a row."""
+        return [row for row in rows if self.cells.get(row % 3, (0, -1))[1] < row]
+
     def check_end(self, rows: range) -> None:
         """The last value of each key stays."""
         wanted = {key: max(row for row in rows if row % 3 == key) for key in {row % 3 for row in rows}}

@@ -98,11 +98,14 @@ class SimulatedTarget(ABC):
         if early:
             raise Violation(f"{sorted(early)} is visible and not decided")
 
+    def missing(self, rows: range) -> list[int]:
+        """Returns those of ``rows`` that no reader could have read until now."""
+        found = {row for _, row in self.shown()}
+        return [row for row in rows if row not in found]
+
     def check_end(self, rows: range) -> None:
         """Checks the target when a query that wrote ``rows`` has ended. Raises Violation."""
-        found = {row for _, row in self.shown()}
-        missing = [row for row in rows if row not in found]
-        if missing:
+        if missing := self.missing(rows):
             raise Violation(f"rows {missing} are lost")
         if left := self.left():
             raise Violation(f"{left} stays forever")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from penstock._commit import (
     Batch,
     Chain,
     DisplacedError,
+    EngineLog,
     GaveWayError,
     Link,
     RunMemory,
@@ -26,8 +27,8 @@ from penstock._commit import (
     TwoPhaseCommit,
     run_task,
 )
-from penstock.checkpoint import SparkLog
-from penstock.errors import FatalError, RetriableError
+from penstock.checkpoint import BatchInFunction, SparkLog
+from penstock.errors import BadConfigurationError, FatalError, RetriableError
 from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext, WriterContext
 from penstock.system import system
@@ -70,6 +71,8 @@ class Plan:
     faults: Faults = field(default_factory=Faults)
     #: For how long what fails is tried again in the same process (s).
     retry_s: float = 0.0
+    #: Whether a batch function writes, whose session may start the query again.
+    in_batch: bool = False
     #: How often a query is started after faults have stopped, before it must have come to its end.
     patience: int = 6
 
@@ -222,7 +225,19 @@ class World:
         )
 
     def _protocol(self, memory: RunMemory | None = None, chain: Chain | None = None) -> TwoPhaseCommit:
-        return TwoPhaseCommit(self.sink, self._context(), chain or self._chain(), memory)
+        return TwoPhaseCommit(
+            self.sink,
+            self._context(),
+            chain or self._chain(),
+            memory,
+            session=self._session(),
+            in_batch=self.plan.in_batch,
+        )
+
+    def _session(self) -> str:
+        """Returns that of the process which runs: drivers have one each; helpers, and queries without one, none."""
+        name = self.scheduler.current.name
+        return name if self.plan.in_batch and name.startswith("driver") else ""
 
     def _context(self) -> SinkContext:
         location = CheckpointLocation(self.storage.retrying(self._retry), _CHECKPOINT)
@@ -252,7 +267,18 @@ class World:
         self.drivers.append(process)
 
     def _drive(self, name: str) -> None:
-        planning, committing = (RunMemory(), self._chain()), (RunMemory(), self._chain())
+        # Processes of a session that plan; they take turns.
+        planning = [(RunMemory(), self._chain()) for _ in range(2 if self.plan.in_batch else 1)]
+        try:
+            self._drive_once(name, planning)
+        except (RetriableError, OSError):
+            if not self.plan.in_batch or not self._vary(0.5):
+                raise
+            self._drive_once(name, planning)
+
+    def _drive_once(self, name: str, planning: Sequence[Any]) -> None:
+        committing = (RunMemory(), self._chain())
+        engine_run = system().new_id() if self.plan.in_batch else ""
         self.scheduler.current.skew_us = -self._vary(0.7) * self.plan.slow_clocks_s * 1_000_000
         done = self._engine("reads commits/", lambda: self._spark_numbers("commits"))
         self._engine("writes metadata", lambda: self.storage.inner.put(f"{_CHECKPOINT}/metadata", b"{}"))
@@ -260,14 +286,18 @@ class World:
         link = None
         while (bounds := self._bounds_of(number)) is not None:
             self.scheduler.tell(bounds)
-            link = self._run_batch(name, number, bounds, planning, committing)
+            planner = planning[0] if len(planning) == 1 else planning[self._vary(0.7)]
+            link = self._run_batch(name, number, bounds, planner, committing, engine_run)
             self._engine(f"notes batch {number}", partial(self._put, "commits", number, b"v1"))
             number += 1
             if self._left["end"] and self.scheduler.pick(2, 0.7):
                 self._left["end"] -= 1
-                self._protocol(*committing).close(link)
+                if not self.plan.in_batch:
+                    self._protocol(*committing).close(link)
                 return
-        if link is not None:
+        if self.plan.in_batch:
+            pass  # nothing is carried
+        elif link is not None:
             self._protocol(*committing).close(link)
         elif self._chain().head().link.states:
             self._take_over()
@@ -288,8 +318,13 @@ class World:
         self._engine(f"writes offsets/{number} {start}–{end}", lambda: self._put("offsets", number, offsets))
         return start, end
 
-    def _run_batch(self, name: str, number: int, bounds: tuple[int, int], planning: Any, committing: Any) -> Any:
-        plan = self._protocol(*planning).plan(_SparkLog(self.storage))
+    def _run_batch(
+        self, name: str, number: int, bounds: tuple[int, int], planning: Any, committing: Any, engine_run: str
+    ) -> Any:
+        engine: EngineLog = _SparkLog(self.storage)
+        if self.plan.in_batch:
+            engine = BatchInFunction(SparkLog(self.storage, _CHECKPOINT), number, engine_run)
+        plan = self._protocol(*planning).plan(engine)
         shift = self._vary(0.7)  # a replay may give its rows to other writers
         shares = [
             [row for row in range(*bounds) if (self.target.key_of(row) + shift) % self.plan.writers == writer]
@@ -310,6 +345,8 @@ class World:
         except Exception:
             protocol.abort(number, results)
             raise
+        if self.plan.in_batch and (hidden := self.target.missing(range(*bounds))):
+            raise Violation(f"rows {hidden} of batch {number} are hidden when its write returns")
         return link
 
     def _start_task(
@@ -352,6 +389,8 @@ class World:
             raise Violation(f"{process.name} says that another run has gone on, and there is none") from error
         if isinstance(error, (DisplacedError, RetriableError, OSError)):
             return
+        if isinstance(error, BadConfigurationError) and "is not the batch that" in str(error) and self.starts > 1:
+            return  # the query has gone on in another process
         if isinstance(error, FatalError) and "penstock restore-offsets" in str(error) and self.plan.rewinds:
             self._must_restore = True
             return

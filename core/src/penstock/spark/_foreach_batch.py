@@ -1,0 +1,121 @@
+"""Writes inside the function of ``foreachBatch``: which batch they belong to, and which sink of it they are.
+
+Spark runs a batch again after a crash, and calls the function again with the same id. A write that names its query, its
+batch and its sink is then skipped if it was decided, and done if it was not.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.checkpoint import check_sink_name
+from penstock.errors import BadConfigurationError
+from penstock.printable import get_logger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter
+
+__all__ = ["IN_BATCH_OPTIONS", "RunningBatch", "batch_writer", "telling_the_run"]
+
+_log = get_logger("penstock")
+
+_CHECKPOINT, _BATCH, _SINK = "checkpointLocation", "batchId", "sinkName"
+#: Spark's names of the query whose function writes, and of its run. Set where the user's process knows them.
+_QUERY, _RUN = "penstock.batch.query", "penstock.batch.run"
+#: Options of a batch write that no connector declares.
+IN_BATCH_OPTIONS = (_CHECKPOINT, _BATCH, _SINK, _QUERY, _RUN)
+#: Spark keeps them as properties of the thread that runs a query's batches.
+_QUERY_PROPERTY, _RUN_PROPERTY = "sql.streaming.queryId", "spark.jobGroup.id"
+#: Over Connect the function runs in a process of its own, one for each run of the query.
+_THIS_PROCESS = uuid.uuid4().hex
+
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True)
+class RunningBatch:
+    """One write of a batch function. ``query`` and ``run`` are Spark's ids, empty where they are not known."""
+
+    checkpoint: str
+    number: int
+    sink_name: str
+    query: str = ""
+    run: str = ""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], owner: str) -> RunningBatch | None:
+        """Returns what the options of a write say; ``None`` for one that belongs to no batch.
+
+        Raises BadConfigurationError if they say only a part of it.
+        """
+        given = {name.lower(): text for name, text in options.items()}
+        values = {name: given.get(name.lower(), "") for name in IN_BATCH_OPTIONS}
+        named = [name for name in (_CHECKPOINT, _BATCH, _SINK) if values[name]]
+        if not named:
+            _warn_of_repeats(values[_RUN], owner)
+            return None
+        missing = [name for name in (_CHECKPOINT, _BATCH, _SINK) if not values[name]]
+        if missing:
+            raise BadConfigurationError(
+                f"{owner}: a write with '{named[0]}' belongs to a batch of a stream, and needs "
+                f"'{missing[0]}' as well: penstock.batch_writer(df, batch_id, checkpoint=..., name=...) sets them all"
+            )
+        if not values[_BATCH].isdigit():
+            raise BadConfigurationError(
+                f"{owner}: option 'batchId' is '{values[_BATCH]}': give the id that Spark passes to the function"
+            )
+        name = check_sink_name(values[_SINK])
+        return cls(values[_CHECKPOINT], int(values[_BATCH]), name, values[_QUERY], values[_RUN])
+
+    def check_query(self, query_id: str) -> None:
+        """Raises BadConfigurationError if the checkpoint is another query's than the one that runs this batch."""
+        if self.query and self.query != query_id:
+            raise BadConfigurationError(
+                f"option 'checkpointLocation': {self.checkpoint} is the checkpoint of query {query_id}, and this batch "
+                f"is one of query {self.query}: give the checkpoint of that one"
+            )
+
+
+def _warn_of_repeats(run: str, owner: str) -> None:
+    if run and run not in _warned:
+        _warned.add(run)
+        _log.warning(
+            "%s is written to inside foreachBatch without 'batchId': Spark runs a batch again after a failure, and its "
+            "rows are then duplicated. penstock.batch_writer(df, batch_id, checkpoint=..., name=...) prevents that",
+            owner,
+        )
+
+
+def batch_writer(df: DataFrame, batch_id: int, *, checkpoint: str, name: str) -> DataFrameWriter:
+    """Returns the writer of ``df`` for the function of ``foreachBatch``, a ``DataFrameWriter`` in mode ``append``: what
+    it writes with ``.format("penstock.…")`` is there once, however often Spark runs the batch.
+
+    ``checkpoint`` is the ``checkpointLocation`` of the streaming query, ``batch_id`` what Spark passes to the function.
+    ``name`` (letters, digits, ``-`` and ``_``) names the sink: it stays the same from batch to batch, and every write
+    of a batch has another one. Each name has a decision log of its own, so that after a crash each sink is written to
+    or skipped, whichever is right for it. What is written is visible when ``save()`` returns.
+
+    Raises BadConfigurationError for a name that can't be one; ``save()`` raises it if the batch is not the one that
+    runs, or the name was used for it before. Any thread of the driver; classic sessions and Spark Connect.
+    """
+    writer = df.write.mode("append").option(_CHECKPOINT, checkpoint)
+    writer = writer.option(_BATCH, str(int(batch_id))).option(_SINK, check_sink_name(name))
+    return writer if hasattr(df, "_jdf") else writer.option(_RUN, _THIS_PROCESS)
+
+
+def telling_the_run(format_method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps ``DataFrameWriter.format`` of a classic session: our formats learn in which run of which query they are."""
+
+    def wrapped(writer: Any, source: str) -> Any:
+        answer = format_method(writer, source)
+        if source.lower().startswith("penstock."):
+            context = writer._spark.sparkContext
+            query = context.getLocalProperty(_QUERY_PROPERTY)
+            if query:
+                writer.option(_QUERY, query).option(_RUN, context.getLocalProperty(_RUN_PROPERTY) or "")
+        return answer
+
+    return wrapped

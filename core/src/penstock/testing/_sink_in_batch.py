@@ -1,0 +1,92 @@
+"""The cases of a sink that the function of ``foreachBatch`` writes to."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.checkpoint import names_of
+from penstock.connector import Capability
+from penstock.errors import BadConfigurationError
+from penstock.testing._capabilities import proves
+from penstock.testing._sink_base import SinkBase
+from penstock.testing._sink_engine import SinkQuery
+from penstock.testing._target import SinkTarget
+
+__all__ = ["SinkInBatchCases"]
+
+#: Two batches are enough for what one leaves to the next.
+_SHAPE = ((3, 2), (2, 4))
+
+
+class SinkInBatchCases(SinkBase):
+    """Writes inside a batch function: each batch is decided as a whole, for each sink by itself."""
+
+    def _named(self, target: SinkTarget, checkpoint: Path, name: str = "kit", query_id: str = "") -> SinkQuery:
+        sink = self._create_for(self._parse(target.options), self.schema)
+        names = names_of(query_id or str(uuid.uuid4()), name)
+        return SinkQuery(sink, self.schema, checkpoint, names, sink_name=name)
+
+    @proves(Capability.EXACTLY_ONCE)
+    def test_a_batch_function_sees_what_it_wrote(self, target: SinkTarget, tmp_path: Path) -> None:
+        """Purpose: a function reads, merges or announces what it has just written.
+
+        Steps: two batches are written in a batch function.
+        Pass: after each write, every row so far can be read once. Nothing is carried to a later batch.
+        If it fails: a roller that is called with finish=True must close everything.
+        """
+        query = self._named(target, tmp_path / "checkpoint")
+        for batch_id, shares in enumerate(self._batches(_SHAPE)):
+            query.run(batch_id, shares)
+            self._check(target, self._ids(_SHAPE[: batch_id + 1]), f"when the write of batch {batch_id} has returned")
+
+    @proves(Capability.EXACTLY_ONCE)
+    def test_a_batch_function_is_called_again(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:
+        """Purpose: a function writes to two sinks, and is killed between the two writes.
+
+        Steps: a batch is written to the first sink only; the query starts again, and writes it to both, with the rows
+        in other tasks; a second write of the batch to the first sink is tried.
+        Pass: every row can be read once in each, and the second write is refused.
+        If it fails: names at the target must begin with context.query_id, which tells the two sinks apart.
+        """
+        targets, (first, second) = [new_target(), new_target()], self._batches(_SHAPE)
+        query_id = str(uuid.uuid4())
+        queries = [
+            self._named(target, tmp_path / "checkpoint", name, query_id)
+            for target, name in zip(targets, "ab", strict=True)
+        ]
+        for query in queries:
+            query.run(0, first)
+        queries[0].run(1, second)
+        for query in queries:
+            query.restart()
+            query.run(1, list(reversed(second)))
+        for target in targets:
+            self._check(target, self._ids(_SHAPE), "in each sink, after a kill between the two")
+        try:
+            queries[0].run(1, second)
+        except BadConfigurationError:
+            return
+        raise AssertionError("a second write of the same batch to the same sink was dropped in silence")
+
+    @proves(Capability.EXACTLY_ONCE)
+    def test_a_batch_function_crashes_at_every_step(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:
+        """Purpose: the promise, for writes in a batch function.
+
+        Steps: as test_a_crash_at_every_step, with two batches that a batch function writes.
+        Pass: after every one of them each row can be read once.
+        If it fails: the message names the step.
+        """
+        batches = self._batches(_SHAPE)
+        query = self._named(new_target(), tmp_path / "checkpoint-dry")
+        query.run_all(batches)
+        steps = query.fuse.steps
+        for at in self._crash_points(steps):
+            target = new_target()
+            query = self._named(target, tmp_path / f"checkpoint-{at}")
+            with query.crashing_at(at):
+                query.run_all(batches)
+            query.restart()
+            query.run_all(batches)
+            self._check(target, self._ids(_SHAPE), f"after a crash {steps[at]} ({at})")

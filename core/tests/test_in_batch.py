@@ -1,0 +1,316 @@
+"""Writes inside the function of ``foreachBatch``: the protocol, the named sinks of a checkpoint, the options."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import penstock
+from penstock import BadConfigurationError, FatalError
+from penstock._commit import Batch, Chain, DisplacedError, RunMemory, TwoPhaseCommit
+from penstock.checkpoint import (
+    BatchInFunction,
+    SparkLog,
+    adopt,
+    named_sinks,
+    open_stored_queries,
+    open_stored_query,
+    restore_offsets,
+    take_over,
+)
+from penstock.cli._app import app
+from penstock.retry import NO_RETRIES
+from penstock.sink import SinkContext, WriterContext
+from penstock.spark._foreach_batch import RunningBatch, _warned
+from penstock.spark._query_driver import QueryDriver
+from penstock.storage import LocalStorage
+
+SCHEMA = pa.schema([("id", pa.int64())])
+runner = CliRunner()
+
+
+@pytest.fixture
+def written(new_query, tmp_path):
+    """A query whose batch function writes; a session with as many processes as one likes."""
+    Query = type(new_query())
+
+    class Written(Query):
+        run_of_engine, session = "run 1", "session"
+
+        @property
+        def protocol(self):
+            chain = Chain(self.storage, self.chain.directory)
+            context = SinkContext("q", SCHEMA)
+            return TwoPhaseCommit(self.sink, context, chain, self.memory, session=self.session, in_batch=True)
+
+        def planned(self, expected):
+            return replace(super().planned(expected), engine_run=self.run_of_engine)
+
+    return lambda **also: Written(tmp_path, **also)
+
+
+def test_all_is_visible_when_a_write_returns(written):
+    query = written()
+    query.run(0, [[1], [2, 3]])  # the second is one that LedgerSink would carry
+    assert query.visible() == [1, 2, 3] and query.hidden() == [] and not query.chain.head().link.states
+
+
+def test_a_function_may_leave_batches_out(written):
+    query = written()
+    query.run(0, [[1]])
+    query.run(7, [[2]])
+    assert query.visible() == [1, 2]
+    with pytest.raises(FatalError, match="were deleted or put back"):
+        query.plan(3)
+
+
+def test_a_batch_that_is_run_again_is_skipped(written):
+    query = written()
+    query.run(0, [[1]])
+    again = written(engine=query.engine)
+    again.run_of_engine = "run 2"
+    again.run(0, [[1], [2]])
+    assert query.visible() == [1]
+    again.run(1, [[3]])
+    assert query.visible() == [1, 3]
+
+
+@pytest.mark.parametrize("is_replayed", [False, True])
+def test_a_second_write_of_a_batch_is_refused(written, is_replayed):
+    """Also where the first one of this run was skipped, which a run before had made."""
+    query = written()
+    query.run(0, [[1]])
+    if is_replayed:
+        query = written(engine=query.engine)
+        query.run_of_engine = "run 2"
+        query.run(0, [[1]])
+    for _ in range(2):
+        with pytest.raises(BadConfigurationError, match="batch 0 has been written to this sink already"):
+            query.run(0, [[2]])
+        again_in_another_process(query)
+    query.run(1, [[3]])
+    assert query.visible() == [1, 3]
+
+
+def again_in_another_process(query):
+    query.memory = RunMemory()
+    return query
+
+
+def test_a_write_that_failed_while_it_published_may_be_repeated_in_its_run(written, crash_type):
+    """The user's function may catch the error and try again."""
+    query = written()
+    real = query.fuse.step
+
+    def step(what):
+        real(what)
+        if what == "before publish":
+            raise OSError("the store is away")
+
+    query.fuse.step = step
+    with pytest.raises(OSError):
+        query.run(0, [[1]])
+    query.fuse.step = real
+    assert query.visible() == []
+    query.run(0, [[1]])
+    assert query.visible() == [1]
+
+
+def test_processes_of_one_session_take_turns(written):
+    """Batch 1 is planned by another process, and fails; the one that had planned batch 0 plans it again."""
+    first = written()
+    first.run(0, [[1]])
+    second = again_in_another_process(written(engine=first.engine))
+    second.plan(1)
+    first.engine = second.engine
+    first.run(1, [[2]])
+    assert first.visible() == [1, 2]
+    stranger = again_in_another_process(written(engine=first.engine))
+    stranger.session = "another"
+    stranger.plan(2)
+    first.engine = stranger.engine
+    with pytest.raises(DisplacedError):
+        first.plan(2)
+
+
+# --- the batch that Spark runs ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A query that runs batch 1, and whose function has written batch 0 to two directories."""
+    root = tmp_path / "ck"
+    for directory in ("offsets", "commits"):
+        (root / directory).mkdir(parents=True)
+    (root / "metadata").write_text('{"id":"0b9cb4f4-3aa3-4f0c-9d4c-5f2c9e6f3a11"}')
+    (root / "offsets/0").write_text("v1\n{}\n1")
+    for name in ("files", "more"):
+        write(root, name, 0, [0, 1])
+    (root / "commits/0").write_text("v1\n{}")
+    (root / "offsets/1").write_text("v1\n{}\n2")
+    return root
+
+
+def driver_of(root, name, number, run="run"):
+    connector = penstock._plugins.find_connector("filesystem").load()
+    options = connector.sink_options.parse({"path": f"{root.parent}/{name}", "format": "json"}, owner="test")
+    sink = connector.create_sink(options, SCHEMA)
+    batch = RunningBatch(str(root), number, name, run=run)
+    return QueryDriver(sink, SCHEMA, "filesystem", options, str(root), "session", NO_RETRIES, batch)
+
+
+def write(root, name, number, ids, run="run"):
+    driver = driver_of(root, name, number, run)
+    results = results_of(driver, number, ids)
+    return driver.protocol(results).commit(number, results)
+
+
+def results_of(driver, number, ids):
+    plan = driver.plan()
+    context = WriterContext(plan.planned.query_id, SCHEMA, batch_id=number, attempt_id=os.urandom(16).hex())
+    return [penstock._commit.run_task(driver.sink, plan, context, [pa.record_batch([pa.array(ids)], SCHEMA)])]
+
+
+def visible(root, name):
+    files = (path for path in (root.parent / name).rglob("*") if path.is_file() and ".penstock" not in path.parts)
+    return sorted(json.loads(line)["id"] for path in files for line in path.read_text().splitlines())
+
+
+def leave_pending(root, name, ids, monkeypatch):
+    """Batch 1 is decided, and its driver is gone."""
+    driver = driver_of(root, name, 1)
+    results = results_of(driver, 1, ids)
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock._commit._two_phase.Publishing.carry_out", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            driver.protocol(results).commit(1, results)
+
+
+def test_each_sink_has_a_log_and_names_of_its_own(checkpoint):
+    assert named_sinks(LocalStorage(), str(checkpoint)) == ["files", "more"]
+    files, more = open_stored_queries(str(checkpoint))
+    assert (files.sink_name, files.chain.head().link.batch) == ("files", 0)
+    assert {files.names, more.names} == {f"0b9cb4f4-3aa3-4f0c-9d4c-5f2c9e6f3a11-{name}" for name in ("files", "more")}
+    assert visible(checkpoint, "files") == visible(checkpoint, "more") == [0, 1]
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_only_the_batch_that_runs_is_written(checkpoint, number):
+    with pytest.raises(BadConfigurationError, match=f"'batchId': {number} is not the batch .* it runs batch 1"):
+        write(checkpoint, "files", number, [7])
+    (checkpoint / "commits/1").write_text("v1\n{}")
+    with pytest.raises(BadConfigurationError, match="is through with batch 1"):
+        write(checkpoint, "files", 1, [7])
+
+
+def test_a_query_that_has_not_run_yet_has_no_batch(tmp_path):
+    with pytest.raises(BadConfigurationError, match="has not run any batch yet"):
+        BatchInFunction(SparkLog(LocalStorage(), str(tmp_path)), 0, "").planned(None)
+
+
+def test_the_checkpoint_of_another_query_is_refused(checkpoint):
+    batch = RunningBatch(str(checkpoint), 1, "files", query="another")
+    with pytest.raises(BadConfigurationError, match=r"is the checkpoint of query 0b9cb4f4.* one of query another"):
+        batch.check_query("0b9cb4f4-3aa3-4f0c-9d4c-5f2c9e6f3a11")
+
+
+def test_what_a_driver_that_is_gone_has_decided_is_finished_by_hand(checkpoint, monkeypatch):
+    leave_pending(checkpoint, "more", [2], monkeypatch)
+    found = runner.invoke(app, ["inspect", str(checkpoint), "--json"])
+    view = json.loads(found.stdout)
+    assert [(one["name"], one["decided_batch"]) for one in view["sinks"]] == [("files", 0), ("more", 1)]
+    assert "skips what is decided: more" in " ".join(view["next_start"])
+    shown = runner.invoke(app, ["inspect", str(checkpoint)]).stdout
+    assert "files, penstock.filesystem" in shown and "of more is made and not carried out" in " ".join(shown.split())
+    assert runner.invoke(app, ["finish", str(checkpoint)]).exit_code == 4
+    assert runner.invoke(app, ["finish", str(checkpoint), "--sink", "files"]).exit_code == 0
+    assert visible(checkpoint, "more") == [0, 1]
+    assert runner.invoke(app, ["finish", str(checkpoint), "--take-over"]).exit_code == 0
+    assert visible(checkpoint, "more") == [0, 1, 2] and visible(checkpoint, "files") == [0, 1]
+
+
+def test_a_start_finishes_what_was_decided_and_writes_what_was_not(checkpoint, monkeypatch):
+    leave_pending(checkpoint, "more", [2], monkeypatch)
+    for name in ("files", "more"):
+        write(checkpoint, name, 1, [2], run="the next")
+    assert visible(checkpoint, "files") == visible(checkpoint, "more") == [0, 1, 2]
+
+
+def test_names_of_sinks_that_are_not_there(checkpoint):
+    with pytest.raises(BadConfigurationError, match=r"no sink named 'alerts' .* there is files, more"):
+        penstock.finish(str(checkpoint), sink="alerts")
+    with pytest.raises(BadConfigurationError, match="name one of files, more"):
+        open_stored_query(str(checkpoint))
+    with pytest.raises(BadConfigurationError, match="name one of files, more"):
+        penstock.checkpoint.resolve(str(checkpoint), write_all_again=True)
+    with pytest.raises(BadConfigurationError, match="nothing is pending"):
+        penstock.checkpoint.resolve(str(checkpoint), write_all_again=True, sink="files")
+
+
+def test_offsets_are_restored_from_the_sink_that_is_furthest(checkpoint):
+    results = write(checkpoint, "more", 1, [2])
+    assert results.batch == 1
+    before = (checkpoint / "offsets/1").read_bytes()
+    (checkpoint / "offsets/1").write_text("v1\n{}\n99")
+    assert restore_offsets(str(checkpoint)).offsets == before == (checkpoint / "offsets/1").read_bytes()
+
+
+def test_a_copy_with_something_pending_is_refused(checkpoint, monkeypatch):
+    leave_pending(checkpoint, "more", [2], monkeypatch)
+    with pytest.raises(BadConfigurationError, match="rows are open in it"):
+        adopt(str(checkpoint), is_copy=True)
+    take_over(str(checkpoint))
+    adopt(str(checkpoint), is_copy=True)
+    assert all("~" in query.names for query in open_stored_queries(str(checkpoint)))
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+WHOLE = {"checkpointLocation": "/ck", "batchId": "3", "sinkName": "alerts"}
+
+
+def test_options_name_the_batch():
+    given = {name.lower(): text for name, text in WHOLE.items()}  # as Spark passes them on
+    assert RunningBatch.of(given, "sink") == RunningBatch("/ck", 3, "alerts")
+
+
+@pytest.mark.parametrize("left_out", WHOLE)
+def test_a_part_of_the_options_is_refused(left_out):
+    given = {name: text for name, text in WHOLE.items() if name != left_out}
+    with pytest.raises(BadConfigurationError, match=f"needs '{left_out}' as well: penstock.batch_writer"):
+        RunningBatch.of(given, "sink")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("batchId", "-1"), ("batchId", "three"), ("sinkName", "a b"), ("sinkName", "../x"), ("sinkName", "-")],
+)
+def test_texts_that_are_none_are_refused(name, text):
+    with pytest.raises(BadConfigurationError, match=f"option '{name}'"):
+        RunningBatch.of({**WHOLE, name: text}, "sink")
+
+
+def test_a_write_that_would_come_again_is_said_once_in_a_run(caplog):
+    _warned.clear()
+    for _ in range(2):
+        assert RunningBatch.of({"penstock.batch.run": "r", "penstock.batch.query": "q"}, "sink penstock.x") is None
+    assert caplog.text.count("without 'batchId'") == 1
+
+
+def test_the_helper_refuses_a_name_at_once():
+    class Frame:
+        class write:
+            mode = staticmethod(lambda _: Frame.write)
+            option = staticmethod(lambda *_: Frame.write)
+
+    with pytest.raises(BadConfigurationError, match="sinkName"):
+        penstock.batch_writer(Frame, 1, checkpoint="/ck", name="no name")
+
+
+def test_the_fingerprint_knows_nothing_of_the_run():
+    assert Batch(1, b"x", "a").fingerprint == Batch(1, b"x", "b").fingerprint
