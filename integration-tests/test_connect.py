@@ -109,3 +109,30 @@ def test_nothing_stays_hidden_unless_it_is_said(server, tmp_path, end):
         assert visible == "visible: ['1', '2', '3']" and not [line for line in said if "penstock" in line]
     else:
         assert visible == "visible: []" and re.search(ENDS[end], said[-1]), said
+
+
+@pytest.fixture
+def server_of_functions(tmp_path_factory):
+    """Its Python workers have what a client needs, and take longer to start."""
+    started = ConnectServer(tmp_path_factory.mktemp("connect"))
+    started.start(runs_functions=True)
+    yield started
+    started.kill()
+
+
+@pytest.mark.exhaustive("a server of its own; only where the run's id comes from differs from a classic session")
+def test_a_batch_function_writes_each_sink_once(server_of_functions, csv_files, tmp_path):
+    """It fails between two writes; the second client's query runs the batch again."""
+    server = server_of_functions
+    expected, fails, out = csv_files(3, 20), tmp_path / "fails", tmp_path / "out"
+    fails.touch()
+    job = {"in": tmp_path / "in", "out": out, "checkpoint": tmp_path / "ck", "fails": fails}
+    client = server.client("connect_foreach", **job)
+    printed, _ = client.communicate(timeout=300)
+    assert client.returncode != 0 and "between the writes" in printed, printed[:3000]
+    fails.unlink()
+    output_of(server.client("connect_foreach", **job))
+    for name in ("first", "second"):
+        lines = (line for path in (out / name).glob("*.json") for line in path.read_text().splitlines())
+        check_once((json.loads(line)["id"] for line in lines), expected)
+    assert "has been written to this sink already" in (tmp_path / "fails-again").read_text()

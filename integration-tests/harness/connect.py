@@ -29,8 +29,10 @@ class ConnectServer:
         self.events.mkdir()
         self._started: StartedProcess | None = None
 
-    def start(self) -> None:
-        """Starts the server, and returns when it answers."""
+    def start(self, *, runs_functions: bool = False) -> None:
+        """Starts the server, and returns when it answers. ``runs_functions``: those of ``foreachBatch``, which are
+        clients themselves.
+        """
         settings = {
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": self._port,
@@ -42,7 +44,7 @@ class ConnectServer:
         }
         given = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
         submit = [SPARK_HOME / "bin" / "spark-submit", "--class", _SERVER, "--master", "local[2]"]
-        variables = environment(SPARK_HOME=str(SPARK_HOME))
+        variables = environment(*([_CLIENT] if runs_functions else []), SPARK_HOME=str(SPARK_HOME))
         started = StartedProcess([*submit, *given, "spark-internal"], self._folder / "log", variables, self._folder)
         self._started = started
         wait_until(self._answers, started.tail, may_come=lambda: started.is_running)

@@ -39,6 +39,7 @@ SCOPES = {
                 "core/tests/test_sink_tasks.py",
                 "core/tests/test_stored_forms.py",
                 "core/tests/test_two_phase_commit.py",
+                "core/tests/test_in_batch.py",
             ),
             (
                 "core/tests/test_simulation.py",
