@@ -113,7 +113,7 @@ def test_a_run_whose_batch_was_voided_by_itself_claims(log):
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("batch", [500, 501])
 def test_a_run_that_was_displaced_stops_once(log, other, batch):
-    log.have(replace(HEAD, run=other, batch=batch))
+    log.have(replace(HEAD, run=other, session="another session", batch=batch))
     log.engine[batch + 1] = b"offsets"
     log.remember(batch=batch)
     with pytest.raises(DisplacedError, match=f"link 1000 of run {other}"):
@@ -121,6 +121,24 @@ def test_a_run_that_was_displaced_stops_once(log, other, batch):
     assert log.memory.batch is None and log.appended == []
     log.plan()  # the query was started again
     assert [link.run for link in log.appended] == ["m run"]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_run_claims_back_from_another_process_of_its_session(log, other):
+    """It has planned, and its batch failed; now this process plans again, which had planned the batch before."""
+    log.have(replace(HEAD, run=other))
+    log.remember()
+    log.plan()
+    assert [link.run for link in log.appended] == ["m run"]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_processes_without_a_session_are_not_of_one(log, other):
+    log.have(replace(HEAD, run=other, session=""))
+    log.session = ""
+    log.remember()
+    with pytest.raises(DisplacedError):
+        log.plan()
 
 
 @pytest.mark.parametrize(("batch", "other"), [(502, "a run"), (500, "z run"), (502, "z run"), (500, "a run")])
