@@ -97,6 +97,15 @@ def test_a_second_write_of_a_batch_is_refused(written, is_replayed):
     assert query.visible() == [1, 3]
 
 
+def test_a_run_that_is_not_known_leaves_the_record_alone(written):
+    """Spark's properties of a thread are not those of threads that the function starts."""
+    query = written()
+    query.run(0, [[1]])
+    query.run_of_engine = ""
+    query.run(0, [[1]])
+    assert query.chain.head().link.engine_run == "run 1" and query.visible() == [1]
+
+
 def again_in_another_process(query):
     query.memory = RunMemory()
     return query

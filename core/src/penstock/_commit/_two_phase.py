@@ -413,7 +413,7 @@ class TwoPhaseCommit:
         head = self._chain.head()
         if head.link.base != planned.base or head.link.batch < planned.batch_id:
             raise displaced(self._chain, head.link)
-        if head.link.engine_run == planned.engine_run:
+        if planned.engine_run in ("", head.link.engine_run):
             return head.link
         # The run is on record, so that a second write of the batch in it is no replay.
         link = replace(self._following(head, LinkKind.CLAIM), engine_run=planned.engine_run)
