@@ -91,10 +91,13 @@ def test_modules_of_the_core_are_private_to_their_packages(folder):
 KEPT_OTHERWISE = {
     "penstock.options._set._warned": "texts of warnings, so that each is given once",
     "penstock.dev._local._outliving": "processes that the command has started and leaves behind",
+    "penstock.spark._ends._at_ends": "one for each session, for as long as it lives",
     "penstock.spark._listener._attached": "one for each session, for as long as it lives",
     "penstock.spark._connect_ends._started": "names of queries; each leaves when it is stopped",
     "penstock.spark._known_query._known": "holds nothing to close, and is bounded",
     "penstock.spark._registration._accumulators": "weak references",
+    "penstock.spark._registration._counts_folders": "weak references",
+    "penstock.spark._session_metrics._attached": "one for each session, for as long as it lives",
     "penstock.testing._processes._begun": "processes of pytest's own run, which its end closes",
     "penstock.testing.simulation._storage._living": "the storages of one simulation, in the place of those of the last",
     "penstock_cassandra.sink._dead_letters._swept": "names of folders",

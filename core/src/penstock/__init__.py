@@ -18,7 +18,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.checkpoint import finish
-    from penstock.spark import enrich, enrich_async, register
+    from penstock.spark import enrich, enrich_async, export_metrics, register, serve_metrics
 
 __all__ = [
     "BadConfigurationError",
@@ -31,14 +31,16 @@ __all__ = [
     "__version__",
     "enrich",
     "enrich_async",
+    "export_metrics",
     "finish",
     "register",
+    "serve_metrics",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: connectors import penstock in processes that never need pyspark.
-    if name in ("register", "enrich", "enrich_async"):
+    if name in ("register", "enrich", "enrich_async", "serve_metrics", "export_metrics"):
         from penstock import spark
 
         return getattr(spark, name)

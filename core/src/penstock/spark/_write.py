@@ -37,8 +37,10 @@ from penstock.options import OptionValues
 from penstock.printable import get_logger
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import CheckpointLocation, Sink, SinkContext, WriterContext
+from penstock.spark._driver_counts import add_driver_counts
 from penstock.spark._gc_tuning import freeze_modules
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
+from penstock.spark._metrics import add_counts
 from penstock.spark._offsets import is_last_batch
 from penstock.storage import MemoryStorage, open_storage
 
@@ -66,8 +68,7 @@ def _run(
     freeze_modules()
     context = _writer_context(plan.planned.query_id, schema, batch_id, retry)
     result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
-    if accumulator is not None:
-        accumulator.add(result.metrics)
+    add_counts(accumulator, result.metrics)
     return TaskResultMessage(result)
 
 
@@ -125,6 +126,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         retry: RetryPolicy,
         *,
         ends: bool,
+        counts_folder: str = "",
     ) -> None:
         if not checkpoint:
             raise BadConfigurationError(
@@ -136,7 +138,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._retry = retry
         self._ends = ends
         self._plan: BatchPlan | None = None
-        self._driver: _Driver | None = _Driver(sink, schema, connector, options, checkpoint, session, retry)
+        self._driver: _Driver | None = _Driver(
+            sink, schema, connector, options, checkpoint, session, retry, counts_folder
+        )
         self._sink: AnySink = self._driver.sink
 
     def __getstate__(self) -> dict[str, Any]:
@@ -166,16 +170,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """
         assert self._driver is not None
         results = _results(messages)
-        protocol = self._driver.protocol(results)
-        link = protocol.commit(batchId, results)
-        if self._ends or is_last_batch(offsets_of(results)):  # of a replay too, whose link may be a claim
-            protocol.close(link)
+        with self._driver.counting():
+            protocol = self._driver.protocol(results)
+            link = protocol.commit(batchId, results)
+            if self._ends or is_last_batch(offsets_of(results)):  # of a replay too, whose link may be a claim
+                protocol.close(link)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Driver. Touches nothing that was decided."""
         assert self._driver is not None
         reports = _reports(messages)
-        self._driver.protocol(reports).abort(batchId, reports)
+        with self._driver.counting():
+            self._driver.protocol(reports).abort(batchId, reports)
 
 
 class _Driver:
@@ -190,8 +196,11 @@ class _Driver:
         checkpoint: str,
         session: str,
         retry: RetryPolicy,
+        counts_folder: str,
     ) -> None:
         self._retry = retry
+        self._metrics = Metrics()
+        self._counts_folder = counts_folder
         self._storage, self._path = open_storage(checkpoint, options, retry)
         self._schema = schema
         self._begin: Callable[[KnownQuery], None] = lambda query: query.begin(connector, options, schema)
@@ -201,7 +210,17 @@ class _Driver:
 
     def _context(self) -> SinkContext:
         location = CheckpointLocation(self._storage, self._path)
-        return SinkContext(self._query.place.names, self._schema, checkpoint=location, retry=self._retry)
+        return SinkContext(
+            self._query.place.names, self._schema, metrics=self._metrics, checkpoint=location, retry=self._retry
+        )
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Hands over what was counted in the block, also in failure."""
+        try:
+            yield
+        finally:
+            add_driver_counts(self._counts_folder, self._query.query_id, self._metrics.take())
 
     def protocol(self, results: Sequence[TaskResult | None] = ()) -> TwoPhaseCommit:
         """Returns the protocol of the query that ``results`` belong to."""
@@ -218,11 +237,12 @@ class _Driver:
 
     def plan(self) -> BatchPlan:
         """Returns the plan for the tasks of the batch that Spark has planned."""
-        try:
-            return self.protocol().plan(self._query.spark_log)
-        except QueryReplacedError:
-            forget_query(self._query)
-            return self.protocol().plan(self._query.spark_log)
+        with self.counting():
+            try:
+                return self.protocol().plan(self._query.spark_log)
+            except QueryReplacedError:
+                forget_query(self._query)
+                return self.protocol().plan(self._query.spark_log)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -344,8 +364,7 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
             write_all(writer, (_conform(batch, self._schema) for batch in iterator))
         finally:
             writer.close()
-            if self._accumulator is not None:
-                self._accumulator.add(context.metrics.take())
+            add_counts(self._accumulator, context.metrics.take())
         return WriterCommitMessage()
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:
