@@ -7,7 +7,6 @@ adds to a file of its query, in a folder that is there only while metrics are on
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -41,7 +40,9 @@ def add_driver_counts(folder: str, query_id: str, counts: Mapping[str, int]) -> 
     if not folder or not counts or not os.path.isdir(folder):
         return
     path = Path(folder, f"{query_id}.json")
-    with contextlib.suppress(OSError), path.with_suffix(".lock").open("w") as lock:
+    with contextlib.suppress(OSError, ImportError), path.with_suffix(".lock").open("w") as lock:
+        import fcntl  # not everywhere; a session can be registered without it
+
         # Batches of a query follow each other, but a process that was given up may still run.
         fcntl.flock(lock, fcntl.LOCK_EX)
         known = _read(path)
