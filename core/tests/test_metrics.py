@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 import time
 import urllib.request
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -40,6 +42,7 @@ from penstock.spark._driver_counts import (
     read_driver_counts,
     remove_counts_folder,
 )
+from penstock.spark._session_metrics import _attached
 from penstock.storage import LocalStorage
 
 
@@ -72,6 +75,14 @@ def scraped(server):
             assert key not in found
             found[key] = sample.value
     return found
+
+
+def until(condition, seconds=30):
+    """Waits for Spark's events, which come on threads of their own."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "what was waited for did not come"
+        time.sleep(0.05)
 
 
 def progress(number=0, **more):
@@ -387,6 +398,124 @@ def test_a_missing_extra_is_named(monkeypatch, registry, module, begin, extra):
         begin(registry.samples)
 
 
+# A session, without Spark.
+
+
+class Session:
+    """What the listener needs of a classic session: its queries have checkpoints."""
+
+    def __init__(self, checkpoint):
+        query = SimpleNamespace(resolvedCheckpointRoot=lambda: str(checkpoint))
+        self._query = SimpleNamespace(_jsq=SimpleNamespace(streamingQuery=lambda: query))
+        self.streams = SimpleNamespace(
+            active=[], addListener=lambda _: None, removeListener=lambda _: None, get=lambda _: self._query
+        )
+
+    def stop(self):
+        pass
+
+
+@pytest.fixture
+def session(tmp_path):
+    session = Session(tmp_path)
+    metrics = SessionMetrics.of(session)
+    assert SessionMetrics.of(session) is metrics
+    metrics.serve("127.0.0.1", 0)
+    yield metrics
+    session.stop()
+    assert list(metrics.samples()) == []
+    with pytest.raises(KeyError):
+        _attached[session]
+
+
+def event(run, **more):
+    given = {"id": "id-1", "runId": run, "name": "copy", "timestamp": "1970-01-01T00:02:00.000Z", "exception": None}
+    return SimpleNamespace(**{**given, **more})
+
+
+def batch(run):
+    return SimpleNamespace(progress=SimpleNamespace(json=json.dumps(progress(runId=run))))
+
+
+def chain_in(tmp_path):
+    return Chain(LocalStorage(), str(tmp_path / "penstock" / "decisions"))
+
+
+def settled(session):
+    """The values, once the worker has looked at everything."""
+    session._worker.submit(lambda: None).result(30)
+    return values(session.samples())
+
+
+def test_events_of_the_run_before_may_come_late(session, tmp_path):
+    session.onQueryStarted(event("run-1"))
+    appended(chain_in(tmp_path), LinkKind.BATCH, 0)
+    session.onQueryStarted(event("run-2"))
+    session.onQueryProgress(batch("run-1"))
+    session.onQueryTerminated(event("run-1", exception="lost"))
+    session.onQueryProgress(batch("run-2"))
+    session.onQueryIdle(event("run-2"))
+    found = settled(session)
+    assert found["batches",] == 2 and found["source.rows", "0"] == 14 and found["sink.commits",] == 1
+    assert found["query.running",] == 1 and found["queries.failed",] == 1
+    assert found["query.last_sign.timestamp",] == 120
+    session.onQueryStarted(event("run-3"))
+    session.onQueryProgress(batch("run-1"))
+    assert settled(session)["batches",] == 2, "only the last run before may have something to say"
+
+
+def test_what_was_committed_before_is_not_counted(session, tmp_path):
+    appended(chain_in(tmp_path), LinkKind.BATCH, 0)
+    session.onQueryStarted(event("run-1"))
+    appended(chain_in(tmp_path), LinkKind.BATCH, 1, batch=1)
+    session.onQueryProgress(batch("run-1"))
+    assert settled(session)["sink.commits",] == 1
+
+
+def test_a_decision_log_that_can_not_be_read_is_said_once(session, tmp_path, monkeypatch, caplog):
+    session.onQueryStarted(event("run-1"))
+    appended(chain_in(tmp_path), LinkKind.BATCH, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(DecisionReader, "look", lambda self: (_ for _ in ()).throw(PermissionError("no rights")))
+        for _ in range(3):
+            session.onQueryProgress(batch("run-1"))
+            assert settled(session)["sink.log.unreadable",] == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        f"metrics: the decisions of {tmp_path} can't be read: no rights"
+    ]
+    session.onQueryProgress(batch("run-1"))
+    found = settled(session)
+    assert (found["sink.log.unreadable",], found["sink.commits",], found["batches",]) == (0, 1, 4)
+
+
+def test_a_storage_that_hangs_holds_up_neither_events_nor_scrapes(session, tmp_path, monkeypatch):
+    session.onQueryStarted(event("run-1"))
+    looks, go_on = [], threading.Event()
+
+    def look(reader):
+        looks.append(reader)
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(DecisionReader, "look", look)
+    for _ in range(5):
+        session.onQueryProgress(batch("run-1"))
+    until(lambda: looks)
+    session.onQueryProgress(batch("run-1"))
+    assert values(session.samples())["batches",] == 6
+    go_on.set()
+    settled(session)
+    assert len(looks) <= 2
+
+
+def test_a_scrape_asks_for_what_is_old(session, tmp_path, monkeypatch):
+    session.onQueryStarted(event("run-1"))
+    appended(chain_in(tmp_path), LinkKind.BATCH, 0, pending=0, committables=3)
+    assert ("sink.pending.committables",) not in settled(session), "no event says so while a commit hangs"
+    monkeypatch.setattr("penstock.spark._session_metrics._FRESH_S", -1)
+    settled(session)
+    assert settled(session)["sink.pending.committables",] == 3
+
+
 # With Spark.
 
 
@@ -399,14 +528,6 @@ def otel(reader):
                 for point in metric["data"]["data_points"]:
                     found[metric["name"], frozenset(point["attributes"].items())] = point["value"]
     return found
-
-
-def until(condition, seconds=30):
-    """Waits for Spark's events, which come on threads of their own."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "what was waited for did not come"
-        time.sleep(0.05)
 
 
 @pytest.fixture
