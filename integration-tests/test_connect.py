@@ -86,6 +86,17 @@ def values_of(kafka, topic):
     return Counter(int(record.value) for record in kafka.read(topic))
 
 
+@pytest.mark.exhaustive("a client of its own; core/tests/test_metrics.py has the numbers, without the server")
+def test_a_client_serves_what_is_in_the_progress(server, csv_files, tmp_path):
+    csv_files(2, 50)
+    job = {"in": tmp_path / "in", "out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    scraped = output_of(server.client("connect_metrics", **job)).splitlines()
+    assert 'penstock_source_rows_total{query="remote",source="0"} 100.0' in scraped
+    assert 'penstock_batches_total{query="remote"} 2.0' in scraped
+    assert 'penstock_source_lag_files{query="remote",source="0"} 0.0' in scraped
+    assert not [line for line in scraped if line.startswith(("penstock_sink", "penstock_read", "penstock_written"))]
+
+
 #: How a run ends, and what is said if something stays hidden.
 ENDS = {
     "availableNow": None,

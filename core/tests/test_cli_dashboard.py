@@ -31,7 +31,8 @@ def line(batch, **fields):
         "batch_ms": 400 + batch,
         "commits": batch + 1,
         "lag": {"records": 900 - batch, "orders-0": 400, "orders-1": 500 - batch},
-        "metrics": {"transactions_opened": 2 * batch, "bad_rows": 3},
+        "metrics": {"transactions_opened": 2 * batch, "transactions_aborted": 1, "bad_rows": 3},
+        "pending": {"committables": 0, "parts": batch % 3},
         "event_time": {
             "frontiers": {"orders-0": f"2026-01-01T00:{batch % 60:02}:00.000Z"},
             "held": ["orders-1"],
@@ -64,7 +65,10 @@ def test_what_is_in_the_lines_is_on_the_page():
     assert set(drawn) == {
         *("Throughput rows/s", "Batch time ms", "Waiting at the sources records", "Waiting by split"),
         *("Event time reached by split UTC", "Commits and transactions since the start"),
+        "Pending at the sink",
     }
+    assert len(drawn["Commits and transactions since the start"]) == 3 and len(drawn["Pending at the sink"]) == 2
+    assert "<dt>transactions aborted</dt><dd>1</dd>" in text
     throughput = drawn["Throughput rows/s"][0]
     assert len(throughput) == 8 and all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(throughput))
     assert len(drawn["Waiting by split"]) == 2

@@ -52,6 +52,7 @@ def test_progress_from_spark():
         "lag": {"files": 3, "bytes": 81920, "maxOffsetsBehindLatest": 12.0},
         "metrics": {"rows_read": 5000, "late": 3},
         "event_time": {"frontiers": {"t-0": "2026-01-01T00:00:00.000Z"}, "held": [], "idle": ["t-1"]},
+        "pending": {},
     }
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -34,6 +37,17 @@ def start(tmp_path: Path, pipeline: str, *flags: str) -> subprocess.Popen[str]:
         # Not the pipeline's directory: relative paths must not depend on where the command is called.
         cwd="/",
     )
+
+
+def scrape_until(address: str, pattern: str) -> str:
+    """Events of Spark come a moment after the line of a batch."""
+    scraped, deadline = "", time.monotonic() + 60
+    while not re.search(pattern, scraped) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            scraped = answer.read().decode()
+    assert re.search(pattern, scraped), scraped
+    return scraped
 
 
 def test_files_to_files(tmp_path):
@@ -86,9 +100,12 @@ def test_a_signal_stops_the_query(tmp_path):
         "def tagged(spark, sources):\n"
         "    return sources['source'].withColumn('tag', lit(1))\n"
     )
-    process = start(tmp_path, pipeline, "--plain")
+    process = start(tmp_path, pipeline, "--plain", "--metrics", "0")
     assert process.stdout is not None
+    address = next(found[0] for line in process.stdout if (found := re.search(r"http://127.0.0.1:\d+/metrics", line)))
     seen = [next(line for line in process.stdout if "batch 1:" in line)]
+    scraped = scrape_until(address, rf'penstock_batches_total{{query="{tmp_path.name}"}} [2-9]')
+    assert f'penstock_query_running{{query="{tmp_path.name}"}} 1.0' in scraped
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM

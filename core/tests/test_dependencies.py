@@ -19,7 +19,13 @@ else:
 ROOT = Path(__file__).parents[2]
 PROJECTS = [ROOT / "core", *sorted((ROOT / "connectors").glob("*"))]
 #: What comes with another distribution, which needs it itself.
-COMES_WITH = {"botocore": "boto3", "azure-core": "azure-storage-blob", "docker": "testcontainers"}
+COMES_WITH = {
+    "opentelemetry-sdk": "opentelemetry-api",  # they share a package
+    "opentelemetry-semantic-conventions": "opentelemetry-api",
+    "botocore": "boto3",
+    "azure-core": "azure-storage-blob",
+    "docker": "testcontainers",
+}
 #: Looked for before it is imported; the message says what to install.
 LOOKED_FOR = {"testcontainers"}
 OF_PACKAGE = packages_distributions()

@@ -30,6 +30,7 @@ ALLOWED = {
     "sink": {"system", "errors", "metrics", "options", "retry", "serialization", "storage"},
     "_commit": {"printable", "system", "errors", "retry", "serialization", "sink", "storage"},
     "enrichment": {"errors", "per_process"},
+    "_monitoring": {"_commit", "_version", "errors", "serialization"},
     "dev": {"errors"},
     "connector": {"dev", "errors", "options", "sink", "source"},
     "_plugins": {"_version", "connector", "errors", "options"},

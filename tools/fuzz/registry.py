@@ -323,7 +323,12 @@ TARGETS = [
         inputs=stored.odd_logs,
         errors=(),
     ),
-    Target("stored.progress", stored.read_progress, stored.progress_seeds, ("penstock.cli._dashboard",)),
+    Target(
+        "stored.progress",
+        stored.read_progress,
+        stored.progress_seeds,
+        ("penstock.cli._dashboard", "penstock._monitoring._progress"),
+    ),
     Target("stored.log", stored.read_log, stored.log_seeds, (), errors=(), inputs=stored.odd_logs),
     Target(
         "stored.place",
@@ -371,7 +376,8 @@ TRUSTED: dict[str, str] = {
     "penstock._commit._tasks": "what Spark carries between the driver and the tasks of one run",
     "penstock.cli._located": "a pipeline's file: who runs the command has written it",
     "penstock.cli._pipeline": "a pipeline's file: who runs the command has written it",
-    "penstock.cli._progress": "Spark's progress of a query in this process",
+    "penstock.spark._driver_counts": "counters that this user's own processes have written, in a folder of theirs",
+    "penstock.spark._session_metrics": "Spark's progress of a query in this process",
     "penstock.spark._locations": "an option of the user's",
     "penstock.serialization.values._text": "offsets of arrays that Arrow has made here",
     "penstock_cassandra.options._columns": "an option of the user's",

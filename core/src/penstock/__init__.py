@@ -18,7 +18,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.checkpoint import finish
-    from penstock.spark import batch_writer, enrich, enrich_async, register
+    from penstock.spark import batch_writer, enrich, enrich_async, export_metrics, register, serve_metrics
 
 __all__ = [
     "BadConfigurationError",
@@ -32,14 +32,16 @@ __all__ = [
     "batch_writer",
     "enrich",
     "enrich_async",
+    "export_metrics",
     "finish",
     "register",
+    "serve_metrics",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: connectors import penstock in processes that never need pyspark.
-    if name in ("batch_writer", "register", "enrich", "enrich_async"):
+    if name in ("batch_writer", "register", "enrich", "enrich_async", "serve_metrics", "export_metrics"):
         from penstock import spark
 
         return getattr(spark, name)

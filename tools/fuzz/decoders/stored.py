@@ -297,7 +297,20 @@ def progress_seeds() -> list[bytes]:
     """Returns lines of a run's progress."""
     progress = {"batchId": 1, "numInputRows": 5, "timestamp": "2024-01-01T00:00:00.000Z", "durationMs": {}}
     batch = {"batch": 1, "rows": 5, "at": "2024-01-01T00:00:00Z"}
-    return [json.dumps(progress).encode() + b"\n" + json.dumps(batch).encode() + b'\n{"state": "ended"}\n']
+    reported = {
+        "backlog": {"records": 3, "t-0": 3, "tracked_x": 1},
+        "metrics": {"retries": 1},
+        "eventTime": {"idle": []},
+    }
+    sources = [
+        {"numInputRows": 5, "latestOffset": json.dumps(reported), "metrics": {"maxOffsetsBehindLatest": "4"}},
+        {"numInputRows": 5, "latestOffset": reported},
+    ]
+    whole = {**progress, "batchDuration": 5, "sources": sources}
+    return [
+        json.dumps(progress).encode() + b"\n" + json.dumps(batch).encode() + b'\n{"state": "ended"}\n',
+        json.dumps(whole).encode() + b"\n",
+    ]
 
 
 def read_progress(data: bytes) -> object:

@@ -93,14 +93,22 @@ def run(
         ),
     ] = True,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show Spark's log and whole stack traces.")] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Serve metrics for Prometheus there, on 127.0.0.1 unless you name a host; 0 takes a free port.",
+        ),
+    ] = None,
 ) -> None:
     """Runs a pipeline file: a source, transformations, a sink."""
-    from penstock.cli._run import RunChoices
+    from penstock.cli._run import MetricsPlace, RunChoices
     from penstock.cli._run import run as run_pipeline
 
     live = sys.stdout.isatty() and not plain and not verbose
+    place = None if metrics is None else MetricsPlace.parse(metrics)
     display = "json" if as_json else "live" if live else "plain"
-    raise typer.Exit(run_pipeline(pipeline, RunChoices(display, check, finish, verbose)))
+    raise typer.Exit(run_pipeline(pipeline, RunChoices(display, check, finish, verbose, place)))
 
 
 @app.command()

@@ -25,7 +25,7 @@ _OF_A_SPLIT = re.compile(r".+-\d+", re.DOTALL)
 #: Counters that you should look at if they are not zero.
 _TELLING = (
     *("bad_rows", "retries", "data_losses", "records_lost", "rewritten_files", "changed_files", "missing_files"),
-    *("corrupt_files", "failed_records", "failed_rows", "rows_not_applied"),
+    *("corrupt_files", "failed_records", "failed_rows", "rows_not_applied", "transactions_aborted"),
 )
 #: Splits with a line of their own; those with the highest values.
 _MOST_SPLITS = len(COLOURS)
@@ -75,7 +75,7 @@ def _add(run: Run, value: Mapping[str, Any]) -> None:
 def _checked(batch: BatchProgress) -> BatchProgress:
     """Raises ValueError, TypeError or AttributeError for values that can't be drawn: the file may be anyone's."""
     numbers = (batch.batch, batch.rows, batch.rows_per_second, batch.batch_ms, batch.commits)
-    for number in (*numbers, *batch.lag.values(), *batch.metrics.values()):
+    for number in (*numbers, *batch.lag.values(), *batch.metrics.values(), *batch.pending.values()):
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
             raise ValueError(f"{number!r} is no number")
     for time_text in (batch.time, *(batch.event_time.get("frontiers") or {}).values()):
@@ -132,13 +132,13 @@ def _charts(run: Run) -> list[Chart]:
             (of_splits if _OF_A_SPLIT.fullmatch(name) else waiting).setdefault(name, []).append((at, amount))
         for name, reached in (batch.event_time.get("frontiers") or {}).items():
             frontiers.setdefault(name, []).append((at, _seconds(reached)))
-    counted = {
-        "commits": [(at, float(batch.commits)) for at, batch in batches],
-        "transactions opened": [
-            (at, batch.metrics["transactions_opened"])
-            for at, batch in batches
-            if "transactions_opened" in batch.metrics
-        ],
+    counted = {"commits": [(at, float(batch.commits)) for at, batch in batches]}
+    for name in ("transactions_opened", "transactions_committed", "transactions_aborted"):
+        points = [(at, batch.metrics[name]) for at, batch in batches if name in batch.metrics]
+        counted[name.replace("_", " ")] = points
+    pending = {
+        label: [(at, batch.pending[name]) for at, batch in batches if name in batch.pending]
+        for name, label in (("committables", "decided, not published"), ("parts", "committed, not visible"))
     }
     return [
         Chart("Throughput", "rows/s", {"rows/s": [(at, b.rows_per_second) for at, b in batches]}, short_number),
@@ -147,6 +147,7 @@ def _charts(run: Run) -> list[Chart]:
         Chart("Waiting by split", "", _highest(of_splits), short_number),
         Chart("Event time reached by split", "UTC", _highest(frontiers), short_time, from_zero=False),
         Chart("Commits and transactions", "since the start", counted, short_number),
+        Chart("Pending at the sink", "", pending, short_number),
     ]
 
 

@@ -10,6 +10,7 @@ One JSON line for each batch (``penstock run --json``)::
      "commits": 7,                            decisions carried out (penstock sinks), else batches committed in this run
      "lag": {"files": 3, "bytes": 81920},     what waits at the sources, as each of them counts it
      "metrics": {"rows_read": 1200, ...},     counters since the start, as the connectors name them
+     "pending": {"committables": 0, "parts": 3},  decided and not published, and committed and not visible
      "event_time": {"frontiers": {...}, ...}} how far splits are, of a source that aligns them; empty otherwise
 
 The last line of a run is ``{"time", "state": "finished" | "stopped" | "failed", "rows", "batches", "commits"}``, with
@@ -22,6 +23,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from penstock._monitoring import source_progress
 
 __all__ = ["BatchProgress", "batch_progress", "query_state"]
 
@@ -39,25 +42,28 @@ class BatchProgress:
     lag: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     event_time: dict[str, Any] = field(default_factory=dict)
+    pending: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Returns one line of JSON."""
         return json.dumps(asdict(self))
 
 
-def batch_progress(progress: Mapping[str, Any], commits: int, counters: Mapping[str, int]) -> BatchProgress:
-    """Combines Spark's progress (a ``StreamingQueryProgress``) and the counters of the tasks."""
+def batch_progress(
+    progress: Mapping[str, Any],
+    commits: int,
+    counters: Mapping[str, int],
+    pending: Mapping[str, int] | None = None,
+) -> BatchProgress:
+    """Combines Spark's progress (a ``StreamingQueryProgress``), counters, and what the decision log says."""
     lag: dict[str, float] = {}
     metrics: dict[str, float] = dict(counters)
     event_time: dict[str, Any] = {}
     for source in progress["sources"]:
-        reported = _reported(source.get("latestOffset"))
-        backlog = reported.get("backlog") or {}
-        # How much a source remembers is its own business; what waits is lag.
-        _add(lag, {name: amount for name, amount in backlog.items() if not name.startswith("tracked_")})
-        _add(metrics, reported.get("metrics"))
-        _add(lag, _lag_metrics(source.get("metrics") or {}))
-        for kind, found in (reported.get("eventTime") or {}).items():
+        read = source_progress(source)
+        _add(lag, read.lag)
+        _add(metrics, read.counters)
+        for kind, found in read.event_time.items():
             known = event_time.setdefault(kind, type(found)())
             known.update(found) if isinstance(known, dict) else known.extend(found)
     rows = int(progress["numInputRows"] or 0)
@@ -72,33 +78,12 @@ def batch_progress(progress: Mapping[str, Any], commits: int, counters: Mapping[
         lag=lag,
         metrics=metrics,
         event_time=event_time,
+        pending=dict(pending or {}),
     )
 
 
-def _reported(latest_offset: Any) -> dict[str, Any]:
-    """Returns what a penstock source says of itself, which Spark shows as the source's latest offset."""
-    if isinstance(latest_offset, str):
-        try:
-            latest_offset = json.loads(latest_offset)
-        except ValueError:
-            return {}
-    return latest_offset if isinstance(latest_offset, dict) and "backlog" in latest_offset else {}
-
-
-def _lag_metrics(metrics: Mapping[str, str]) -> dict[str, float]:
-    """Spark's own sources report distances as metrics (``maxOffsetsBehindLatest``)."""
-    found: dict[str, float] = {}
-    for name, text in metrics.items():
-        if "behind" in name.lower() or "outstanding" in name.lower():
-            try:
-                found[name] = float(text)
-            except ValueError:
-                continue
-    return found
-
-
-def _add(total: dict[str, float], counts: Any) -> None:
-    for name, amount in (counts or {}).items():
+def _add(total: dict[str, float], counts: Mapping[str, float]) -> None:
+    for name, amount in counts.items():
         total[name] = total.get(name, 0) + amount
 
 

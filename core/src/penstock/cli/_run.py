@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock._causes import root_cause
 from penstock._commit import Chain
+from penstock._monitoring import count_open
 from penstock.checkpoint import chain_of
 from penstock.cli._check import check_pipeline
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter, Reporter
@@ -30,10 +31,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["RunChoices", "run"]
+__all__ = ["MetricsPlace", "RunChoices", "run"]
 
 _POLL_SECONDS = 0.25
+_LAST_PORT = 65_535
 OK, FAILED, MISTAKEN = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class MetricsPlace:
+    """Where Prometheus scrapes the run."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> MetricsPlace:
+        """Reads ``9464``, ``0.0.0.0:9464`` or ``[::1]:9464``. Raises BadConfigurationError for anything else."""
+        host, _, port = text.rpartition(":")
+        if not port.isdecimal() or int(port) > _LAST_PORT or text.startswith(":"):
+            raise BadConfigurationError(f"--metrics {text}: write a port, or HOST:PORT, such as 9464 or 0.0.0.0:9464")
+        return cls(host.strip("[]") or "127.0.0.1", int(port))
 
 
 @dataclass(frozen=True)
@@ -44,6 +62,7 @@ class RunChoices:
     check_only: bool = False
     finish: bool = True
     verbose: bool = False
+    metrics: MetricsPlace | None = None
 
 
 def run(path: Path, choices: RunChoices) -> int:
@@ -105,6 +124,7 @@ class _Run:
         self._redact = redactor_of(pipeline)
         self._signal: int | None = None
         self._metrics: Callable[[], dict[str, dict[str, int]]] = dict
+        self._commit_counts: Callable[[], dict[str, int]] = dict
         self._seen = -1
 
     def run(self) -> int:
@@ -157,7 +177,7 @@ class _Run:
 
     def _start(self) -> SparkSession:
         from penstock.cli._session import start_session
-        from penstock.spark import register
+        from penstock.spark import SessionMetrics, register
 
         relay = None if self._choices.verbose else lambda text: self._reporter.line(self._redact(text))
         spark = start_session(self._pipeline.name, self._pipeline.spark, relay)
@@ -166,6 +186,11 @@ class _Run:
             warnings.simplefilter("ignore")
             registration = register(spark)
         self._metrics = registration.metrics
+        session = SessionMetrics.of(spark, storage_options=self._pipeline.sink.options)
+        self._commit_counts = session.commit_counts
+        if self._choices.metrics is not None:
+            server = session.serve(self._choices.metrics.host, self._choices.metrics.port)
+            self._reporter.line(f"metrics at {server.address}")
         checkpoint = registration.home.locate(self._pipeline.checkpoint)
         self._pipeline = replace(self._pipeline, checkpoint=checkpoint)
         return spark
@@ -206,24 +231,29 @@ class _Run:
             # While a query is idle, Spark reports the batch to come, which has added nothing.
             if progress["batchId"] > self._seen and "addBatch" in progress["durationMs"]:
                 self._seen = int(progress["batchId"])
-                self._reporter.batch(batch_progress(progress, self._commits(), self._counters()))
+                commits, pending = self._decisions()
+                self._reporter.batch(batch_progress(progress, commits, self._counters(), pending))
 
     def _counters(self) -> dict[str, int]:
         total: dict[str, int] = {}
-        for counts in self._metrics().values():
+        for counts in (*self._metrics().values(), self._commit_counts()):
             for name, amount in counts.items():
                 total[name] = total.get(name, 0) + amount
         return total
 
-    def _commits(self) -> int:
-        """Decisions carried out since the checkpoint began; for other sinks the batches committed in this run."""
+    def _decisions(self) -> tuple[int, dict[str, int]]:
+        """Returns how many decisions were carried out since the checkpoint began, and what is open.
+
+        For other sinks these are the batches committed in this run, and nothing.
+        """
         if not self._pipeline.sink.format.startswith("penstock."):
-            return self._reporter.view.batches + 1
+            return self._reporter.view.batches + 1, {}
         try:
-            head = _chain(self._pipeline).head()
+            chain = _chain(self._pipeline)
+            head = chain.head()
+            return head.link.batch + (1 if head.pending is None else 0), count_open(chain, head)
         except (OSError, PenstockError):
-            return self._reporter.view.commits  # a display must not end what it shows
-        return head.link.batch + (1 if head.pending is None else 0)
+            return self._reporter.view.commits, {}  # a display must not end what it shows
 
     def _finish(self) -> None:
         """Publishes what an ended run has left open, so that everything it read can be seen."""
@@ -241,7 +271,7 @@ class _Run:
             if self._reporter.view.batches:
                 raise
             return  # nothing was ever written with this checkpoint
-        self._reporter.view.commits = self._commits()
+        self._reporter.view.commits, _ = self._decisions()
 
 
 def _chain(pipeline: Pipeline) -> Chain:

@@ -10,17 +10,21 @@ if TYPE_CHECKING:
     from penstock.spark._metrics import CountsParam
     from penstock.spark._read import BatchReader, StreamReader
     from penstock.spark._registration import Registration, register
+    from penstock.spark._session_metrics import SessionMetrics, export_metrics, serve_metrics
 
 __all__ = [
     "BatchReader",
     "CountsParam",
     "PenstockDataSource",
     "Registration",
+    "SessionMetrics",
     "StreamReader",
     "batch_writer",
     "enrich",
     "enrich_async",
+    "export_metrics",
     "register",
+    "serve_metrics",
 ]
 
 #: Loaded on first use: every query starts processes that read or write, and need few of these.
@@ -29,11 +33,14 @@ _MODULES = {
     "CountsParam": "_metrics",
     "PenstockDataSource": "_data_source",
     "Registration": "_registration",
+    "SessionMetrics": "_session_metrics",
     "StreamReader": "_read",
     "batch_writer": "_foreach_batch",
     "enrich": "_enrich",
     "enrich_async": "_enrich",
+    "export_metrics": "_session_metrics",
     "register": "_registration",
+    "serve_metrics": "_session_metrics",
 }
 
 

@@ -49,6 +49,7 @@ class PenstockDataSource(DataSource):
     filters_allowed: ClassVar[bool] = False
     session: ClassVar[str] = ""
     home: ClassVar[Home] = LOCAL
+    counts_folder: ClassVar[str] = ""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self._options = dict(options)
@@ -137,7 +138,15 @@ class PenstockDataSource(DataSource):
         if batch is not None:
             batch = replace(batch, checkpoint=self.home.locate(batch.checkpoint))
             return InBatchWriter(
-                sink, arrow, self.connector_name, options, batch, self.accumulator, self.session, retry
+                sink,
+                arrow,
+                self.connector_name,
+                options,
+                batch,
+                self.accumulator,
+                self.session,
+                retry,
+                self.counts_folder,
             )
         return BatchWriter(sink, arrow, self.connector_name, options, self.accumulator, retry)
 
@@ -167,6 +176,7 @@ class PenstockDataSource(DataSource):
             self.session,
             retry,
             ends=given.get(ENDS_OPTION.lower()) == "true",
+            counts_folder=self.counts_folder,
         )
 
 
@@ -188,11 +198,13 @@ def data_source_of(
     filters_allowed: bool = False,
     session: str = "",
     home: Home = LOCAL,
+    counts_folder: str = "",
 ) -> type[PenstockDataSource]:
     """Returns a data source class for one connector. Being made at run time, it is pickled by value, attributes
     included.
 
     ``session`` names the session whose processes belong together, ``home`` is where its paths without a scheme are.
+    ``counts_folder`` is where processes on the driver's machine add their counters, while the folder is there.
     """
     attributes = {
         "connector_name": connector_name,
@@ -201,5 +213,6 @@ def data_source_of(
         "filters_allowed": filters_allowed,
         "session": session,
         "home": home,
+        "counts_folder": counts_folder,
     }
     return type(f"Penstock{connector_name.title()}", (PenstockDataSource,), attributes)

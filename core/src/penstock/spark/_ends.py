@@ -9,6 +9,7 @@ In a classic session the cause of a failed query or write is printed once more, 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import re
@@ -17,13 +18,22 @@ from typing import Any
 
 from penstock._causes import root_cause
 
-__all__ = ["ENDS_OPTION", "publish_at_ends", "stop_queries", "stopping_queries_first", "wrap_method"]
+__all__ = [
+    "ENDS_OPTION",
+    "publish_at_ends",
+    "stop_queries",
+    "stopping_queries_first",
+    "when_session_ends",
+    "wrap_method",
+]
 
 #: Tells the sink that its run ends by itself (``availableNow``, ``once``), and that no process publishes after it.
 ENDS_OPTION = "penstock.run.ends"
 _MARK = "_penstock_wrapped"
 #: In what Spark says of a failure: a class, or a file in a trace.
 _OURS = re.compile(r"penstock\w*[./]")
+#: What to call when a session was stopped, with the session. Each leaves then.
+_at_ends: list[tuple[Any, Callable[[], None]]] = []
 
 
 def publish_at_ends(publish: Callable[[Any], None]) -> None:
@@ -50,13 +60,30 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
 
 def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a session's ``stop``, after the ends of its queries."""
+    """Returns a session's ``stop``, after the ends of its queries, and before what waits for its own end."""
 
     def wrapped(spark: Any, *args: Any, **given: Any) -> Any:
         stop_queries(spark)
-        return method(spark, *args, **given)
+        try:
+            return method(spark, *args, **given)
+        finally:
+            for session, end in [one for one in _at_ends if _same_engine(one[0], spark)]:
+                _at_ends.remove((session, end))
+                end()
 
     return wrapped
+
+
+def when_session_ends(spark: Any, end: Callable[[], None]) -> None:
+    """Calls ``end`` once the session was stopped, in the thread that stops it, or when the process ends."""
+    wrap_method(type(spark), "stop", stopping_queries_first)
+    _at_ends.append((spark, end))
+    atexit.register(end)
+
+
+def _same_engine(one: Any, other: Any) -> bool:
+    """Returns whether one session ends with the other: classic ones have one context in a process."""
+    return one is other or getattr(one, "_sc", one) is getattr(other, "_sc", other)
 
 
 def _summing_up(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from penstock.metrics import Metrics
 from penstock.retry import RetryPolicy
 from penstock.source import ReaderContext, Source, SourceReader
 from penstock.spark._gc_tuning import freeze_modules
+from penstock.spark._metrics import add_counts
 
 __all__ = ["SplitPartition", "pack", "read_partition"]
 
@@ -49,8 +50,7 @@ def read_partition(
             for batch in batches:
                 yield from _in_pieces(batch)
     finally:
-        if accumulator is not None:
-            accumulator.add(metrics.take())
+        add_counts(accumulator, metrics.take())
 
 
 def _in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from penstock._commit import AnySink, BatchPlan, EngineLog, TaskResult, TwoPhaseCommit, start_sink
 from penstock.checkpoint import BatchInFunction
+from penstock.metrics import Metrics
 from penstock.options import OptionValues
 from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext
+from penstock.spark._driver_counts import add_driver_counts
 from penstock.spark._foreach_batch import RunningBatch
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
 from penstock.storage import open_storage
@@ -19,7 +22,10 @@ __all__ = ["QueryDriver"]
 
 
 class QueryDriver:
-    """The driver's side for one batch. ``batch``: the one whose function writes; ``None`` in a query's own sink."""
+    """The driver's side for one batch. ``batch``: the one whose function writes; ``None`` in a query's own sink.
+
+    ``counts_folder`` is where it counts, if the folder is there.
+    """
 
     def __init__(
         self,
@@ -31,8 +37,11 @@ class QueryDriver:
         session: str,
         retry: RetryPolicy,
         batch: RunningBatch | None = None,
+        counts_folder: str = "",
     ) -> None:
         self._retry = retry
+        self._metrics = Metrics()
+        self._counts_folder = counts_folder
         self._storage, self._path = open_storage(checkpoint, options, retry)
         self._schema = schema
         self._begin: Callable[[KnownQuery], None] = lambda query: query.begin(connector, options, schema)
@@ -47,7 +56,17 @@ class QueryDriver:
 
     def _context(self) -> SinkContext:
         location = CheckpointLocation(self._storage, self._query.home)
-        return SinkContext(self._query.names, self._schema, checkpoint=location, retry=self._retry)
+        return SinkContext(
+            self._query.names, self._schema, metrics=self._metrics, checkpoint=location, retry=self._retry
+        )
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Hands over what was counted in the block, also in failure."""
+        try:
+            yield
+        finally:
+            add_driver_counts(self._counts_folder, self._query.query_id, self._metrics.take())
 
     def protocol(self, results: Sequence[TaskResult | None] = ()) -> TwoPhaseCommit:
         """Returns the protocol of the query that ``results`` belong to."""
@@ -65,11 +84,12 @@ class QueryDriver:
 
     def plan(self) -> BatchPlan:
         """Returns the plan for the tasks of the batch that Spark has planned."""
-        try:
-            return self._plan()
-        except QueryReplacedError:
-            forget_query(self._query)
-            return self._plan()
+        with self.counting():
+            try:
+                return self._plan()
+            except QueryReplacedError:
+                forget_query(self._query)
+                return self._plan()
 
     def _plan(self) -> BatchPlan:
         protocol, log = self.protocol(), self._query.spark_log

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
 from penstock.spark._data_source import data_source_of
+from penstock.spark._driver_counts import new_counts_folder
 from penstock.spark._ends import publish_at_ends, wrap_method
 from penstock.spark._foreach_batch import telling_the_run
 from penstock.spark._listener import PublishingListener
@@ -23,11 +24,13 @@ from penstock.spark._partition_by import noting_partitions, with_partitions
 from penstock.spark._redaction import hide_secrets
 from penstock.spark._workers import classic_context, run_this_python
 
-__all__ = ["Registration", "register"]
+__all__ = ["Registration", "counts_folder", "register", "task_counts"]
 
 
 #: By Spark context, and by connector.
 _accumulators: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+#: By Spark context: where processes on the driver's machine add their counters.
+_counts_folders: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 @dataclass
@@ -44,7 +47,7 @@ class Registration:
 
     def metrics(self) -> dict[str, dict[str, int]]:
         """Counters of all finished tasks since the first registration, by format."""
-        return {name: dict(accumulator.value) for name, accumulator in self.accumulators.items()}
+        return {name: CountsParam.totals(accumulator.value) for name, accumulator in self.accumulators.items()}
 
 
 def register(spark: SparkSession) -> Registration:
@@ -76,6 +79,7 @@ def register(spark: SparkSession) -> Registration:
             filters_allowed=_filters_allowed(spark),
             session=session,
             home=home,
+            counts_folder=counts_folder(context),
         )
         spark.dataSource.register(source)
         done.formats.append(connector.format)
@@ -114,3 +118,14 @@ def _accumulator(context: Any, connector: str) -> Any:
     if connector not in kept:
         kept[connector] = context.accumulator({}, CountsParam())
     return kept[connector]
+
+
+def task_counts(context: Any) -> dict[str, dict[str, dict[str, int]]]:
+    """Returns the counters of finished tasks: by format, by streaming query, by name. Any thread of the driver."""
+    kept = _accumulators.get(context, {}) if context is not None else {}
+    return {f"penstock.{name}": CountsParam.by_query(accumulator.value) for name, accumulator in dict(kept).items()}
+
+
+def counts_folder(context: Any) -> str:
+    """Returns where processes on the driver's machine count, once the folder is made. Empty over Spark Connect."""
+    return _counts_folders.setdefault(context, new_counts_folder()) if context is not None else ""

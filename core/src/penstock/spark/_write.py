@@ -40,6 +40,7 @@ from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import Sink, SinkContext, WriterContext
 from penstock.spark._foreach_batch import RunningBatch
 from penstock.spark._gc_tuning import freeze_modules
+from penstock.spark._metrics import add_counts
 from penstock.spark._offsets import is_last_batch
 from penstock.spark._query_driver import QueryDriver
 from penstock.storage import MemoryStorage
@@ -68,8 +69,7 @@ def _run(
     freeze_modules()
     context = _writer_context(plan.planned.query_id, schema, batch_id, retry)
     result = run_task(sink, plan, context, (_conform(batch, schema) for batch in batches))
-    if accumulator is not None:
-        accumulator.add(result.metrics)
+    add_counts(accumulator, result.metrics)
     return TaskResultMessage(result)
 
 
@@ -127,6 +127,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         retry: RetryPolicy,
         *,
         ends: bool,
+        counts_folder: str = "",
     ) -> None:
         if not checkpoint:
             raise BadConfigurationError(
@@ -138,7 +139,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._retry = retry
         self._ends = ends
         self._plan: BatchPlan | None = None
-        self._driver: QueryDriver | None = QueryDriver(sink, schema, connector, options, checkpoint, session, retry)
+        self._driver: QueryDriver | None = QueryDriver(
+            sink, schema, connector, options, checkpoint, session, retry, counts_folder=counts_folder
+        )
         self._sink: AnySink = self._driver.sink
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,16 +171,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """
         assert self._driver is not None
         results = _results(messages)
-        protocol = self._driver.protocol(results)
-        link = protocol.commit(batchId, results)
-        if self._ends or is_last_batch(offsets_of(results)):  # of a replay too, whose link may be a claim
-            protocol.close(link)
+        with self._driver.counting():
+            protocol = self._driver.protocol(results)
+            link = protocol.commit(batchId, results)
+            if self._ends or is_last_batch(offsets_of(results)):  # of a replay too, whose link may be a claim
+                protocol.close(link)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Driver. Touches nothing that was decided."""
         assert self._driver is not None
         reports = _reports(messages)
-        self._driver.protocol(reports).abort(batchId, reports)
+        with self._driver.counting():
+            self._driver.protocol(reports).abort(batchId, reports)
 
 
 class InBatchWriter(DataSourceArrowWriter):
@@ -196,9 +201,10 @@ class InBatchWriter(DataSourceArrowWriter):
         accumulator: Any,
         session: str,
         retry: RetryPolicy,
+        counts_folder: str,
     ) -> None:
         self._driver_of = partial(
-            QueryDriver, sink, schema, connector, options, batch.checkpoint, session, retry, batch
+            QueryDriver, sink, schema, connector, options, batch.checkpoint, session, retry, batch, counts_folder
         )
         self._schema = schema
         self._batch_id = batch.number
@@ -214,13 +220,15 @@ class InBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver."""
-        results = _results(messages)
-        self._driver_of().protocol(results).commit(self._batch_id, results)
+        driver, results = self._driver_of(), _results(messages)
+        with driver.counting():
+            driver.protocol(results).commit(self._batch_id, results)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver. Touches nothing that was decided."""
-        reports = _reports(messages)
-        self._driver_of().protocol(reports).abort(self._batch_id, reports)
+        driver, reports = self._driver_of(), _reports(messages)
+        with driver.counting():
+            driver.protocol(reports).abort(self._batch_id, reports)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -342,8 +350,7 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter, DataSourceArrowWriter):
             write_all(writer, (_conform(batch, self._schema) for batch in iterator))
         finally:
             writer.close()
-            if self._accumulator is not None:
-                self._accumulator.add(context.metrics.take())
+            add_counts(self._accumulator, context.metrics.take())
         return WriterCommitMessage()
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:

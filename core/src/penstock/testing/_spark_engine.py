@@ -112,7 +112,7 @@ class _SparkQuery:
     @property
     def metrics(self) -> dict[str, int]:
         """The counters of all tasks that ended."""
-        return dict(self._accumulator.value)
+        return CountsParam.totals(self._accumulator.value)
 
 
 class SparkSinkQuery(_SparkQuery):
