@@ -391,7 +391,7 @@ def test_records_of_one_layout_are_read_together(has_schema, monkeypatch):
     st.lists(st.tuples(CHANGES, _WRITERS, st.booleans()), min_size=2, max_size=5),
     st.lists(st.tuples(st.integers(0, 10**9), st.sampled_from('{}[]",:0xn')), max_size=3),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_record_means_the_same_whatever_is_next_to_it(drawn, damages):
     records = []
     for (op, before, after), writer, has_schema in drawn:
