@@ -16,6 +16,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.serialization.formats import create_decoder, create_encoder
+from suite.debezium_records import EXAMPLE, avro_schema, envelope, written
 
 confluent = pytest.importorskip("confluent_kafka.schema_registry")
 avro = pytest.importorskip("confluent_kafka.schema_registry.avro")
@@ -372,3 +373,21 @@ def test_without_the_packages_the_message_names_the_extra(options, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "confluent_kafka.schema_registry", None)
     with pytest.raises(BadConfigurationError, match=r"pip install 'penstock\[schema-registry\]'"):
         create_decoder("avro", options)
+
+
+def test_envelopes_of_changes_name_their_schemas(registry, options):
+    """Two schemas of one table, of which the second has times in microseconds."""
+    records = []
+    for precision in ("milliseconds", "microseconds"):
+        schema = avro_schema(precision, "string")
+        schema_id = registry.register("orders-value", schema)
+        row = written(EXAMPLE, precision, "string", in_json=False)
+        out = BytesIO()
+        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), envelope("c", None, row))
+        records.append(b"\0" + schema_id.to_bytes(4, "big") + out.getvalue())
+    decoder = pickle.loads(pickle.dumps(create_decoder("debezium", options)))
+    found = decoder.decode(binary([*records, b"\0\0\0\0\x63", None, records[0]]))
+    rows = found.column.to_pylist()
+    assert [row and row["after"]["at"].microsecond for row in rows] == [945000, 945104, None, None, 945000]
+    assert rows[1]["after"] == {**EXAMPLE, "price": "-12.34", "free": "0.482"}
+    assert found.errors.to_pylist() == [None, None, "the schema registry has no Avro schema 99", None, None]

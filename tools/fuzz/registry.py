@@ -284,6 +284,23 @@ TARGETS = [
         inputs=records.odd_json,
     ),
     Target(
+        "records.debezium",
+        records.read_debezium,
+        records.debezium_seeds,
+        (
+            "penstock.serialization.formats._debezium_connect",
+            "penstock.serialization.formats._debezium_decoder",
+            "penstock.serialization.formats._debezium_values",
+        ),
+        inputs=records.odd_json,
+    ),
+    Target(
+        "records.debezium-avro",
+        records.read_debezium_avro,
+        records.debezium_avro_seeds,
+        ("penstock.serialization.formats._debezium_avro",),
+    ),
+    Target(
         "records.string", records.string_reader("utf-8"), files.text_seeds, ("penstock.serialization.formats._text",)
     ),
     Target("records.string-utf-16", records.string_reader("utf-16"), files.text_seeds, ()),

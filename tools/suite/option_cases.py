@@ -27,7 +27,7 @@ GIVEN = {
 }
 #: Texts of options whose declaration does not say which they take.
 TIMES = {"watermark.timestamps": ["at"], "watermark.strategy": ["bounded"]}
-FORMATS = {"value.format": ["json"], "value.schema": ["n long"], "value.format.*": ["timeZone=Europe/Rome"]}
+FORMATS = {"value.format": ["json", "debezium"], "value.schema": ["n long"], "value.format.*": ["timeZone=Europe/Rome"]}
 AVRO = json.dumps({"type": "string"})
 WRITTEN = {"value.format": ["string", "avro"], "value.schema": [AVRO], "value.format.*": ["charset=latin-1"]}
 KAFKA = {"kafka.*": ["client.id=me", "request.timeout.ms=7000"], "kafka.bootstrap.servers": ["127.0.0.1:7"]}

@@ -13,9 +13,14 @@ import pyarrow as pa
 
 from penstock.errors import BadDataError
 from penstock.serialization.avro import AvroSchema, avro_to_arrow, load
-from penstock.serialization.formats import create_decoder
+from penstock.serialization.ddl import parse_type
+from penstock.serialization.formats import create_decoder, find_format
 from penstock.serialization.formats._avro_decoder import AvroDecoder
+from penstock.serialization.formats._debezium_avro import DebeziumAvroDecoder
+from penstock.serialization.formats._debezium_encodings import Encodings
+from penstock.serialization.formats._debezium_rows import EnvelopeRows
 from penstock_filesystem.source.discovery import objects_of
+from suite.debezium_records import COLUMNS, EXAMPLE, avro_schema, compact, connect_schema, envelope, written
 
 SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -161,6 +166,61 @@ def read_json(data: bytes) -> int:
     one, other = _json()
     _checked(other, data)
     return _checked(one, data)
+
+
+_ENVELOPES = {"decimal.handling.mode": "precise", "binary.handling.mode": "bytes", "timestamp.unit": "us"}
+
+
+def debezium_seeds() -> list[bytes]:
+    """Returns envelopes with and without a schema, and the mark of a transaction."""
+    plain = envelope("u", written(EXAMPLE), written({**EXAMPLE, "name": "__debezium_unavailable_value"}))
+    mark = {"status": "END", "id": "571:5", "data_collections": [{"data_collection": "a.b", "event_count": 1}]}
+    with_schema = {"schema": connect_schema(), "payload": plain}
+    return [compact(plain), compact(with_schema), compact(mark), b'{"schema":null,"payload":null}']
+
+
+@cache
+def _envelope_type() -> pa.DataType:
+    return find_format("debezium").column_type(parse_type(COLUMNS))
+
+
+def read_debezium(data: bytes) -> int:
+    """Decodes an envelope of JSON: next to none, and next to those of both layouts."""
+    alone = create_decoder("debezium", _ENVELOPES, _envelope_type()).decode(pa.array([data], pa.binary()))
+    for seed in debezium_seeds()[:2]:
+        decoder = create_decoder("debezium", _ENVELOPES, _envelope_type())
+        decoder.decode(pa.array([seed] * 3, pa.binary()))
+        together = decoder.decode(pa.array([seed, data], pa.binary()))
+        assert together.column.slice(1).equals(alone.column), "a record's neighbours change it"
+    return _checked(create_decoder("debezium", _ENVELOPES, _envelope_type()), data)
+
+
+class _Envelopes:
+    """Knows the schema of envelopes."""
+
+    def schema(self, schema_id: int) -> AvroSchema:
+        return load("a schema", json.dumps(avro_schema()))
+
+
+def debezium_avro_seeds() -> list[bytes]:
+    """Returns an envelope in Avro."""
+    text = json.dumps(avro_schema()).replace('"logicalType": "decimal"', '"was": "decimal"')
+    out = io.BytesIO()
+    row = written(EXAMPLE, in_json=False)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), envelope("u", row, row))
+    return [b"\0\0\0\0\1" + out.getvalue()]
+
+
+@cache
+def _debezium_avro() -> DebeziumAvroDecoder:
+    options = find_format("debezium").options.parse({}, owner="format debezium")
+    rows = EnvelopeRows(_envelope_type(), options["timeZone"], options["unavailable.value.placeholder"])
+    return DebeziumAvroDecoder(rows, Encodings(options), _Envelopes())
+
+
+def read_debezium_avro(data: bytes) -> int:
+    """Decodes an envelope of Avro."""
+    return _checked(_debezium_avro(), data)
 
 
 def string_reader(charset: str) -> Callable[[bytes], int]:

@@ -22,7 +22,7 @@ from penstock.serialization.formats._contracts import RecordDecoder, RecordEncod
 from penstock.serialization.formats._options import AVRO_OPTIONS
 from penstock.serialization.formats._schema_registry import SchemaRegistry
 
-__all__ = ["AvroFormat"]
+__all__ = ["AvroFormat", "subject_of"]
 
 
 class AvroFormat(RecordFormat):
@@ -48,7 +48,7 @@ class AvroFormat(RecordFormat):
             return AvroDecoder(reader, type, writer=own)
         registry = SchemaRegistry(options)
         if reader is None:
-            _, reader = registry.latest(_subject(options, None))
+            _, reader = registry.latest(subject_of(options, None))
         return AvroDecoder(reader, type, registry=registry)
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
@@ -59,7 +59,7 @@ class AvroFormat(RecordFormat):
             raise BadConfigurationError("option 'use.latest.version' goes with 'schema.registry.url', without 'schema'")
         if latest:
             registry = SchemaRegistry(options)
-            schema_id, schema = registry.latest(_subject(options, None))
+            schema_id, schema = registry.latest(subject_of(options, None))
             return AvroEncoder(schema, type, header=_header(schema_id))
         text = options["schema"]
         if text is None:
@@ -69,7 +69,7 @@ class AvroFormat(RecordFormat):
             return AvroEncoder(schema, type)
         AvroEncoder(schema, type)  # checks the type before anything is registered
         registry = SchemaRegistry(options)
-        schema_id = registry.identify(_subject(options, schema), text, register=options["auto.register.schemas"])
+        schema_id = registry.identify(subject_of(options, schema), text, register=options["auto.register.schemas"])
         return AvroEncoder(schema, type, header=_header(schema_id))
 
 
@@ -81,7 +81,8 @@ def _header(schema_id: int) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big")
 
 
-def _subject(options: OptionValues, schema: AvroSchema | None) -> str:
+def subject_of(options: OptionValues, schema: AvroSchema | None) -> str:
+    """Returns the subject that the options name, or their strategy. Raises BadConfigurationError."""
     if options["subject"] is not None:
         return str(options["subject"])
     strategy, topic = options["subject.name.strategy"], options["topic"]

@@ -69,6 +69,13 @@ class RecordFormat:
 
     options: ClassVar[OptionSet] = OptionSet()
 
+    def column_type(self, declared: pa.DataType) -> pa.DataType:
+        """Returns the type of the column for the schema that a user gave as an option, ``declared``: the same.
+
+        A format overrides it whose schema describes a part of the column.
+        """
+        return declared
+
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
         """Returns a decoder. Raises BadConfigurationError if ``type`` or the options do not fit."""
         raise BadConfigurationError(f"{builtins.type(self).__name__} can't decode: choose another format to read")

@@ -18,7 +18,7 @@ from penstock.serialization.values import (
     value_converter,
 )
 
-__all__ = ["JsonDecoder"]
+__all__ = ["JsonDecoder", "begin_and_end_as_objects", "load_object"]
 
 #: The number of rows parsed in Python where one of them does not fit: the time of a few calls of Arrow's parser.
 _FEW = 128
@@ -63,7 +63,7 @@ class JsonDecoder(RecordDecoder):
             texts = values.cast(pa.string())
         except pa.ArrowInvalid:
             return None
-        if not _begin_and_end_as_objects(texts):
+        if not begin_and_end_as_objects(texts):
             return None
         lines = pc.binary_join_element_wise(texts, "\n", "")
         return self._columns.parse(lines.buffers()[2], len(values)) if len(values) else None
@@ -76,14 +76,14 @@ class JsonDecoder(RecordDecoder):
         rows: list[Any] = []
         for row, value in enumerate(values.to_pylist(), first):
             try:
-                rows.append(self._converter(_load(value), ""))
+                rows.append(self._converter(load_object(value), ""))
             except Misfit as misfit:
                 rows.append(None)
                 errors.add(row, str(misfit))
         return pa.array(rows, self._type)
 
 
-def _begin_and_end_as_objects(texts: pa.Array) -> bool:
+def begin_and_end_as_objects(texts: pa.Array) -> bool:
     """Returns whether every text begins with { and ends with }, except for blanks."""
 
     def holds(texts: pa.Array) -> bool:
@@ -99,7 +99,8 @@ def _refuse(reason: str) -> None:
     raise Misfit(reason)
 
 
-def _load(value: bytes) -> dict[str, Any]:
+def load_object(value: bytes) -> dict[str, Any]:
+    """Returns the object in ``value``, as :func:`json_decoder` parses it. Raises Misfit for anything else."""
     try:
         parsed = _DECODER.decode(value.decode("utf-8"))
     except UnicodeDecodeError as error:

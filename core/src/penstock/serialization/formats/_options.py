@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from penstock.options import Option, OptionSet
+from penstock.options import Option, OptionSet, when
 from penstock.serialization.values import check_zone
 
-__all__ = ["AVRO_OPTIONS", "FORMAT_OPTIONS", "JSON_OPTIONS", "STRING_OPTIONS"]
+__all__ = ["AVRO_OPTIONS", "DEBEZIUM_OPTIONS", "FORMAT_OPTIONS", "JSON_OPTIONS", "READ_ONLY", "STRING_OPTIONS"]
+
+
+def _check_placeholder(text: str) -> None:
+    if not text.removeprefix("hex:"):
+        raise ValueError("a text with a character in it")
+    if text.startswith("hex:"):
+        try:
+            bytes.fromhex(text[4:])
+        except ValueError:
+            raise ValueError("a text, or hex: and pairs of hexadecimal digits") from None
+
 
 STRING_OPTIONS = OptionSet([Option("charset", "Character set of the text.", default="UTF-8")])
 
@@ -65,10 +76,53 @@ AVRO_OPTIONS = OptionSet(
     ]
 )
 
+_REGISTRY = (
+    *("schema.registry.url", "basic.auth.user.info", "ssl.ca.location", "ssl.certificate.location"),
+    *("ssl.key.location", "ssl.key.password", "request.timeout", "max.retries"),
+    *("subject", "subject.name.strategy", "topic", "part"),
+)
+_OF_THE_CONNECTOR = "Needed if the records say nothing of it: as the option of Debezium's connector"
+
+DEBEZIUM_OPTIONS = OptionSet(
+    [
+        *(option for option in JSON_OPTIONS if option.name == "timeZone"),
+        Option(
+            "decimal.handling.mode",
+            f"How texts in decimal columns are meant. {_OF_THE_CONNECTOR}.",
+            "choice",
+            choices=("precise", "string", "double"),
+            excludes=(when("schema.registry.url"),),
+        ),
+        Option(
+            "binary.handling.mode",
+            f"How bytes are written as text. {_OF_THE_CONNECTOR}.",
+            "choice",
+            choices=("bytes", "base64", "base64-url-safe", "hex"),
+        ),
+        Option(
+            "timestamp.unit",
+            "Unit of timestamps that are numbers. Needed if the records say nothing of it.",
+            "choice",
+            choices=("ms", "us", "ns"),
+        ),
+        Option(
+            "unavailable.value.placeholder",
+            "What stands for a value that the database did not send: as the option of Debezium's connector.",
+            default="__debezium_unavailable_value",
+            check=_check_placeholder,
+        ),
+        *(option for option in AVRO_OPTIONS if option.name in _REGISTRY),
+    ]
+)
+
 #: Options by name of the built-in format.
 FORMAT_OPTIONS: dict[str, OptionSet] = {
     "binary": OptionSet(),
     "string": STRING_OPTIONS,
     "json": JSON_OPTIONS,
     "avro": AVRO_OPTIONS,
+    "debezium": DEBEZIUM_OPTIONS,
 }
+
+#: Names of the built-in formats that only read.
+READ_ONLY = frozenset({"debezium"})

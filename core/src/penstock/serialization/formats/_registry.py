@@ -22,6 +22,7 @@ _BUILT_IN = {
     "string": "penstock.serialization.formats._text:StringFormat",
     "json": "penstock.serialization.formats._json:JsonFormat",
     "avro": "penstock.serialization.formats._avro:AvroFormat",
+    "debezium": "penstock.serialization.formats._debezium:DebeziumFormat",
 }
 
 

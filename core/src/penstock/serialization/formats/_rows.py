@@ -56,6 +56,14 @@ class RowErrors:
         # A text of JSON may hold half of a surrogate pair, which no string column takes.
         self._reasons.setdefault(row, reason.encode("utf-8", "replace").decode("utf-8"))
 
+    def __bool__(self) -> bool:
+        """Returns whether a reason was noted."""
+        return bool(self._reasons)
+
+    def reason(self, row: int) -> str | None:
+        """Returns why ``row`` can't be decoded; ``None`` if nothing was noted."""
+        return self._reasons.get(row)
+
     def array(self, count: int) -> pa.Array | None:
         """Reasons as :class:`Decoded` has them, for ``count`` rows."""
         if not self._reasons:

@@ -13,7 +13,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionValues, unless, when
 from penstock.serialization.ddl import parse_type
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder
-from penstock.serialization.formats._options import FORMAT_OPTIONS
+from penstock.serialization.formats._options import FORMAT_OPTIONS, READ_ONLY
 from penstock.serialization.formats._registry import create_decoder, create_encoder, find_format
 
 __all__ = ["FormatSettings", "format_options"]
@@ -23,12 +23,12 @@ def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
     """Returns the options of ``part``, which is also the name of its column: "value", say."""
     if reading:
         what = (
-            f"How the {part} is decoded: binary (not at all), string, json, avro, a format of another package by its "
-            "entry point's name, or module:function"
+            f"How the {part} is decoded: binary (not at all), string, json, avro, debezium (envelopes of changes), a "
+            "format of another package by its entry point's name, or module:function"
         )
         schema = (
             f"What the {part} is decoded as: a schema in DDL such as 'id long, at timestamp', or for avro an Avro "
-            "schema as JSON; an alternative to .schema(…)"
+            "schema as JSON, or for debezium the columns of the table; an alternative to .schema(…)"
         )
     else:
         what = (
@@ -38,7 +38,7 @@ def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
         schema = f"The Avro schema to write the {part} with, as JSON; unset, derived from the column"
     name = f"{part}.format"
     return (
-        Option(name, what, default="binary"),
+        Option(name, what, default="binary", check=None if reading else _check_written),
         Option(f"{part}.schema", schema, needs=(unless(name, "binary", "string") if reading else when(name, "avro"),)),
         Option(
             f"{part}.format.*",
@@ -48,6 +48,11 @@ def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
             needs=(unless(name, "binary"),),
         ),
     )
+
+
+def _check_written(name: str) -> None:
+    if name.strip().lower() in READ_ONLY:
+        raise ValueError("a format to write, only to read: write json or avro")
 
 
 def _is_secret(name: str) -> bool:
@@ -99,12 +104,14 @@ class FormatSettings:
         """
         if self.is_raw:
             return None
-        if wanted is not None and self.type is not None and _plain(wanted) != _plain(self.type):
+        with self._errors_name_the_part():
+            declared = None if self.type is None else find_format(self.name).column_type(self.type)
+        if wanted is not None and declared is not None and _plain(wanted) != _plain(declared):
             raise BadConfigurationError(
                 f"option '{self.part}.schema' is {self.type}, and .schema(…) says {wanted}: leave one of them out"
             )
         with self._errors_name_the_part():
-            return create_decoder(self.name, self._with_subject(topic), wanted or self.type)
+            return create_decoder(self.name, self._with_subject(topic), wanted or declared)
 
     def create_encoder(self, schema: pa.Schema, *, topic: str | None = None) -> RecordEncoder | None:
         """Returns the encoder for the column of ``schema`` that is named as the part, in any case; ``None`` for bytes

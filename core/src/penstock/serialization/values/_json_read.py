@@ -32,7 +32,7 @@ def _raw_type(type_: pa.DataType) -> pa.DataType | None:
         return None if raw is None else pa.list_(raw)
     if pa.types.is_decimal128(type_):
         return wide_decimal(type_)
-    plain = pa.types.is_primitive(type_) or pa.types.is_string(type_)
+    plain = pa.types.is_primitive(type_) or pa.types.is_string(type_) or pa.types.is_null(type_)
     return type_ if plain else None
 
 
@@ -222,6 +222,8 @@ def _single(type_: pa.DataType, times: TimeParser) -> Callable[[Any], Any]:
         return lambda value: times.date(_of(value, str))
     if types.is_timestamp(type_):
         return lambda value: _timestamp(value, type_, times)
+    if types.is_null(type_):
+        return lambda value: _of(value, type(None))
     return lambda value: base64.b64decode("".join(_of(value, str).split()), validate=True)
 
 
