@@ -55,7 +55,7 @@ class Schemas:
 @pytest.fixture(autouse=True, scope="module")
 def registry():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.serialization.formats._debezium_avro.SchemaRegistry", Schemas)
+        patch.setattr("penstock.serialization.formats._debezium._avro.SchemaRegistry", Schemas)
         yield
 
 

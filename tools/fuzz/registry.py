@@ -288,9 +288,9 @@ TARGETS = [
         records.read_debezium,
         records.debezium_seeds,
         (
-            "penstock.serialization.formats._debezium_connect",
-            "penstock.serialization.formats._debezium_decoder",
-            "penstock.serialization.formats._debezium_values",
+            "penstock.serialization.formats._debezium._connect",
+            "penstock.serialization.formats._debezium._decoder",
+            "penstock.serialization.formats._debezium._values",
         ),
         inputs=records.odd_json,
     ),
@@ -298,7 +298,7 @@ TARGETS = [
         "records.debezium-avro",
         records.read_debezium_avro,
         records.debezium_avro_seeds,
-        ("penstock.serialization.formats._debezium_avro",),
+        ("penstock.serialization.formats._debezium._avro",),
     ),
     Target(
         "records.string", records.string_reader("utf-8"), files.text_seeds, ("penstock.serialization.formats._text",)

@@ -16,9 +16,9 @@ from penstock.serialization.avro import AvroSchema, avro_to_arrow, load
 from penstock.serialization.ddl import parse_type
 from penstock.serialization.formats import create_decoder, find_format
 from penstock.serialization.formats._avro_decoder import AvroDecoder
-from penstock.serialization.formats._debezium_avro import DebeziumAvroDecoder
-from penstock.serialization.formats._debezium_encodings import Encodings
-from penstock.serialization.formats._debezium_rows import EnvelopeRows
+from penstock.serialization.formats._debezium._avro import DebeziumAvroDecoder
+from penstock.serialization.formats._debezium._encodings import Encodings
+from penstock.serialization.formats._debezium._rows import EnvelopeRows
 from penstock_filesystem.source.discovery import objects_of
 from suite.debezium_records import COLUMNS, EXAMPLE, avro_schema, compact, connect_schema, envelope, written
 

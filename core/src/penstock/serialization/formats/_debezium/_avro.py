@@ -14,9 +14,9 @@ from penstock.serialization.avro import AvroSchema, avro_to_arrow, without_logic
 from penstock.serialization.formats._avro import subject_of
 from penstock.serialization.formats._avro_decoder import AvroDecoder, SchemaLookup
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
-from penstock.serialization.formats._debezium_encodings import Encoding, Encodings, Kind, nested
-from penstock.serialization.formats._debezium_envelope import check_envelope, envelope_type
-from penstock.serialization.formats._debezium_rows import EnvelopeRows
+from penstock.serialization.formats._debezium._encodings import Encoding, Encodings, Kind, nested
+from penstock.serialization.formats._debezium._envelope import check_envelope, envelope_type
+from penstock.serialization.formats._debezium._rows import EnvelopeRows
 from penstock.serialization.formats._rows import Misfit, RowErrors, with_nulls
 from penstock.serialization.formats._schema_registry import SchemaRegistry
 from penstock.serialization.values import JsonWriter, ValueText

@@ -9,10 +9,10 @@ import pyarrow as pa
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
 from penstock.serialization.formats._contracts import RecordDecoder, RecordFormat
-from penstock.serialization.formats._debezium_decoder import DebeziumJsonDecoder
-from penstock.serialization.formats._debezium_encodings import Encodings
-from penstock.serialization.formats._debezium_envelope import check_envelope, envelope_type
-from penstock.serialization.formats._debezium_rows import EnvelopeRows
+from penstock.serialization.formats._debezium._decoder import DebeziumJsonDecoder
+from penstock.serialization.formats._debezium._encodings import Encodings
+from penstock.serialization.formats._debezium._envelope import check_envelope, envelope_type
+from penstock.serialization.formats._debezium._rows import EnvelopeRows
 from penstock.serialization.formats._options import DEBEZIUM_OPTIONS
 
 __all__ = ["DebeziumFormat"]
@@ -39,7 +39,7 @@ class DebeziumFormat(RecordFormat):
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
         """``type`` is made of the envelope's fields. Without it, the registry says which columns the table has."""
         if options["schema.registry.url"] is not None:
-            from penstock.serialization.formats._debezium_avro import create_avro_decoder
+            from penstock.serialization.formats._debezium._avro import create_avro_decoder
 
             return create_avro_decoder(options, type)
         if type is None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.serialization._malformed import MALFORMED
-from penstock.serialization.formats._debezium_encodings import Encoding, How
+from penstock.serialization.formats._debezium._encodings import Encoding, How
 from penstock.serialization.formats._rows import Misfit, shown
 from penstock.serialization.values import TimeParser, cast_column
 

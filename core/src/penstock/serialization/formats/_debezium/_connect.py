@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.serialization._malformed import MALFORMED
-from penstock.serialization.formats._debezium_encodings import Encoding, Encodings, Kind, nested, undescribed
+from penstock.serialization.formats._debezium._encodings import Encoding, Encodings, Kind, nested, undescribed
 from penstock.serialization.formats._rows import Misfit, described, shown
 
 __all__ = ["encoding_of_connect"]

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.serialization.formats._debezium_encodings import Encoding
-from penstock.serialization.formats._debezium_envelope import column_of, note_odd_records, parsed_type
-from penstock.serialization.formats._debezium_values import converted
+from penstock.serialization.formats._debezium._encodings import Encoding
+from penstock.serialization.formats._debezium._envelope import column_of, note_odd_records, parsed_type
+from penstock.serialization.formats._debezium._values import converted
 from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, shown
 from penstock.serialization.values import TimeParser
 

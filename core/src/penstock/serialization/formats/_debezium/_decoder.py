@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
-from penstock.serialization.formats._debezium_connect import encoding_of_connect
-from penstock.serialization.formats._debezium_encodings import Encoding, Encodings, raw_type
-from penstock.serialization.formats._debezium_rows import EnvelopeRows
+from penstock.serialization.formats._debezium._connect import encoding_of_connect
+from penstock.serialization.formats._debezium._encodings import Encoding, Encodings, raw_type
+from penstock.serialization.formats._debezium._rows import EnvelopeRows
 from penstock.serialization.formats._json_decoder import JsonDecoder, begin_and_end_as_objects, load_object
 from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, with_nulls
 from penstock.serialization.values import NOT_JSON, JsonColumns, TimeParser, json_text
