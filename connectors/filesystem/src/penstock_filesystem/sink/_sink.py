@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import CheckpointLocation, SinkContext, SupportsStateRolling, TwoPhaseCommitSink, WriterContext
-from penstock.storage import AzureStorage, S3Storage, open_storage
+from penstock.storage import AzureStorage, GcsStorage, S3Storage, open_storage
 from penstock_filesystem.formats import create_writer
 from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._buckets import create_bucket_assigner
@@ -29,12 +29,17 @@ from penstock_filesystem.sink._writer import FileSystemWriter
 from penstock_filesystem.sink.staging import (
     BlockCommitter,
     BlockStaging,
+    MoveCommitter,
+    MoveStaging,
     MultipartCommitter,
     MultipartStaging,
     RenameCommitter,
     RenameStaging,
     Staging,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["FileSystemTransactionalSink", "create_sink"]
 
@@ -63,6 +68,7 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
             )
         self._max_open_buckets = options.max_open_buckets
         self._max_open_chunks = options.max_open_chunks
+        self._is_tried = False
 
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer[PendingPart]:
@@ -81,6 +87,15 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
             raise BadConfigurationError(f"two columns are named '{min(duplicates)}': rename one")
         self._assigner.validate(schema)
         self._format_writer.validate()
+
+    def start(self, context: SinkContext) -> Self:
+        """Tries once whether Google's store, or what stands for it, moves files as commits need it."""
+        storage = self._layout.storage
+        if isinstance(storage, GcsStorage) and not self._is_tried:
+            directory = self._layout.query_directory(context.query_id)
+            storage.retrying(context.retry).check_moves(self._layout.full(f"{directory}/0"))
+            self._is_tried = True
+        return self
 
     def create_writer(self, context: WriterContext) -> FileSystemWriter:
         """Creates the writer of one attempt."""
@@ -142,6 +157,8 @@ def _ways(layout: Layout) -> tuple[type[Staging], type[FileSystemCommitter]]:
         return MultipartStaging, MultipartCommitter
     if isinstance(layout.storage, AzureStorage):
         return BlockStaging, BlockCommitter
+    if isinstance(layout.storage, GcsStorage):
+        return MoveStaging, MoveCommitter
     return RenameStaging, RenameCommitter
 
 
