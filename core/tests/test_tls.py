@@ -217,7 +217,7 @@ def fast(monkeypatch, folder):
     """One try each; and what S3, Azure and Google's store take from the environment only."""
     credentials = _gcs_client._credentials
     monkeypatch.setattr(_gcs_client, "_credentials", lambda of: credentials(of) if of.credentials else Credentials("t"))
-    monkeypatch.setattr(_gcs_client, "_TRY_FOR_S", 0)
+    monkeypatch.setattr(_gcs_client, "_TRIES", 1)
     monkeypatch.setattr("penstock.storage._s3._ATTEMPTS", 1)
     monkeypatch.setattr("penstock_pravega.client._keycloak._TRIES", 1)
     monkeypatch.setattr("penstock.storage._azure_client._RETRIES", 0)

@@ -152,12 +152,15 @@ def crash_at(step, new_query, server):
 
 
 @pytest.mark.budget(60)
-def test_a_crash_at_every_tenth_step(gcs_server, new_query):
-    """Of batches that publish, carry a part on, and finish one. Each run takes others; the local disk has them all."""
-    step = random.randrange(10)
+@pytest.mark.parametrize(
+    "stride", [20, pytest.param(1, marks=pytest.mark.exhaustive("all steps; each run of the others takes some"))]
+)
+def test_a_crash_at_many_steps(gcs_server, new_query, stride):
+    """Of batches that publish, carry a part on, and finish one."""
+    step = random.randrange(stride)
     print(f"from step {step} on")
     while crash_at(step, new_query, gcs_server):
-        step += 10
+        step += stride
     assert step > 60
 
 
@@ -173,6 +176,7 @@ def test_a_driver_that_was_replaced_is_refused(gcs_server, new_query):
 
 
 @pytest.mark.spark
+@pytest.mark.exhaustive("a Spark job over another store; test_azure.py has one")
 def test_reading_and_writing_in_spark(gcs_server, spark, tmp_path):
     """A stream twice, and a batch; Spark's part of the checkpoint is on the local disk."""
     bucket = gcs_server.new_bucket()

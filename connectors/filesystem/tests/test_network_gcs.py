@@ -21,7 +21,7 @@ from suite.gcs import GcsServer
 from suite.over_network import FAULTS, every, sink_query, source_query
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
-MORE_THAN_CLIENTS_TRY = 9
+MORE_THAN_CLIENTS_TRY = 7
 #: Every request of a query that writes, with its checkpoint there too. The name of an upload is not in its address.
 ASKED = {
     "a decision, or what is staged": r"POST /upload/.*ifGenerationMatch=0",
@@ -126,7 +126,7 @@ def test_an_answer_is_lost_when_a_checkpoint_begins(bucket, kind):
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.6, 0.9])
-@pytest.mark.parametrize("call", ["size", "list_names", "list_tree", "generation", "read", "age_s"])
+@pytest.mark.parametrize("call", ["size", "list_names", "list_tree", "generation", "read"])
 def test_an_answer_that_is_cut_is_asked_for_again(bucket, call, keep):
     """None of it counts for nothing: no list without entries, no object that is not there."""
     path = f"{bucket.name}/d/x"
@@ -137,7 +137,7 @@ def test_an_answer_that_is_cut_is_asked_for_again(bucket, call, keep):
     assert loss.lost
     expected = {"size": 4, "list_names": ["x"], "list_tree": [path], "read": b"1234"}
     expected["generation"] = bucket.server.storage().generation(path)
-    assert found == expected[call] if call in expected else 0 <= found < 600
+    assert found == expected[call]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_a_sink_and_a_source(gcs_server, sink_query, source_harness, numbers):
 
 def test_who_asks(sink_query, source_harness, monkeypatch):
     """A token is asked for where the key says, which is nowhere here."""
-    monkeypatch.setattr("penstock.storage._gcs_client._TRY_FOR_S", 0)
+    monkeypatch.setattr("penstock.storage._gcs_client._TRIES", 1)
     given = service_account_key("http://127.0.0.1:1/token")
     options = {"gcs.endpoint": "https://127.0.0.1:1", "gcs.credentials": given, "format": "json"}
     query = sink_query("gs://in/out", SCHEMA, **options)

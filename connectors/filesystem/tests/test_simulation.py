@@ -10,7 +10,13 @@ from suite.gcs_model import GcsTarget, RepeatingGcsTarget
 from suite.schedules import check_schedules, check_seed
 
 
-@pytest.mark.parametrize("target", [DiskTarget, S3Target, AzureTarget, GcsTarget])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(DiskTarget, S3Target, AzureTarget),
+        pytest.param(GcsTarget, marks=pytest.mark.exhaustive("the next test has that store")),
+    ],
+)
 @pytest.mark.parametrize(
     "schedules", [200, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
 )

@@ -28,6 +28,8 @@ _PIECE_BYTES = 8 << 20
 #: The generation of a name that has no object.
 _NONE = 0
 _BYTES = "application/octet-stream"
+#: Or the store would unpack an object that says it is compressed, and give other bytes than its size tells.
+_AS_THEY_ARE = {"raw_download": True}
 _LISTED = "items(name,size,generation,timeCreated),prefixes,nextPageToken"
 
 
@@ -88,7 +90,7 @@ class GcsStorage(Storage):
 
     def read(self, path: str) -> bytes:
         with self._asking(path) as (bucket, name):
-            return bytes(bucket.blob(name).download_as_bytes(**how()))
+            return bytes(bucket.blob(name).download_as_bytes(**_AS_THEY_ARE, **how()))
 
     def size(self, path: str) -> int | None:
         found = self._known(path)
@@ -104,7 +106,7 @@ class GcsStorage(Storage):
         try:
             with self._asking(path) as (bucket, name):
                 blob = bucket.blob(name, generation=generation)
-                data = bytes(blob.download_as_bytes(start=offset, end=offset + length - 1, **how()))
+                data = bytes(blob.download_as_bytes(start=offset, end=offset + length - 1, **_AS_THEY_ARE, **how()))
         except FileNotFoundError:
             raise RetriableError(f"{self.url(path)} was replaced or removed while it was read") from None
         if len(data) != length:
@@ -271,11 +273,6 @@ class GcsStorage(Storage):
         except FileNotFoundError:
             return False
         return found is not None or not name
-
-    def age_s(self, path: str) -> float | None:
-        """Returns an object's age, by the store's clock and this machine's; ``None`` if there is none."""
-        found = self._known(path)
-        return None if found is None else system().now_us() / 1_000_000 - found.written_s
 
 
 def _of(blob: Blob) -> Known:

@@ -20,8 +20,8 @@ __all__ = ["Account", "asking", "how"]
 
 _INSTALL = "pip install 'penstock[gcs]'"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
-#: Seconds for which a request that may pass is made again, with a pause before each, of the longest one at most.
-_TRY_FOR_S, _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 10.0, 0.5, 2.0
+#: Tries of a request, and the seconds between them: a random share, twice as long each time.
+_TRIES, _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 6, 1.0, 4.0
 #: Seconds: without an answer for so long, a connection is given up.
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
 _MAY_PASS = frozenset((408, 429, 500, 502, 503, 504))
@@ -106,9 +106,9 @@ def _status(error: BaseException) -> int:
 
 def how() -> dict[str, Any]:
     """Returns how each request is made, as arguments of the client's methods."""
-    from google.api_core.retry import Retry
+    from penstock.storage._gcs_retry import Tries
 
-    again = Retry(_may_pass, initial=_FIRST_PAUSE_S, maximum=_LONGEST_PAUSE_S, multiplier=2, timeout=_TRY_FOR_S)
+    again = Tries(_may_pass, _TRIES, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     return {"timeout": (_CONNECT_TIMEOUT_S, _READ_TIMEOUT_S), "retry": again}
 
 
@@ -127,7 +127,7 @@ def asking(account: Account, where: str) -> Iterator[Client]:
 @contextlib.contextmanager
 def translated(where: str) -> Iterator[None]:
     """Translates the client's errors, as :func:`asking` says."""
-    from google.api_core.exceptions import GoogleAPICallError, RetryError
+    from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError, RefreshError
     from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
     from requests.exceptions import RequestException
@@ -135,9 +135,8 @@ def translated(where: str) -> Iterator[None]:
     of_uploads = (DataCorruption, InvalidResponse)
     try:
         yield
-    except (GoogleAPICallError, RetryError, GoogleAuthError, RequestException, *of_uploads) as error:
-        cause = error.cause if isinstance(error, RetryError) and error.cause else error
-        status, said = _status(cause), f"{where}: {_said(cause)}"
+    except (GoogleAPICallError, GoogleAuthError, RequestException, *of_uploads) as error:
+        status, said = _status(error), f"{where}: {_said(error)}"
         if status == 404:
             raise FileNotFoundError(f"{where} is not there") from error
         if status == 412:
@@ -145,15 +144,15 @@ def translated(where: str) -> Iterator[None]:
         if status in (401, 403):
             raise PermissionError(f"{said}; check gcs.credentials and rights") from None
         if status in (400, 405, 501):
-            raise OSError(errno.EINVAL, f"the store does not take the request: {_said(cause)}", where) from None
-        if _UNTRUSTED in str(cause):
+            raise OSError(errno.EINVAL, f"the store does not take the request: {_said(error)}", where) from None
+        if _UNTRUSTED in str(error):
             raise BadConfigurationError(
                 f"{where}: the store's certificate is refused; set REQUESTS_CA_BUNDLE to the file of the authority "
-                f"that signed it, or correct gcs.endpoint: {_said(cause)}"
+                f"that signed it, or correct gcs.endpoint: {_said(error)}"
             ) from None
-        if isinstance(cause, RefreshError) and not cause.retryable:
+        if isinstance(error, RefreshError) and not error.retryable:
             raise BadConfigurationError(
-                f"{where}: Google gives no token for these credentials; check gcs.credentials: {_said(cause)}"
+                f"{where}: Google gives no token for these credentials; check gcs.credentials: {_said(error)}"
             ) from None
         raise RetriableError(said) from None
 
