@@ -100,7 +100,12 @@ def writing(bucket):
         list(ASKED),
         (1, MORE_THAN_CLIENTS_TRY),
         (0.0, 0.1, 0.5, 0.99),
-        witnesses=[("a move", 1, 0.0), ("a decision, or what is staged", 1, 0.0), ("a look", 1, 0.5)],
+        witnesses=[
+            ("a move", 1, 0.0),
+            ("a decision, or what is staged", 1, 0.0),
+            ("a look", 1, 0.5),
+            ("a download", 1, 0.99),
+        ],
         otherwise="every request, lost and cut; the move is the witness",
     ),
 )

@@ -92,8 +92,9 @@ _clients: PerProcess[Account, Client] = PerProcess(_new_client, close=lambda cli
 def _may_pass(error: BaseException) -> bool:
     from google.auth.exceptions import TransportError
     from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
+    from urllib3.exceptions import HTTPError
 
-    if isinstance(error, (TransportError, ConnectionError, ChunkedEncodingError, Timeout)):
+    if isinstance(error, (TransportError, ConnectionError, ChunkedEncodingError, Timeout, HTTPError)):
         return _UNTRUSTED not in str(error)
     return _status(error) in _MAY_PASS
 
@@ -131,11 +132,12 @@ def translated(where: str) -> Iterator[None]:
     from google.auth.exceptions import GoogleAuthError, RefreshError
     from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
     from requests.exceptions import RequestException
+    from urllib3.exceptions import HTTPError
 
-    of_uploads = (DataCorruption, InvalidResponse)
+    of_data = (DataCorruption, InvalidResponse, HTTPError)
     try:
         yield
-    except (GoogleAPICallError, GoogleAuthError, RequestException, *of_uploads) as error:
+    except (GoogleAPICallError, GoogleAuthError, RequestException, *of_data) as error:
         status, said = _status(error), f"{where}: {_said(error)}"
         if status == 404:
             raise FileNotFoundError(f"{where} is not there") from error
