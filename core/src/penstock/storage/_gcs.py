@@ -51,7 +51,9 @@ class GcsStorage(Storage):
     longest_name = longest_path = 1024
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings = dict(settings)
+        # Noted here: a task elsewhere may have another environment.
+        emulator = os.environ.get("STORAGE_EMULATOR_HOST", "")
+        self._settings = {"endpoint": emulator, **settings} if emulator else dict(settings)
 
     def __reduce__(self) -> Any:
         return (GcsStorage, (self._settings,), {"retry": self.retry})
@@ -65,7 +67,7 @@ class GcsStorage(Storage):
 
     @functools.cached_property
     def _account(self) -> Account:
-        endpoint = self._settings.get("endpoint") or os.environ.get("STORAGE_EMULATOR_HOST", "")
+        endpoint = self._settings.get("endpoint", "")
         if endpoint and "://" not in endpoint:
             endpoint = f"http://{endpoint}"
         return Account(endpoint.rstrip("/"), self._settings.get("credentials", ""))
