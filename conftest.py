@@ -1,3 +1,6 @@
 """For all tests of the repository: how the suite is run (see ``tools/suite``)."""
 
-pytest_plugins = ["suite.azure", "suite.hdfs", "suite.plugin", "suite.heard", "suite.killed", "suite.s3", "suite.spark"]
+pytest_plugins = [
+    *("suite.azure", "suite.gcs", "suite.hdfs", "suite.s3", "suite.spark"),
+    *("suite.plugin", "suite.heard", "suite.killed"),
+]

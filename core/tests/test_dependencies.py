@@ -29,6 +29,11 @@ COMES_WITH = {
 #: Looked for before it is imported; the message says what to install.
 LOOKED_FOR = {"testcontainers"}
 OF_PACKAGE = packages_distributions()
+#: Several distributions share the package ``google``.
+OF_GOOGLE = {
+    **{"google.api_core": "google-api-core", "google.auth": "google-auth", "google.oauth2": "google-auth"},
+    **{"google.cloud.storage": "google-cloud-storage", "google.protobuf": "protobuf"},
+}
 NEED_NUMPY = {"to_numpy", "__array__"}
 
 
@@ -68,9 +73,13 @@ def needs(path):
         names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module]
-        for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names:
-            found = OF_PACKAGE.get(name, [name])
+        for name in {_package(name) for name in names} - sys.stdlib_module_names:
+            found = OF_PACKAGE.get(name, [OF_GOOGLE.get(name, name)])
             yield canonicalize_name("numpy" if "numpy" in found else found[0]), node.lineno
+
+
+def _package(module):
+    return next((of for of in OF_GOOGLE if f"{module}.".startswith(f"{of}.")), module.partition(".")[0])
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)

@@ -109,8 +109,8 @@ def test_an_address_without_a_host_is_no_local_path(tmp_path, monkeypatch):
         ("ab:c", f"{os.getcwd()}/ab:c"),
     ):
         assert isinstance(open_storage(url)[0], LocalStorage) and open_storage(url)[1] == path
-    with pytest.raises(BadConfigurationError, match="no file system for 'gs://'"):
-        open_storage("gs:/bucket")
-    for url in ("s3:/bucket/x", "s3:///x", "s3://"):
+    with pytest.raises(BadConfigurationError, match="no file system for 'ftp://'"):
+        open_storage("ftp:/host")
+    for url in ("s3:/bucket/x", "s3:///x", "s3://", "gs:/bucket/x"):
         with pytest.raises(BadConfigurationError, match="names no bucket"):
             open_storage(url)

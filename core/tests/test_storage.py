@@ -11,7 +11,16 @@ import pytest
 
 from penstock import BadConfigurationError
 from penstock.retry import NO_RETRIES, RetryPolicy
-from penstock.storage import AzureStorage, HdfsStorage, LocalStorage, MemoryStorage, S3Storage, Storage, open_storage
+from penstock.storage import (
+    AzureStorage,
+    GcsStorage,
+    HdfsStorage,
+    LocalStorage,
+    MemoryStorage,
+    S3Storage,
+    Storage,
+    open_storage,
+)
 from penstock.storage._contract import _REPEATABLE
 
 
@@ -86,7 +95,7 @@ def test_urls(tmp_path, monkeypatch):
     assert open_storage("a b/?#")[1] == f"{tmp_path}/a b/?#"
 
 
-@pytest.mark.parametrize("scheme", ["ftp", "gs"])
+@pytest.mark.parametrize("scheme", ["ftp", "oss"])
 def test_a_store_that_has_no_atomic_create_is_refused(scheme):
     """Two drivers could decide the same batch there."""
     with pytest.raises(BadConfigurationError, match=f"no file system for '{scheme}://'"):
@@ -165,7 +174,7 @@ def test_a_call_that_leaves_half_a_file_is_not(name):
 
 def test_every_method_of_a_storage_is_known_as_one_or_the_other():
     without_store = {"url", "retrying", "check_is_there", "exists", "split", "request", "client_of", "is_same_place"}
-    for storage in (Storage, LocalStorage, MemoryStorage, S3Storage, HdfsStorage, AzureStorage):
+    for storage in (Storage, LocalStorage, MemoryStorage, S3Storage, HdfsStorage, AzureStorage, GcsStorage):
         methods = {name for name, one in vars(storage).items() if callable(one) and not name.startswith("_")}
         assert methods <= {*_REPEATABLE, *UNREPEATABLE, *without_store}
         assert all(hasattr(vars(storage)[name], "__wrapped__") for name in methods & _REPEATABLE)
@@ -202,6 +211,7 @@ def test_what_a_call_does_to_clean_up_is_not_repeated_by_itself():
     [
         *(LocalStorage(), MemoryStorage(), HdfsStorage("hdfs://x/"), S3Storage({"key": "a", "secret": "b"})),
         AzureStorage("account", {"key": "a2V5"}),
+        GcsStorage({"credentials": "{}"}),
     ],
 )
 def test_a_copy_for_another_process_waits_as_long(storage):

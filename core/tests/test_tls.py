@@ -18,12 +18,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from cryptography import x509
+from google.oauth2.credentials import Credentials
 
 from authority import Authority
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.options import _set
 from penstock.serialization.formats import create_encoder
-from penstock.storage import AzureStorage, S3Storage
+from penstock.storage import AzureStorage, GcsStorage, S3Storage, _gcs_client
 from penstock.tls import client_context, refuse_old_versions, warn_of_unchecked
 from penstock.token_service import ask_for_token
 from penstock_cassandra.client import ConnectionSettings
@@ -33,6 +34,7 @@ from penstock_kafka.client.broker._tls import https_context, ssl_context
 from penstock_kafka.config import ClientSettings
 from penstock_pravega.client import Controller, ControllerSettings, KeycloakCredentials
 from penstock_pravega.client._connection import Connection
+from suite.gcs import service_account_key
 
 HERE = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 BODY = json.dumps({"access_token": "t", "expires_in": 60, "id": 1}).encode()
@@ -183,6 +185,15 @@ def azure(port, ca):
     AzureStorage("account", {"endpoint": f"https://127.0.0.1:{port}/account", "key": "a2V5"}).size("container/blob")
 
 
+def gcs(port, ca):
+    GcsStorage({"endpoint": f"https://127.0.0.1:{port}"}).size("bucket/object")
+
+
+def gcs_tokens(port, ca):
+    key = service_account_key(f"https://127.0.0.1:{port}/token")
+    GcsStorage({"endpoint": f"https://127.0.0.1:{port}", "credentials": key}).size("bucket/object")
+
+
 CLIENTS = {
     "kafka": lambda port, ca: by_context(ssl_context(trusting(ca)), port),
     "kafka, any cipher": kafka_any_cipher,
@@ -195,13 +206,18 @@ CLIENTS = {
     "schema registry": registry,
     "s3": s3,
     "azure": azure,
+    "gcs": gcs,
+    "gcs, tokens": gcs_tokens,
     "s3, by Arrow": lambda port, ca: store(port).fs.get_file_info("bucket/key"),
 }
 
 
 @pytest.fixture
 def fast(monkeypatch, folder):
-    """One try each; and what S3 and Azure take from the environment only."""
+    """One try each; and what S3, Azure and Google's store take from the environment only."""
+    credentials = _gcs_client._credentials
+    monkeypatch.setattr(_gcs_client, "_credentials", lambda of: credentials(of) if of.credentials else Credentials("t"))
+    monkeypatch.setattr(_gcs_client, "_TRIES", 1)
     monkeypatch.setattr("penstock.storage._s3._ATTEMPTS", 1)
     monkeypatch.setattr("penstock_pravega.client._keycloak._TRIES", 1)
     monkeypatch.setattr("penstock.storage._azure_client._RETRIES", 0)

@@ -10,7 +10,7 @@ import requests
 
 from penstock.errors import RetriableError
 from penstock.storage import S3Storage
-from penstock.storage._azure_transport import careful_session
+from penstock.storage._transport import make_careful
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nX-Other: abc\r\nDate: Sat, 28 Nov 2026 12:00:00 GMT\r\n\r\n"
 BODY = b"hello world!"
@@ -44,7 +44,7 @@ def test_a_head_that_is_cut_anywhere(server, method):
     answers.append(HEAD + (BODY if method == "GET" else b""))
     thread = threading.Thread(target=serve)
     thread.start()
-    session = careful_session()
+    session = make_careful(requests.Session())
     for _ in cuts:
         with pytest.raises(requests.exceptions.ConnectionError):
             session.request(method, url, timeout=10)
@@ -59,7 +59,7 @@ def test_a_body_that_is_cut(server):
     thread = threading.Thread(target=serve)
     thread.start()
     with pytest.raises(requests.exceptions.RequestException):
-        _ = careful_session().get(url, timeout=10).content
+        _ = make_careful(requests.Session()).get(url, timeout=10).content
     thread.join()
 
 

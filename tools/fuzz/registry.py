@@ -405,6 +405,7 @@ TRUSTED: dict[str, str] = {
     "penstock_filesystem.formats.parquet._writer": "chunks of this sink's own, read as by files.parquet",
     "penstock_filesystem.options._source": "an option of the user's",
     "penstock.storage._azure_client": "the user's own key of a storage account",
+    "penstock.storage._gcs_client": "the user's own key of a service account",
     "penstock_filesystem.sink.staging._multipart": "a marker of this sink's own, next to what it has uploaded",
     "penstock_filesystem.source.tracking._tracked_files": "a digest that is made here",
     "penstock_kafka.client.broker._assertion": "a template of the user's",

@@ -63,7 +63,10 @@ SCOPES = {
     "files": Scope(
         tuple(
             f"{_FILES}/{name}.py"
-            for name in ("_committer", *(f"staging/_{kind}" for kind in ("rename", "spooled", "multipart", "blocks")))
+            for name in (
+                "_committer",
+                *(f"staging/_{kind}" for kind in ("rename", "spooled", "multipart", "blocks", "move")),
+            )
         ),
         (
             (
@@ -73,6 +76,7 @@ SCOPES = {
             (
                 "connectors/filesystem/tests/test_sink_exactly_once.py",
                 "connectors/filesystem/tests/test_sink_azure.py",
+                "connectors/filesystem/tests/test_sink_gcs.py",
                 "connectors/filesystem/tests/test_sink_lost_chunks.py",
             ),
         ),

@@ -7,6 +7,7 @@ from functools import partial
 from penstock.testing.simulation import CellTarget, MakeTarget, PieceTarget, SendTarget
 from suite.azure_model import AzureTarget, RepeatingAzureTarget
 from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
+from suite.gcs_model import GcsTarget, RepeatingGcsTarget
 from suite.kafka_model import KafkaTarget
 from suite.pravega_model import PravegaTarget
 
@@ -22,6 +23,8 @@ TARGETS: dict[str, MakeTarget] = {
     "files on S3, requests sent twice": RepeatingS3Target,
     "files on Azure": AzureTarget,
     "files on Azure, requests sent twice": RepeatingAzureTarget,
+    "files on Google's store": GcsTarget,
+    "files on Google's store, requests sent twice": RepeatingGcsTarget,
     "Kafka": KafkaTarget,
     "Pravega": PravegaTarget,
 }

@@ -91,6 +91,13 @@ def test_where_dead_letters_go_on_azure(by):
     )
 
 
+def test_where_dead_letters_go_on_gcs():
+    given = {"gcs.endpoint": "https://h:1/", "gcs.credentials": "{}"}
+    storage, path = sink(deadLetterPath="gs://bad/rows", **given).dead_letters
+    assert path == "bad/rows" and storage.url(path) == "gs://bad/rows"
+    assert tuple(storage._account) == ("https://h:1", "{}")
+
+
 @pytest.mark.parametrize("name", ["where", "pageRows", "splits", "maxRowsPerSecond", "query"])
 def test_a_lookup_refuses_what_it_can_not_use(name):
     """It accepted the condition and joined the rows that it excludes."""

@@ -178,7 +178,7 @@ class SourceHarness:
         self.contexts = []
 
     def source(self, path, **options):
-        texts = {re.sub("^(s3|azure)_", r"\1.", name): str(value) for name, value in options.items()}
+        texts = {re.sub("^(s3|azure|gcs)_", r"\1.", name): str(value) for name, value in options.items()}
         return FileSystemSource(
             SourceOptions.from_values(SOURCE_OPTIONS.parse({"path": str(path), **texts}, owner="source"))
         )

@@ -1,4 +1,4 @@
-"""The file sink under schedules by chance, on models of a disk, of S3 and of Azure."""
+"""The file sink under schedules by chance, on models of a disk and of stores."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import pytest
 
 from suite.azure_model import AzureTarget, RepeatingAzureTarget
 from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
+from suite.gcs_model import GcsTarget, RepeatingGcsTarget
 from suite.schedules import check_schedules, check_seed
 
 
-@pytest.mark.parametrize("target", [DiskTarget, S3Target, AzureTarget])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(DiskTarget, S3Target, AzureTarget),
+        pytest.param(GcsTarget, marks=pytest.mark.exhaustive("the next test has that store")),
+    ],
+)
 @pytest.mark.parametrize(
     "schedules", [200, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
 )
@@ -17,7 +24,7 @@ def test_schedules_by_chance(target, schedules):
     check_schedules(target, schedules, "killed inside", "times out")
 
 
-@pytest.mark.parametrize("target", [RepeatingS3Target, RepeatingAzureTarget])
+@pytest.mark.parametrize("target", [RepeatingS3Target, RepeatingAzureTarget, RepeatingGcsTarget])
 @pytest.mark.parametrize(
     "schedules", [100, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
 )

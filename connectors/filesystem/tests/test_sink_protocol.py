@@ -22,8 +22,15 @@ from penstock.testing import SinkQuery
 from penstock.testing._sink_base import query_crashing
 from penstock_filesystem.options import SINK_OPTIONS, SinkOptions
 from penstock_filesystem.sink import create_sink
-from penstock_filesystem.sink.staging import BlockStaging, MultipartCommitter, MultipartStaging, RenameStaging
+from penstock_filesystem.sink.staging import (
+    BlockStaging,
+    MoveStaging,
+    MultipartCommitter,
+    MultipartStaging,
+    RenameStaging,
+)
 from suite.azure import AzureServer
+from suite.gcs import GcsServer
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 #: Steps of a driver: the decision is durable and nothing of it was done; everything was done and not noted.
@@ -130,14 +137,47 @@ def container(azure_server):
     return Container(azure_server, azure_server.new_container())
 
 
-@pytest.fixture(params=["disk", "S3", "azure"])
+@dataclass
+class Objects:
+    """A bucket of Google's."""
+
+    server: GcsServer
+    name: str
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"path": f"{self.server.url(self.name)}/out", **self.server.options()}
+
+    def names(self, *, hidden: bool) -> list[str]:
+        return [path for path in self.server.storage().list_tree(self.name) if ("/.penstock/" in path) == hidden]
+
+    def visible(self) -> list[int]:
+        bodies = [self.server.storage().read(path).splitlines() for path in self.names(hidden=False)]
+        return sorted(json.loads(line)["id"] for lines in bodies for line in lines)
+
+    def hidden(self) -> list[str]:
+        return self.names(hidden=True)
+
+    def take(self) -> list[int]:
+        ids = self.visible()
+        self.server.storage().delete(self.names(hidden=False))
+        return ids
+
+
+@pytest.fixture
+def objects(gcs_server):
+    return Objects(gcs_server, gcs_server.new_bucket())
+
+
+@pytest.fixture(params=["disk", "S3", "azure", "gcs"])
 def target(request, tmp_path):
-    fixture = {"S3": "bucket", "azure": "container"}.get(request.param)
+    fixture = {"S3": "bucket", "azure": "container", "gcs": "objects"}.get(request.param)
     return request.getfixturevalue(fixture) if fixture else Disk(tmp_path / "out")
 
 
 def staging_of(target):
-    return {Disk: RenameStaging, Bucket: MultipartStaging, Container: BlockStaging}[type(target)]
+    ways = {Disk: RenameStaging, Bucket: MultipartStaging, Container: BlockStaging, Objects: MoveStaging}
+    return ways[type(target)]
 
 
 @pytest.fixture

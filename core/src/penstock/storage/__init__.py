@@ -2,6 +2,7 @@
 
 from penstock.storage._azure import AzureStorage
 from penstock.storage._contract import ABANDONED_AFTER_S, Storage
+from penstock.storage._gcs import GcsStorage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._memory import MemoryStorage
@@ -14,6 +15,7 @@ __all__ = [
     "ABANDONED_AFTER_S",
     "STORAGE_OPTIONS",
     "AzureStorage",
+    "GcsStorage",
     "HdfsStorage",
     "LocalStorage",
     "MemoryStorage",

@@ -40,10 +40,11 @@ class Account(NamedTuple):
 
 def _new_client(account: Account) -> BlobServiceClient:
     try:
+        import requests
         from azure.core.pipeline.transport import RequestsTransport
         from azure.storage.blob import BlobServiceClient, LinearRetry
 
-        from penstock.storage._azure_transport import careful_session
+        from penstock.storage._transport import make_careful
     except ImportError:
         raise BadConfigurationError(f"Azure needs azure-storage-blob: {_INSTALL}") from None
     try:
@@ -52,7 +53,9 @@ def _new_client(account: Account) -> BlobServiceClient:
             credential=_credential(account),
             retry_policy=LinearRetry(_PAUSE_S, _RETRIES, random_jitter_range=_PAUSE_S),
             transport=RequestsTransport(
-                session=careful_session(), connection_timeout=_CONNECT_TIMEOUT_S, read_timeout=_READ_TIMEOUT_S
+                session=make_careful(requests.Session()),
+                connection_timeout=_CONNECT_TIMEOUT_S,
+                read_timeout=_READ_TIMEOUT_S,
             ),
         )
     except ValueError as error:

@@ -29,6 +29,7 @@ _REPEATABLE = frozenset(
         *("create", "put", "read", "open_file", "size", "list_names", "list_tree", "is_empty", "is_away", "age_s"),
         *("delete", "move", "move_over", "sweep", "remove_empty", "make_durable", "sync_names"),
         *("put_file", "stage_block", "staged_blocks", "commit_blocks", "discard_blocks"),
+        *("stage_file", "copy_file", "generation", "check_moves"),
     )
 )
 #: Set while a thread is inside of such a call: what that calls itself is a part of it, and is not repeated by itself.

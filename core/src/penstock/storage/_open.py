@@ -12,6 +12,7 @@ from penstock.options import Option, when
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.storage._azure import AzureStorage
 from penstock.storage._contract import Storage
+from penstock.storage._gcs import GcsStorage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
 from penstock.storage._s3 import S3Storage
@@ -38,6 +39,16 @@ STORAGE_OPTIONS = (
         excludes=(when("azure.sas"),),
     ),
     Option("azure.sas", "SAS token; default as for azure.key", secret=True),
+    Option(
+        "gcs.endpoint",
+        "Address of Google's store, of an emulator say, which without TLS gets no credentials; "
+        "default: STORAGE_EMULATOR_HOST, then Google's",
+    ),
+    Option(
+        "gcs.credentials",
+        "JSON key of a service account; default: Google's application default credentials",
+        secret=True,
+    ),
 )
 
 _NAMES = tuple(option.name.lower() for option in STORAGE_OPTIONS)
@@ -97,9 +108,13 @@ def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
                 f"{url!r} names no container: write abfss://container@account.dfs.core.windows.net/path"
             )
         return AzureStorage(host, _below("azure.", options)), f"{container}/{name}".rstrip("/")
+    if scheme == "gs":
+        if not rest.strip("/") or rest.startswith("/"):
+            raise BadConfigurationError(f"{url!r} names no bucket: write gs://bucket/prefix")
+        return GcsStorage(_below("gcs.", options)), rest.rstrip("/")
     if scheme in ("hdfs", "viewfs"):
         host, _, path = rest.partition("/")
         return HdfsStorage(f"{scheme}://{host}/"), f"/{path}".rstrip("/")
     raise BadConfigurationError(
-        f"{url!r}: no file system for '{scheme}://' (known: file, s3, s3a, abfs, abfss, hdfs, viewfs)"
+        f"{url!r}: no file system for '{scheme}://' (known: file, s3, s3a, abfs, abfss, gs, hdfs, viewfs)"
     )

@@ -118,8 +118,8 @@ SINK_OPTIONS = OptionSet(
         ),
         Option(
             "maxOpenBuckets",
-            "Buckets that a task writes to at once; beyond it the least recently used one is set aside. For S3 and "
-            "Azure each is spooled to a local temporary file of up to maxPartSize",
+            "Buckets that a task writes to at once; beyond it the least recently used one is set aside. On S3, "
+            "Azure and Google's store each is spooled to a local temporary file of up to maxPartSize",
             kind="int",
             default="100",
             minimum=1,

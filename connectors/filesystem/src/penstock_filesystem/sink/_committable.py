@@ -63,12 +63,13 @@ class PendingPart:
 
     ``rename``: the bytes are in the hidden file ``hidden``, with an empty file next to it, its witness, which proves
     that it was there. ``adopted`` says that it is a chunk made earlier, which must be left alone (only in what the
-    first edition has decided). ``multipart``: the bytes are in the open upload ``upload_id`` to the final key, which
-    the object ``marker`` records. ``blocks``: the bytes are in blocks of the final name that are not committed; the
-    blob ``marker`` proves that they were all there. ``consumed`` are the chunks that the part replaces.
+    first edition has decided). ``move``: the same with an object, whose generation is ``upload_id``. ``multipart``:
+    the bytes are in the open upload ``upload_id`` to the final key, which the object ``marker`` records. ``blocks``:
+    the bytes are in blocks of the final name that are not committed; the blob ``marker`` proves that they were all
+    there. ``consumed`` are the chunks that the part replaces.
     """
 
-    kind: Literal["rename", "multipart", "blocks"]
+    kind: Literal["rename", "move", "multipart", "blocks"]
     final: str
     size: int
     rows: int
@@ -97,6 +98,7 @@ class PendingPart:
         """Describes the part in words."""
         where = {
             "rename": self.hidden,
+            "move": self.hidden,
             "multipart": f"multipart upload of {len(self.parts)} parts",
             "blocks": f"{len(self.parts)} blocks that are not committed",
         }[self.kind]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.per_process import PerProcess
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink import CheckpointLocation, SinkContext, SupportsStateRolling, TwoPhaseCommitSink, WriterContext
-from penstock.storage import AzureStorage, S3Storage, open_storage
+from penstock.storage import AzureStorage, GcsStorage, S3Storage, open_storage
 from penstock_filesystem.formats import create_writer
 from penstock_filesystem.options import SinkOptions
 from penstock_filesystem.sink._buckets import create_bucket_assigner
@@ -29,12 +31,17 @@ from penstock_filesystem.sink._writer import FileSystemWriter
 from penstock_filesystem.sink.staging import (
     BlockCommitter,
     BlockStaging,
+    MoveCommitter,
+    MoveStaging,
     MultipartCommitter,
     MultipartStaging,
     RenameCommitter,
     RenameStaging,
     Staging,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["FileSystemTransactionalSink", "create_sink"]
 
@@ -81,6 +88,15 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
             raise BadConfigurationError(f"two columns are named '{min(duplicates)}': rename one")
         self._assigner.validate(schema)
         self._format_writer.validate()
+
+    def start(self, context: SinkContext) -> Self:
+        """Tries whether Google's store, or what stands for it, moves files as commits need it, once in a process."""
+        storage = self._layout.storage
+        if isinstance(storage, GcsStorage):
+            directory = self._layout.full(f"{self._layout.query_directory(context.query_id)}/0")
+            bucket = storage.url(directory.partition("/")[0])
+            _moving.get(_Moving(repr(storage), bucket, storage.retrying(context.retry), directory))
+        return self
 
     def create_writer(self, context: WriterContext) -> FileSystemWriter:
         """Creates the writer of one attempt."""
@@ -136,12 +152,32 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
         return committable.describe()
 
 
+@dataclass(frozen=True)
+class _Moving:
+    """A question to a store: does it move files? Any directory of the bucket gives the same answer."""
+
+    store: str
+    bucket: str
+    storage: GcsStorage = field(compare=False)
+    directory: str = field(compare=False)
+
+
+def _try_moves(question: _Moving) -> bool:
+    question.storage.check_moves(question.directory)
+    return True
+
+
+_moving = PerProcess(_try_moves)
+
+
 def _ways(layout: Layout) -> tuple[type[Staging], type[FileSystemCommitter]]:
     """Returns how files are hidden and published in the storage of ``layout``."""
     if isinstance(layout.storage, S3Storage):
         return MultipartStaging, MultipartCommitter
     if isinstance(layout.storage, AzureStorage):
         return BlockStaging, BlockCommitter
+    if isinstance(layout.storage, GcsStorage):
+        return MoveStaging, MoveCommitter
     return RenameStaging, RenameCommitter
 
 

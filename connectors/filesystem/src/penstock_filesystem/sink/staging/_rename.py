@@ -70,8 +70,11 @@ class RenameStaging(Staging):
         (chunk,) = chunks
         open_chunk(self.layout, chunk).close()  # raises if it is not the one that was committed
         path = self._new_path()
-        self.layout.storage.add_name(self.layout.full(chunk.path), self.layout.full(path))
+        self._link(self.layout.full(chunk.path), self.layout.full(path))
         return self._witnessed(PendingPart("rename", final, chunk.size, rows, hidden=path))
+
+    def _link(self, source: str, target: str) -> None:
+        self.layout.storage.add_name(source, target)
 
     def _join(self, chunks: Sequence[Chunk]) -> StagedFile:
         file = self.create()
@@ -114,7 +117,7 @@ class RenameCommitter(FileSystemCommitter):
         return found
 
     def _seen(self, part: PendingPart) -> Found:
-        size = self._size(part.hidden)
+        size = self._hidden_size(part)
         if size == part.size:
             return Found.OPEN
         # In this order: a process that publishes the part meanwhile takes the hidden name away first.
@@ -123,6 +126,9 @@ class RenameCommitter(FileSystemCommitter):
         if self._size(part.final) == part.size or self._size(part.witness) is not None:
             return Found.COMMITTED
         return Found.LOST
+
+    def _hidden_size(self, part: PendingPart) -> int | None:
+        return self._size(part.hidden)
 
     def _size(self, path: str) -> int | None:
         return self._layout.storage.size(self._layout.full(path))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, Literal, TypeVar
+from typing import BinaryIO, Generic, Literal, TypeVar, cast
 
 from penstock.errors import RetriableError
 from penstock.retry import NO_RETRIES
@@ -18,12 +18,17 @@ from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
 from penstock_filesystem.sink.staging._staging import StagedFile, Staging, chunk_bytes, joined_pieces
 
-__all__ = ["PART_BYTES", "PartedUpload", "SpooledStaging", "UploadCommitter"]
+__all__ = ["PART_BYTES", "PartedUpload", "SpooledStaging", "UploadCommitter", "open_spool"]
 
 #: Size of the parts of an upload. S3 wants 10,000 parts at most, Azure 50,000.
 PART_BYTES = 8 << 20
 #: What S3 wants at least, for all parts but the last.
 MIN_PART_BYTES = 5 << 20
+
+
+def open_spool() -> BinaryIO:
+    """Opens a new local file without a name, in Python's temporary directory."""
+    return cast(BinaryIO, tempfile.TemporaryFile(prefix="penstock-", buffering=1 << 20))
 
 
 class PartedUpload(ABC):
@@ -98,8 +103,7 @@ class SpooledStaging(Staging, Generic[UploadT]):
 
     def create(self) -> StagedFile:
         """Opens a new temporary file."""
-        spool = tempfile.TemporaryFile(prefix="penstock-", buffering=1 << 20)  # noqa: SIM115 - lives until it is kept
-        file = StagedFile("", spool)
+        file = StagedFile("", open_spool())
         self._spools.append(file)
         return file
 

@@ -1,8 +1,8 @@
-"""How requests for Azure travel."""
+"""How requests for Azure and for Google's store travel."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -10,7 +10,9 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from penstock.storage._whole_heads import careful_pools
 
-__all__ = ["careful_session"]
+__all__ = ["make_careful"]
+
+SessionT = TypeVar("SessionT", bound=requests.Session)
 
 
 class _Adapter(HTTPAdapter):
@@ -19,9 +21,10 @@ class _Adapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = careful_pools(HTTPConnectionPool, HTTPSConnectionPool)
 
 
-def careful_session() -> requests.Session:
-    """Returns a session that makes each request once, and raises requests' ConnectionError for a head without end."""
-    session = requests.Session()
+def make_careful(session: SessionT) -> SessionT:
+    """Returns the session, which makes each request once now, and raises requests' ConnectionError for a head without
+    end.
+    """
     for scheme in ("http://", "https://"):
         session.mount(scheme, _Adapter(max_retries=0))
     return session

@@ -1,0 +1,61 @@
+"""Google Cloud Storage as pyarrow sees a file system.
+
+Arrow has one of its own, which would need the credentials once more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from penstock.storage._handler import StorageHandler
+from penstock.storage._ranged_file import RangedFile
+
+if TYPE_CHECKING:
+    from penstock.storage._gcs import GcsStorage, Known
+
+__all__ = ["GcsHandler"]
+
+#: What is read at once from a stream.
+_STREAM_BYTES = 4 << 20
+
+
+class GcsHandler(StorageHandler):
+    """Directories are prefixes of names. A recursive listing has files only."""
+
+    _storage: GcsStorage
+
+    def info(self, path: str) -> pafs.FileInfo:
+        found = self._storage._known(path)
+        if found is not None:
+            return _file(path, found)
+        there = self._storage._is_there(path)
+        return pafs.FileInfo(path, pafs.FileType.Directory if there else pafs.FileType.NotFound)
+
+    def infos_below(self, directory: str, *, recursive: bool) -> list[pafs.FileInfo]:
+        if recursive:
+            return [_file(path, known) for path, known in self._storage._objects_below(directory)]
+        found: list[pafs.FileInfo] = []
+        for path, known in self._storage._children(directory):
+            found.append(pafs.FileInfo(path, pafs.FileType.Directory) if known is None else _file(path, known))
+        return found
+
+    def open(self, path: str) -> io.RawIOBase:
+        """Opens an object. Reading raises RetriableError if it was replaced meanwhile."""
+        found = self._storage._known(path)
+        if found is None:
+            raise FileNotFoundError(self._storage.url(path))
+        read, generation = self._storage._read_range, found.generation
+        return RangedFile(lambda offset, length: read(path, offset, length, generation), found.size)
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        return pa.PythonFile(io.BufferedReader(self.open(path), _STREAM_BYTES), mode="r")
+
+
+def _file(path: str, known: Known) -> pafs.FileInfo:
+    written = datetime.datetime.fromtimestamp(known.written_s, datetime.timezone.utc)
+    return pafs.FileInfo(path, pafs.FileType.File, mtime=written, size=known.size)
