@@ -42,7 +42,7 @@ from penstock.spark._driver_counts import (
     read_driver_counts,
     remove_counts_folder,
 )
-from penstock.spark._session_metrics import _attached
+from penstock.spark._session_metrics import _attached, _Log
 from penstock.storage import LocalStorage
 
 
@@ -307,6 +307,26 @@ def test_what_was_deleted_before_a_look_is_left_out(tmp_path):
         appended(chain, LinkKind.BATCH, number, batch=number)
     Path(chain.directory, f"{0:020d}.json").unlink()
     assert reader.look().commits == 2
+
+
+def test_the_sinks_of_a_batch_function_count_together(tmp_path):
+    """Also one that writes for the first time after the metrics have begun."""
+
+    def commit(sink, number):
+        place = f"{tmp_path}/penstock/sinks/{sink}/penstock"
+        Path(place).mkdir(parents=True, exist_ok=True)
+        Path(place, "sink.json").touch()
+        appended(Chain(LocalStorage(), f"{place}/decisions"), LinkKind.BATCH, number, batch=number, committables=2)
+
+    log = _Log(str(tmp_path))
+    commit("before", 0)
+    news = log.look({})
+    assert news.commits == 0, "what was there is not counted"
+    commit("before", 1)
+    commit("new", 0)
+    news = log.look({})
+    assert (news.commits, news.published, news.pending) == (2, 4, 0)
+    assert log.look({}).commits == 0
 
 
 # Counters of the driver's other processes.

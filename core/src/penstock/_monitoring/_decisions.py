@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from penstock._commit import BEFORE_ALL, Chain, Head, Link, LinkKind
 
@@ -21,16 +21,23 @@ class Decisions:
     pending: int = 0
     parts: int = 0
 
+    def __add__(self, other: Decisions) -> Decisions:
+        """Returns those of two logs together."""
+        return Decisions(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+
 
 class DecisionReader:
     """Follows a decision log, link by link. It only reads. Single thread.
 
-    What was carried out before it was made is not counted. Links that were deleted before a look, which happens after
-    more than 32 others, are not counted either.
+    What was carried out before it was made is not counted, unless it reads ``from_start``. Links that were deleted
+    before a look, which happens after more than 32 others, are not counted either.
     """
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, *, from_start: bool = False) -> None:
         self._chain = chain
+        self._counted = -1
+        if from_start:
+            return
         head = chain.head()
         #: The number of the last link that is counted.
         self._counted = head.link.number if head.pending is None else head.pending - 1

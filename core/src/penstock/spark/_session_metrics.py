@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import operator
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -24,6 +26,7 @@ from penstock._monitoring import (
     METRICS,
     MOST_PARTITIONS,
     DecisionReader,
+    Decisions,
     MetricsServer,
     QueryMeter,
     Registry,
@@ -31,7 +34,7 @@ from penstock._monitoring import (
     counted,
     observe,
 )
-from penstock.checkpoint import chain_of
+from penstock.checkpoint import chain_of, home_of, named_sinks
 from penstock.errors import PenstockError
 from penstock.printable import get_logger
 from penstock.spark._driver_counts import open_counts_folder, read_driver_counts, remove_counts_folder
@@ -90,13 +93,34 @@ def export_metrics(
 
 @dataclass
 class _Log:
-    """The decision log of a query. ``lock`` is held while it is read, by the worker or by the start of a run."""
+    """The decision log of a query, or those of its batch function's sinks.
+
+    ``lock`` is held while they are read, by the worker or by the start of a run.
+    """
 
     checkpoint: str | None
     lock: threading.Lock = field(default_factory=threading.Lock)
-    reader: DecisionReader | None = None
+    readers: dict[str, DecisionReader] = field(default_factory=dict)
     is_queued: bool = False
     has_warned: bool = False
+
+    def look(self, storage_options: Mapping[str, str]) -> Decisions | None:
+        """Returns the news of all together; ``None`` if nothing was decided yet. Raises what the storage raises."""
+        assert self.checkpoint is not None
+        storage, path = open_storage(self.checkpoint, storage_options)
+
+        def new(name: str, *, from_start: bool) -> DecisionReader:
+            return DecisionReader(chain_of(storage, home_of(path, name)), from_start=from_start)
+
+        if not self.readers:
+            self.readers = {name: new(name, from_start=False) for name in ("", *named_sinks(storage, path))}
+        own = self.readers[""].look()
+        if own is not None:
+            return own  # a query has either
+        for name in named_sinks(storage, path):
+            self.readers.setdefault(name, new(name, from_start=True))
+        found = [news for one in self.readers.values() if (news := one.look()) is not None]
+        return functools.reduce(operator.add, found) if found else None
 
 
 @dataclass
@@ -276,10 +300,7 @@ class SessionMetrics(StreamingQueryListener):
             return
         with log.lock:
             try:
-                if log.reader is None:
-                    storage, path = open_storage(log.checkpoint, self._storage_options)
-                    log.reader = DecisionReader(chain_of(storage, path))
-                news = log.reader.look()
+                news = log.look(self._storage_options)
             except (PenstockError, OSError) as error:
                 run.meter.miss_decisions()
                 if not log.has_warned:
