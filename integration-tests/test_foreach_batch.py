@@ -74,6 +74,43 @@ def test_a_driver_is_killed_at_every_step(driver, fan_out):
     fan_out.check()
 
 
+#: The same with one decision for all three, in the order in which a batch goes through it.
+GROUP_POINTS = [
+    f"{PROTOCOL}.plan:after:1",
+    "penstock.checkpoint._groups:Prepared.put:after:2",
+    f"{PROTOCOL}.commit:before:1",
+    f"{LOG}.create:after:2",
+    f"{COMMITTER}.publish:after:1",
+    f"{RENAME}._publish:before:1",
+    f"{RENAME}.publish:after:1",
+    f"{LOG}.mark_done:after:1",
+    "penstock.checkpoint._groups:Prepared.forget:after:3",
+]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_driver_is_killed_half_way_through_a_group(driver, fan_out):
+    """The topic shows the second batch, the files do not."""
+    fan_out.copy.records.add(150)
+    driver("write_batches", fault=f"{COMMITTER}.publish:after:2", mode="group", **fan_out.job).wait_for_kill()
+    driver("write_batches", mode="group", **fan_out.job).wait_for_success()
+    fan_out.check()
+
+
+@pytest.mark.exhaustive("every step of a batch of a group; one kill in the midst of publishing stays")
+@pytest.mark.spark
+@pytest.mark.timeout(2400)
+def test_a_driver_is_killed_at_every_step_of_a_group(driver, fan_out):
+    """One query, killed at each point in turn, with new records before every start."""
+    for number, point in enumerate(GROUP_POINTS):
+        fan_out.copy.records.add(80)
+        driver("write_batches", fault=point, mode="group", **fan_out.job).wait_for_kill()
+        assert not fan_out.copy.reader.repeated(), f"duplicated after point {number}: {point}"
+    driver("write_batches", mode="group", **fan_out.job).wait_for_success()
+    fan_out.check()
+
+
 @pytest.mark.exhaustive("update mode with a state store; connectors' own tests show upserts")
 @pytest.mark.spark
 @pytest.mark.timeout(900)

@@ -26,12 +26,14 @@ from penstock.testing.simulation import (
     search_completely,
 )
 from suite.schedules import check_schedules
+from suite.union_model import UnionTarget
 
 TARGETS = {
     "two-phase": PieceTarget,
     "two-phase with carried state": partial(PieceTarget, carries=True),
     "write-ahead": SendTarget,
     "idempotent": CellTarget,
+    "two sinks as one": UnionTarget,
 }
 
 

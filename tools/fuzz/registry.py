@@ -16,6 +16,7 @@ from fuzz.target import Target
 from penstock.errors import PenstockError
 from penstock.serialization import SimpleVersionedSerializer
 from penstock.sink._contracts import NOTHING_SERIALIZER
+from penstock.sink._union import _FORMS
 from penstock.sink._write_ahead import _SEGMENTS
 from penstock.source.log import _serializers as log_forms
 from penstock_cassandra.source import _split as cassandra_forms
@@ -53,6 +54,7 @@ SERIALIZERS: dict[str, tuple[SimpleVersionedSerializer[Any], Any]] = {
         _SEGMENTS,
         lambda: [b'\x01{"batch_id":1,"writer_index":0,"attempt_id":"a","number":2,"rows":3,"size_bytes":4}'],
     ),
+    "owned": (_FORMS, lambda: [b'\x01{"data":"e30=","member":"a","v":1}']),
     "nothing": (NOTHING_SERIALIZER, lambda: [bytes([1]) + NOTHING_SERIALIZER.serialize(None)]),
     "file-state": (
         file_forms.STATE_SERIALIZER,
@@ -359,6 +361,21 @@ TARGETS = [
     ),
     Target(
         "stored.sink", stored.read_sink, stored.sink_seeds, ("penstock.checkpoint._stored",), refused=stored.no_objects
+    ),
+    Target(
+        "stored.group",
+        stored.read_group,
+        stored.group_seeds,
+        ("penstock.checkpoint._groups",),
+        refused=stored.no_objects,
+    ),
+    Target(
+        "stored.prepared",
+        stored.read_prepared,
+        stored.prepared_seeds,
+        (),
+        where="plan-first",
+        refused=stored.no_objects,
     ),
     Target("stored.schema", stored.read_schema, stored.schema_seeds, (), where="sink.json"),
     Target("stored.staged", stored.read_staged, stored.staged_seeds, ("penstock.sink._write_ahead",), where=".arrow"),

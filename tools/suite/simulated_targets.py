@@ -10,6 +10,7 @@ from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.gcs_model import GcsTarget, RepeatingGcsTarget
 from suite.kafka_model import KafkaTarget
 from suite.pravega_model import PravegaTarget
+from suite.union_model import UnionTarget
 
 __all__ = ["TARGETS"]
 
@@ -18,6 +19,7 @@ TARGETS: dict[str, MakeTarget] = {
     "two-phase with carried state": partial(PieceTarget, carries=True),
     "write-ahead": SendTarget,
     "idempotent": CellTarget,
+    "two sinks as one": UnionTarget,
     "files on a disk": DiskTarget,
     "files on S3": S3Target,
     "files on S3, requests sent twice": RepeatingS3Target,

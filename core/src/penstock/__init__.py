@@ -18,7 +18,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.checkpoint import finish
-    from penstock.spark import batch_writer, enrich, enrich_async, export_metrics, register, serve_metrics
+    from penstock.spark import SinkGroup, batch_writer, enrich, enrich_async, export_metrics, register, serve_metrics
 
 __all__ = [
     "BadConfigurationError",
@@ -28,6 +28,7 @@ __all__ = [
     "PenstockError",
     "RetriableError",
     "RetriesExhaustedError",
+    "SinkGroup",
     "__version__",
     "batch_writer",
     "enrich",
@@ -41,7 +42,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: connectors import penstock in processes that never need pyspark.
-    if name in ("batch_writer", "register", "enrich", "enrich_async", "serve_metrics", "export_metrics"):
+    if name in ("SinkGroup", "batch_writer", "register", "enrich", "enrich_async", "serve_metrics", "export_metrics"):
         from penstock import spark
 
         return getattr(spark, name)

@@ -1,7 +1,7 @@
 """Kafka into three sinks in one batch function, as a user would write it: a topic, a Cassandra table, and files.
 
 Arguments: brokers, in, out, table, host, port, keyspace. In mode ``update`` the counts of each key go into the topic
-and the table.
+and the table. In mode ``group`` the three sinks are committed together.
 """
 
 from pyspark.sql import DataFrame, DataFrameWriter
@@ -25,14 +25,29 @@ def write(df: DataFrame, batch_id: int) -> None:
         return penstock.batch_writer(df, batch_id, checkpoint="ck/", name=name)
 
     df.persist()
-    writer("topic").format("penstock.kafka").options(**brokers, topic=given["out"], delivery="exactly-once").save()
-    target = {**table, "keyspace": given["keyspace"], "table": given["table"]}
-    writer("table").format("penstock.cassandra").options(**target).save()
-    if mode == "append":
-        files = {"path": "out/", "format": "parquet", "bucketAssigner": "basePath"}
-        writer("files").format("penstock.filesystem").options(**files).save()
+    for name, (kind, options) in sinks.items():
+        if mode == "append" or name != "files":
+            writer(name).format(kind).options(**options).save()
     df.unpersist()
 
 
-stream = records.writeStream.foreachBatch(write).outputMode(mode).option("checkpointLocation", "ck/")
+def write_together(df: DataFrame, batch_id: int) -> None:
+    df.persist()
+    with group.batch(df, batch_id) as batch:
+        for name in group.sinks:
+            batch.write(name, df)
+    df.unpersist()
+
+
+target = {**table, "keyspace": given["keyspace"], "table": given["table"]}
+topic = {**brokers, "topic": given["out"], "delivery": "exactly-once"}
+files = {"path": "out/", "format": "parquet", "bucketAssigner": "basePath"}
+sinks = {
+    "topic": ("penstock.kafka", topic),
+    "table": ("penstock.cassandra", target),
+    "files": ("penstock.filesystem", files),
+}
+group = penstock.SinkGroup("all", checkpoint="ck/", sinks=sinks)
+function, mode = (write_together, "append") if mode == "group" else (write, mode)
+stream = records.writeStream.foreachBatch(function).outputMode(mode).option("checkpointLocation", "ck/")
 stream.trigger(availableNow=True).start().awaitTermination()

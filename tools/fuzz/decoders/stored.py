@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock._commit import Chain, Link
 from penstock._commit._chain import LinkKind, StateItem, TaskOutput
+from penstock.checkpoint._groups import Prepared, members_of, remember_group
 from penstock.checkpoint._identity import open_identity
 from penstock.checkpoint._stored import load_sink, query_id_of
 from penstock.cli import _dashboard
@@ -177,7 +178,7 @@ def place_seeds() -> list[bytes]:
 
 def inspect(data: bytes) -> object:
     """Reads Spark's file of a batch, as the command does that shows it."""
-    view = CheckpointView("c", "query")
+    view = CheckpointView(checkpoint="c", query_id="query")
     _read_offsets(view, data.decode("utf-8", "replace"))
     return view.sources
 
@@ -213,6 +214,38 @@ def read_sink(data: bytes) -> object:
     storage = MemoryStorage()
     storage.files["c/penstock/sink.json"] = data
     return load_sink(storage, "c/penstock/sink.json", None)
+
+
+def group_seeds() -> list[bytes]:
+    """Returns the members of a group."""
+    storage = MemoryStorage()
+    remember_group(storage, "c", ["first", "second"])
+    return [storage.files["c/penstock/group.json"]]
+
+
+def read_group(data: bytes) -> object:
+    """Reads the members of a group."""
+    storage = MemoryStorage()
+    storage.files["c/penstock/group.json"] = data
+    return members_of(storage, "c")
+
+
+def prepared_seeds() -> list[bytes]:
+    """Returns what the tasks of a write have left for the decision of a group."""
+    storage = MemoryStorage()
+    form = Versioned(1, b"{}")
+    output = TaskOutput(0, "a", committables=(form,), states=(StateItem("s", form),), sequences_used=3)
+    Prepared(storage, "c").put("plan", "first", [output], {"rows_written": 3})
+    return list(storage.files.values())
+
+
+def read_prepared(data: bytes) -> object:
+    """Reads what the tasks of a write have left."""
+    storage = MemoryStorage()
+    Prepared(storage, "c").put("plan", "first", [], {})
+    (path,) = storage.files
+    storage.files[path] = data
+    return Prepared(storage, "c").get("plan", "first")
 
 
 def schema_seeds() -> list[bytes]:

@@ -190,7 +190,7 @@ class TwoPhaseCommit:
         if is_decided and was_carried_out and batch.engine_run and batch.engine_run == head.link.engine_run:
             raise BadConfigurationError(
                 f"batch {batch.number} has been written to this sink already, in the same run of the query: give each "
-                "write of a batch a sinkName of its own"
+                "write of a batch a name of its own"
             )
         if isinstance(self._sink, SupportsWriteTimestamps) and not is_decided:
             head = self._reserve_stamps(head)

@@ -2,22 +2,18 @@
 
 from penstock.checkpoint._batch_writes import chain_of_write, forget_write, is_remembered, remember_write
 from penstock.checkpoint._commands import Finished, adopt, finish, open_pieces, resolve, restore_offsets, take_over
+from penstock.checkpoint._groups import Prepared, load_group, members_of, options_by_member, remember_group
 from penstock.checkpoint._identity import CheckpointIdentity, open_identity
 from penstock.checkpoint._named import BatchInFunction, check_sink_name, home_of, named_sinks, names_of
+from penstock.checkpoint._queries import StoredQuery, open_stored_queries, open_stored_query
 from penstock.checkpoint._spark_log import SparkLog
-from penstock.checkpoint._stored import (
-    StoredQuery,
-    chain_of,
-    open_stored_queries,
-    open_stored_query,
-    query_id_of,
-    remember_sink,
-)
+from penstock.checkpoint._stored import chain_of, query_id_of, remember_sink
 
 __all__ = [
     "BatchInFunction",
     "Finished",
     "CheckpointIdentity",
+    "Prepared",
     "SparkLog",
     "StoredQuery",
     "adopt",
@@ -28,13 +24,17 @@ __all__ = [
     "forget_write",
     "home_of",
     "is_remembered",
+    "load_group",
+    "members_of",
     "named_sinks",
     "names_of",
     "open_pieces",
     "open_identity",
     "open_stored_queries",
     "open_stored_query",
+    "options_by_member",
     "query_id_of",
+    "remember_group",
     "remember_sink",
     "remember_write",
     "resolve",

@@ -9,7 +9,8 @@ from penstock._commit import AnySink, Batch, GaveWayError, Link, committables_of
 from penstock.checkpoint._batch_writes import StoredWrite, stored_writes
 from penstock.checkpoint._identity import adopt as adopt_place
 from penstock.checkpoint._named import home_of, named_sinks
-from penstock.checkpoint._stored import StoredQuery, chain_of, open_stored_queries, open_stored_query, query_id_of
+from penstock.checkpoint._queries import StoredQuery, open_stored_queries, open_stored_query
+from penstock.checkpoint._stored import chain_of, query_id_of
 from penstock.errors import BadConfigurationError, DataLostError
 from penstock.retry import RetryPolicy
 from penstock.storage import open_storage

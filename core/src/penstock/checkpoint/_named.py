@@ -43,7 +43,7 @@ def named_sinks(storage: Storage, checkpoint: str) -> list[str]:
     """Returns the names of sinks that have written with ``checkpoint``, in alphabetical order."""
     below = f"{checkpoint}/{_DIRECTORY}/"
     parts = (path.removeprefix(below).split("/") for path in storage.list_tree(below.rstrip("/")))
-    return sorted({name for name, *rest in parts if rest == ["penstock", "sink.json"]})
+    return sorted({name for name, *rest in parts if rest in (["penstock", "sink.json"], ["penstock", "group.json"])})
 
 
 class BatchInFunction:

@@ -173,7 +173,7 @@ def _stored_sink(view: SinkView, checkpoint: str, options: Mapping[str, str]) ->
     except PenstockError as error:
         view.sink_problem = str(error)
         return None
-    view.sink = f"penstock.{stored.connector_name}"
+    view.sink = stored.connector_name if stored.is_group else f"penstock.{stored.connector_name}"
     return stored
 
 

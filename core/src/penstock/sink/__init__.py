@@ -37,6 +37,7 @@ from penstock.sink._contracts import (
     state_serializer_of,
 )
 from penstock.sink._idempotent import IdempotentSink, Upserter
+from penstock.sink._union import Member, SinkUnion, as_one, owned
 from penstock.sink._write_ahead import (
     CheckpointCommitter,
     FileCheckpointCommitter,
@@ -56,12 +57,14 @@ __all__ = [
     "Found",
     "IdempotentSink",
     "Kept",
+    "Member",
     "PreparedCommit",
     "StateReplacement",
     "Segment",
     "Sender",
     "Sink",
     "SinkContext",
+    "SinkUnion",
     "SinkWriter",
     "StateRoller",
     "SupportsCompleteMode",
@@ -71,9 +74,11 @@ __all__ = [
     "Upserter",
     "WriteAheadSink",
     "WriterContext",
+    "as_one",
     "base_of",
     "check_bytes_or_text",
     "describe_state",
+    "owned",
     "state_serializer_of",
     "warn_about_left_out",
 ]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.spark._read import BatchReader, StreamReader
     from penstock.spark._registration import Registration, register
     from penstock.spark._session_metrics import SessionMetrics, export_metrics, serve_metrics
+    from penstock.spark._sink_group import SinkGroup
 
 __all__ = [
     "BatchReader",
@@ -25,6 +26,7 @@ __all__ = [
     "export_metrics",
     "register",
     "serve_metrics",
+    "SinkGroup",
 ]
 
 #: Loaded on first use: every query starts processes that read or write, and need few of these.
@@ -34,6 +36,7 @@ _MODULES = {
     "PenstockDataSource": "_data_source",
     "Registration": "_registration",
     "SessionMetrics": "_session_metrics",
+    "SinkGroup": "_sink_group",
     "StreamReader": "_read",
     "batch_writer": "_foreach_batch",
     "enrich": "_enrich",

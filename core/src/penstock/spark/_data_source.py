@@ -118,7 +118,7 @@ class PenstockDataSource(DataSource):
         # Every query starts processes of its own; those that only read need nothing of this.
         from penstock.sink import TwoPhaseCommitSink
         from penstock.spark._foreach_batch import IN_BATCH_OPTIONS, RunningBatch
-        from penstock.spark._write import AtLeastOnceWriter, BatchWriter, InBatchWriter
+        from penstock.spark._write import AtLeastOnceWriter, BatchWriter, InBatchWriter, MemberWriter
 
         batch = RunningBatch.of(self._options, f"sink {self.name()}")
         connector = self._connector(Capability.BATCH_WRITE if batch is None else Capability.STREAM_WRITE)
@@ -137,6 +137,8 @@ class PenstockDataSource(DataSource):
             return AtLeastOnceWriter(sink, arrow, self.accumulator, retry)
         if batch is not None:
             batch = replace(batch, checkpoint=self.home.locate(batch.checkpoint))
+            if batch.member:
+                return MemberWriter(sink, arrow, self.connector_name, options, batch, self.accumulator, retry)
             return InBatchWriter(
                 sink,
                 arrow,

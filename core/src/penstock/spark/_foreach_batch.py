@@ -25,8 +25,10 @@ _log = get_logger("penstock")
 _CHECKPOINT, _BATCH, _SINK = "checkpointLocation", "batchId", "sinkName"
 #: Spark's names of the query whose function writes, and of its run. Set where the user's process knows them.
 _QUERY, _RUN = "penstock.batch.query", "penstock.batch.run"
+#: Of a write to a member of a group: which one, and the plan that was made for all of them.
+_MEMBER, _PLAN = "penstock.batch.member", "penstock.batch.plan"
 #: Options of a batch write that no connector declares.
-IN_BATCH_OPTIONS = (_CHECKPOINT, _BATCH, _SINK, _QUERY, _RUN)
+IN_BATCH_OPTIONS = (_CHECKPOINT, _BATCH, _SINK, _QUERY, _RUN, _MEMBER, _PLAN)
 #: Spark keeps them as properties of the thread that runs a query's batches.
 _QUERY_PROPERTY, _RUN_PROPERTY = "sql.streaming.queryId", "spark.jobGroup.id"
 #: Over Connect the function runs in a process of its own, one for each run of the query.
@@ -37,13 +39,18 @@ _warned: set[str] = set()
 
 @dataclass(frozen=True)
 class RunningBatch:
-    """One write of a batch function. ``query`` and ``run`` are Spark's ids, empty where they are not known."""
+    """One write of a batch function. ``query`` and ``run`` are Spark's ids, empty where they are not known.
+
+    ``member`` is the sink of a group that is written to, and ``plan`` that of the group's batch, as JSON.
+    """
 
     checkpoint: str
     number: int
     sink_name: str
     query: str = ""
     run: str = ""
+    member: str = ""
+    plan: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, str], owner: str) -> RunningBatch | None:
@@ -68,7 +75,7 @@ class RunningBatch:
                 f"{owner}: option 'batchId' is '{values[_BATCH]}': give the id that Spark passes to the function"
             )
         name = check_sink_name(values[_SINK])
-        return cls(values[_CHECKPOINT], int(values[_BATCH]), name, values[_QUERY], values[_RUN])
+        return cls(values[_CHECKPOINT], int(values[_BATCH]), name, *(values[one] for one in IN_BATCH_OPTIONS[3:]))
 
     def check_query(self, query_id: str) -> None:
         """Raises BadConfigurationError if the checkpoint is another query's than the one that runs this batch."""
@@ -106,16 +113,31 @@ def batch_writer(df: DataFrame, batch_id: int, *, checkpoint: str, name: str) ->
     return writer if hasattr(df, "_jdf") else writer.option(_RUN, _THIS_PROCESS)
 
 
+def in_group(writer: DataFrameWriter, batch: RunningBatch, member: str, plan: str) -> DataFrameWriter:
+    """Returns ``writer`` with the options of a write to a member of a group."""
+    texts = (batch.checkpoint, str(batch.number), batch.sink_name, batch.query, batch.run, member, plan)
+    return writer.options(**dict(zip(IN_BATCH_OPTIONS, texts, strict=True)))
+
+
+def run_of(context: Any) -> tuple[str, str]:
+    """Returns Spark's ids of the query whose function this thread runs, and of its run. ``context`` is that of a
+    classic session; over Connect (None) only the run is known.
+    """
+    if context is None:
+        return "", _THIS_PROCESS
+    query = context.getLocalProperty(_QUERY_PROPERTY)
+    return (query, context.getLocalProperty(_RUN_PROPERTY) or "") if query else ("", "")
+
+
 def telling_the_run(format_method: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps ``DataFrameWriter.format`` of a classic session: our formats learn in which run of which query they are."""
 
     def wrapped(writer: Any, source: str) -> Any:
         answer = format_method(writer, source)
         if source.lower().startswith("penstock."):
-            context = writer._spark.sparkContext
-            query = context.getLocalProperty(_QUERY_PROPERTY)
+            query, run = run_of(writer._spark.sparkContext)
             if query:
-                writer.option(_QUERY, query).option(_RUN, context.getLocalProperty(_RUN_PROPERTY) or "")
+                writer.option(_QUERY, query).option(_RUN, run)
         return answer
 
     return wrapped

@@ -44,9 +44,13 @@ class KnownQuery:
 
     def begin(self, connector: str, options: OptionValues, schema: pa.Schema) -> None:
         """A run begins. Raises QueryReplacedError if the checkpoint was deleted and is another query's now."""
+        self.begin_group()
+        remember_sink(self.storage, self.home, connector, options, schema)
+
+    def begin_group(self) -> None:
+        """A run begins, whose sinks are remembered one by one. Raises as :meth:`begin` does."""
         if query_id_of(self.storage, self.checkpoint) != self.query_id:
             raise QueryReplacedError
-        remember_sink(self.storage, self.home, connector, options, schema)
         self.storage.sweep(f"{self.home}/penstock")
 
 

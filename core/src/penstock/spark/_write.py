@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +24,7 @@ from penstock._commit import (
     Batch,
     BatchPlan,
     Chain,
+    PlannedBatch,
     TaskResult,
     TwoPhaseCommit,
     offsets_of,
@@ -31,21 +34,29 @@ from penstock._commit import (
     undone,
     write_all,
 )
-from penstock.checkpoint import chain_of_write, forget_write, is_remembered, remember_write
+from penstock.checkpoint import (
+    Prepared,
+    chain_of_write,
+    forget_write,
+    is_remembered,
+    remember_sink,
+    remember_write,
+)
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues
 from penstock.printable import get_logger
 from penstock.retry import NO_RETRIES, RetryPolicy
-from penstock.sink import Sink, SinkContext, WriterContext
+from penstock.sink import CheckpointLocation, Member, Sink, SinkContext, WriterContext, owned
 from penstock.spark._foreach_batch import RunningBatch
 from penstock.spark._gc_tuning import freeze_modules
+from penstock.spark._known_query import known_query
 from penstock.spark._metrics import add_counts
 from penstock.spark._offsets import is_last_batch
 from penstock.spark._query_driver import QueryDriver
-from penstock.storage import MemoryStorage
+from penstock.storage import MemoryStorage, open_storage
 
-__all__ = ["AtLeastOnceWriter", "BatchWriter", "InBatchWriter", "StreamWriter"]
+__all__ = ["AtLeastOnceWriter", "BatchWriter", "InBatchWriter", "MemberWriter", "StreamWriter"]
 
 _log = get_logger("penstock")
 
@@ -229,6 +240,67 @@ class InBatchWriter(DataSourceArrowWriter):
         driver, reports = self._driver_of(), _reports(messages)
         with driver.counting():
             driver.protocol(reports).abort(self._batch_id, reports)
+
+
+class MemberWriter(DataSourceArrowWriter):
+    """A write to one sink of a group: its tasks leave everything hidden, and the group's batch decides.
+
+    Made on the driver; Spark pickles it to the tasks, and to the process that commits or aborts.
+    """
+
+    def __init__(
+        self,
+        sink: AnySink,
+        schema: pa.Schema,
+        connector: str,
+        options: OptionValues,
+        batch: RunningBatch,
+        accumulator: Any,
+        retry: RetryPolicy,
+    ) -> None:
+        storage, path = open_storage(batch.checkpoint, options, retry)
+        query = known_query(storage, path, sink=batch.sink_name)
+        group = SinkContext(query.names, schema, checkpoint=CheckpointLocation(storage, query.home), retry=retry)
+        context = Member(batch.member, sink, schema).context_of(group)
+        assert context.checkpoint is not None
+        remember_sink(storage, context.checkpoint.path, connector, options, schema)
+        plan = json.loads(batch.plan)
+        sequence = plan.pop("sequence")
+        self._group_plan = PlannedBatch(**plan)
+        self._plan = BatchPlan(
+            replace(self._group_plan, query_id=context.query_id), sequence=sequence, checkpoint=context.checkpoint
+        )
+        self._sink: AnySink = start_sink(sink, context)
+        self._prepared = Prepared(storage, query.home)
+        self._member = batch.member
+        self._schema = schema
+        self._batch_id = batch.number
+        self._accumulator = accumulator
+        self._retry = retry
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Task."""
+        return _run(self._sink, self._plan, self._schema, self._batch_id, iterator, self._accumulator, self._retry)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Driver. Decides nothing: notes what tasks have left for the group's decision."""
+        results = _results(messages)
+        outputs = [
+            replace(
+                output,
+                committables=tuple(owned(self._member, one) for one in output.committables),
+                states=tuple(replace(one, payload=owned(self._member, one.payload)) for one in output.states),
+            )
+            for result in results
+            for output in result.outputs
+        ]
+        metrics: Counter[str] = Counter()
+        for result in results:
+            metrics.update(result.metrics)
+        self._prepared.put(self._group_plan.plan_id, self._member, outputs, metrics)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Driver. The group's batch ends with the same error, and cleans up."""
 
 
 class BatchWriter(DataSourceArrowWriter):

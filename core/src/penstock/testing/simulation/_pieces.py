@@ -110,11 +110,14 @@ class PieceTarget(SimulatedTarget):
 
 
 class PieceSink(TwoPhaseCommitSink[Piece, Piece], SupportsStateRolling[Piece, Piece]):
-    """With ``carries`` writers leave chunks, which rollers merge into pieces that are published."""
+    """With ``carries`` writers leave chunks, which rollers merge into pieces that are published. ``prefix``: what the
+    names of its pieces begin with, where another sink writes to the same target.
+    """
 
-    def __init__(self, *, carries: bool = False, most_chunks: int = 2) -> None:
+    def __init__(self, *, carries: bool = False, most_chunks: int = 2, prefix: str = "") -> None:
         self.carries = carries
         self.most_chunks = most_chunks
+        self.prefix = prefix
 
     @property
     def committable_serializer(self) -> JsonSerializer[Piece]:
@@ -128,7 +131,7 @@ class PieceSink(TwoPhaseCommitSink[Piece, Piece], SupportsStateRolling[Piece, Pi
         return _PieceWriter(self, context)
 
     def create_committer(self, context: SinkContext) -> Committer[Piece, Piece]:
-        return _PieceCommitter()
+        return _PieceCommitter(self.prefix)
 
     def create_roller(self, context: WriterContext) -> StateRoller[Piece, Piece]:
         return _PieceRoller(self, context)
@@ -153,7 +156,8 @@ class _PieceWriter(CommittingSinkWriter[Piece, Piece]):
         if not self._rows:
             return PreparedCommit()
         there, context = target(), self._context
-        piece = Piece(f"{context.base}/{context.attempt_id[-6:]}-w{context.writer_index}", context.base)
+        name = f"{self._sink.prefix}{context.base}/{context.attempt_id[-6:]}-w{context.writer_index}"
+        piece = Piece(name, context.base)
         rows = tuple(self._rows)
         self._made.append(piece)
         there.scheduler.call(f"stage {piece.name} {rows}", lambda: there.stage(piece, rows))
@@ -174,7 +178,8 @@ class _PieceRoller(StateRoller[Piece, Piece]):
         if not states or (len(states) < self._sink.most_chunks and not finish):
             return []
         there, context = target(), self._context
-        piece = Piece(f"{context.base}/{context.attempt_id[-6:]}-roll{context.writer_index}", context.base)
+        name = f"{self._sink.prefix}{context.base}/{context.attempt_id[-6:]}-roll{context.writer_index}"
+        piece = Piece(name, context.base)
 
         def merge() -> None:
             gone = [state.name for state in states if state.name not in there.hidden]
@@ -193,6 +198,9 @@ class _PieceRoller(StateRoller[Piece, Piece]):
 
 
 class _PieceCommitter(Committer[Piece, Piece]):
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
     def look(self, committables: Sequence[Piece]) -> list[Found]:
         there = target()
         if not committables:
@@ -229,7 +237,8 @@ class _PieceCommitter(Committer[Piece, Piece]):
         named = {piece.name for piece in (*kept.committables, *kept.states)}
 
         def listed() -> list[str]:
-            return [name for name in there.witnesses if there.bases[name] < kept.base and name not in named]
+            own = [name for name in there.witnesses if name.startswith(self._prefix)]
+            return [name for name in own if there.bases[name] < kept.base and name not in named]
 
         garbage = there.scheduler.call(f"list garbage below {kept.base}", listed)
         for name in garbage:

@@ -1,0 +1,106 @@
+"""Groups of sinks that a batch function commits together: their members, and what has been prepared for a batch.
+
+Below the group's place, which is that of a named sink: ``penstock/group.json`` lists the members, each of which has a
+place of its own, ``<member>/``; ``penstock/prepared/<plan>-<member>.json`` is what the tasks of a write have left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from penstock._commit import TaskOutput
+from penstock.checkpoint._stored import load_sink
+from penstock.errors import BadConfigurationError, FatalError
+from penstock.retry import RetryPolicy
+from penstock.serialization import malformed_is_bad_data
+from penstock.sink import Member, SinkUnion, as_one
+from penstock.storage import Storage, path_below
+
+__all__ = ["Prepared", "load_group", "members_of", "options_by_member", "remember_group"]
+
+_FORMAT = 1
+
+
+def _group_path(home: str) -> str:
+    return f"{home}/penstock/group.json"
+
+
+def remember_group(storage: Storage, home: str, members: Sequence[str]) -> None:
+    """Stores which members a group has. Writes only if something changed."""
+    data = json.dumps({"format": _FORMAT, "members": list(members)}).encode()
+    if members_of(storage, home) != list(members):
+        storage.put(_group_path(home), data)
+
+
+def members_of(storage: Storage, home: str) -> list[str] | None:
+    """Returns the names of a group's members, in order; ``None`` if there is no group."""
+    path = _group_path(home)
+    try:
+        data = storage.read(path)
+    except FileNotFoundError:
+        return None
+    with malformed_is_bad_data(storage.url(path)):
+        stored = json.loads(data)
+        if stored["format"] > _FORMAT:
+            raise FatalError(f"{storage.url(path)} was written by a newer penstock: upgrade this one")
+        return [str(name) for name in stored["members"]]
+
+
+def load_group(
+    storage: Storage, home: str, names: Iterable[str], options: Mapping[str, Mapping[str, str]]
+) -> tuple[SinkUnion, RetryPolicy]:
+    """Returns the members that have been written to, with the ``options`` of each, and for how long to wait for them.
+
+    Raises as :func:`penstock.checkpoint._stored.load_sink` does.
+    """
+    members, retry = [], RetryPolicy(0)
+    for name in names:
+        try:
+            _, sink, schema, patience = load_sink(storage, f"{home}/{name}/penstock/sink.json", options.get(name))
+        except FileNotFoundError:
+            continue
+        members.append(Member(name, sink, schema))
+        retry = max(retry, patience, key=lambda one: one.timeout_s)
+    return as_one(members), retry
+
+
+def options_by_member(options: Mapping[str, str], members: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Returns options that are written ``<member>.<option>`` by member. Raises BadConfigurationError for others."""
+    found: dict[str, dict[str, str]] = {}
+    for name, text in options.items():
+        member, _, option = name.partition(".")
+        if member not in members or not option:
+            raise BadConfigurationError(f"option '{name}': say whose it is, such as {members[0]}.{name}")
+        found.setdefault(member, {})[option] = text
+    return found
+
+
+class Prepared:
+    """What the tasks of each member's write have left for one batch, as files. Driver; several processes."""
+
+    def __init__(self, storage: Storage, home: str) -> None:
+        self._storage = storage
+        self._directory = f"{home}/penstock/prepared"
+
+    def _path(self, plan_id: str, member: str) -> str:
+        return path_below(self._directory, f"{plan_id}-{member}.json")
+
+    def put(self, plan_id: str, member: str, outputs: Iterable[TaskOutput], metrics: Mapping[str, int]) -> None:
+        """Stores what a write has left, in place of what an earlier try of the same call has stored."""
+        value = {"format": _FORMAT, "outputs": [one.to_json() for one in outputs], "metrics": dict(metrics)}
+        self._storage.put(self._path(plan_id, member), json.dumps(value).encode(), durable=False)
+
+    def get(self, plan_id: str, member: str) -> tuple[tuple[TaskOutput, ...], dict[str, int]]:
+        """Returns what a write has left. Raises FileNotFoundError once another run has begun."""
+        path = self._path(plan_id, member)
+        data = self._storage.read(path)
+        with malformed_is_bad_data(self._storage.url(path)):
+            value: dict[str, Any] = json.loads(data)
+            outputs = tuple(TaskOutput.from_json(one) for one in value["outputs"])
+            return outputs, {str(name): int(amount) for name, amount in value["metrics"].items()}
+
+    def forget(self) -> None:
+        """Removes everything: a batch is over, or a run begins, and makes void what others have prepared."""
+        self._storage.delete(f"{self._directory}/{name}" for name in self._storage.list_names(self._directory))

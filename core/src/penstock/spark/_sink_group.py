@@ -1,0 +1,220 @@
+"""``penstock.SinkGroup``: a batch function's writes to several sinks, decided together.
+
+The user's process plans the batch before the first write, and decides it after the last one. In between each member is
+written to by a write of its own, whose tasks leave everything hidden, and which decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock._commit import BatchPlan, TaskResult, TwoPhaseCommit, start_sink
+from penstock._plugins import find_connector
+from penstock.checkpoint import (
+    BatchInFunction,
+    Prepared,
+    check_sink_name,
+    load_group,
+    members_of,
+    remember_group,
+)
+from penstock.connector import Connector
+from penstock.errors import BadConfigurationError, RetriableError
+from penstock.retry import RetryPolicy
+from penstock.sink import CheckpointLocation, SinkContext
+from penstock.spark._foreach_batch import RunningBatch, in_group, run_of
+from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
+from penstock.spark._locations import Home
+from penstock.spark._workers import classic_context
+from penstock.storage import open_storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["GroupBatch", "SinkGroup"]
+
+_NO_SCHEMA = pa.schema([])
+
+
+class SinkGroup:
+    """Sinks that get each batch together: one link of one decision log decides for all of them.
+
+    ``sinks`` maps a name to a format and its options, as ``.format(...)`` and ``.options(...)`` take them::
+
+        kafka = {"kafka.bootstrap.servers": brokers, "topic": "orders", "delivery": "exactly-once"}
+        files = {"path": "orders/", "format": "parquet"}
+        sinks = {"topic": ("penstock.kafka", kafka), "files": ("penstock.filesystem", files)}
+        group = penstock.SinkGroup("orders", checkpoint="ck/", sinks=sinks)
+
+        def write(df, batch_id):
+            with group.batch(df, batch_id) as batch:
+                batch.write("topic", df.select("key", "value"))
+                batch.write("files", df)
+
+    When the block ends without an error, the batch is decided, and published to one sink after the other, in the order
+    of ``sinks``. Readers may see it in the first before they see it in the last. After a crash in between, the next
+    start publishes the rest. If the block ends with an error, nothing of the batch is visible anywhere.
+
+    Picklable: the function that uses it may run in another process. Raises BadConfigurationError for names and formats
+    that can't be. ``name`` names the decision log below ``checkpoint``, which is the streaming query's.
+    """
+
+    def __init__(self, name: str, *, checkpoint: str, sinks: Mapping[str, tuple[str, Mapping[str, str]]]) -> None:
+        self.name = check_sink_name(name)
+        self.checkpoint = checkpoint
+        self.sinks = {check_sink_name(one): (form, dict(options)) for one, (form, options) in sinks.items()}
+        if not sinks:
+            raise BadConfigurationError("a group needs a sink: sinks={'name': ('penstock.kafka', {...}), ...}")
+        for one, (form, _) in self.sinks.items():
+            if not form.lower().startswith("penstock."):
+                raise BadConfigurationError(f"sink '{one}' has the format {form}: a group has sinks of Penstock only")
+
+    @contextlib.contextmanager
+    def batch(self, df: DataFrame, batch_id: int) -> Iterator[GroupBatch]:
+        """The writes of one batch. ``df`` is any frame of the session, ``batch_id`` what Spark passes to the function.
+
+        Raises as ``save()`` of :func:`penstock.batch_writer` does, at once or at the end of the block.
+        """
+        driver = _GroupDriver(self, df.sparkSession, int(batch_id))
+        batch = GroupBatch(self, driver.running, driver.plan())
+        try:
+            yield batch
+            driver.commit(batch.plan, batch.written)
+        except BaseException:
+            with contextlib.suppress(OSError, RetriableError):
+                driver.abort(batch.plan, batch.written)
+            raise
+
+
+class GroupBatch:
+    """One batch of a :class:`SinkGroup`, between its plan and its decision. One thread."""
+
+    def __init__(self, group: SinkGroup, running: RunningBatch, plan: BatchPlan) -> None:
+        self._group = group
+        self._running = running
+        self.plan = plan
+        self.written: list[str] = []
+
+    def write(self, name: str, rows: DataFrame) -> None:
+        """Writes ``rows`` to a sink of the group, hidden until the block ends. A sink may be left out.
+
+        Raises BadConfigurationError for a sink that the group lacks, and for one that was written to already.
+        """
+        if name not in self._group.sinks:
+            names = ", ".join(self._group.sinks)
+            raise BadConfigurationError(f"the group '{self._group.name}' has no sink '{name}', only {names}")
+        if name in self.written:
+            raise BadConfigurationError(f"sink '{name}' has been written to in this batch already: write to it once")
+        form, options = self._group.sinks[name]
+        planned = {**asdict(self.plan.planned), "sequence": self.plan.sequence}
+        writer = in_group(rows.write.mode("append"), self._running, name, json.dumps(planned))
+        writer.format(form).options(**options).save()
+        self.written.append(name)
+
+
+@dataclass(frozen=True)
+class _Configured:
+    """A sink of the group, as the user wrote it, with its options located."""
+
+    connector: Connector
+    options: Mapping[str, str]
+    retry: RetryPolicy
+
+
+class _GroupDriver:
+    """The driver's side for one batch."""
+
+    def __init__(self, group: SinkGroup, spark: Any, batch_id: int) -> None:
+        context = classic_context(spark)
+        home = Home.of(context, spark.conf.get("spark.hadoop.fs.defaultFS", "") or "")
+        self._configured = {name: _configured(form, options, home) for name, (form, options) in group.sinks.items()}
+        self._retry = max((one.retry for one in self._configured.values()), key=lambda one: one.timeout_s)
+        checkpoint, query, run = home.locate(group.checkpoint), *run_of(context)
+        self.running = RunningBatch(checkpoint, batch_id, group.name, query, run)
+        options = {name: text for one in self._configured.values() for name, text in one.options.items()}
+        self._storage, self._path = open_storage(checkpoint, options, self._retry)
+        self._query = self._known()
+
+    def _known(self) -> KnownQuery:
+        return known_query(self._storage, self._path, sink=self.running.sink_name)
+
+    @property
+    def _prepared(self) -> Prepared:
+        return Prepared(self._storage, self._query.home)
+
+    def _protocol(self) -> TwoPhaseCommit:
+        query = self._query = self._known()
+        # Members that the group has no more are opened as they were stored.
+        names = dict.fromkeys([*self._configured, *(members_of(self._storage, query.home) or ())])
+        options = {name: one.options for name, one in self._configured.items()}
+        union, _ = load_group(self._storage, query.home, names, options)
+        location = CheckpointLocation(self._storage, query.home)
+        context = SinkContext(query.names, _NO_SCHEMA, checkpoint=location, retry=self._retry)
+        return TwoPhaseCommit(
+            start_sink(union, context),
+            context,
+            query.chain,
+            query.memory,
+            session=_SESSION,
+            before_claim=lambda: self._begin(query, list(names)),
+            in_batch=True,
+        )
+
+    def _begin(self, query: KnownQuery, names: list[str]) -> None:
+        query.begin_group()
+        remember_group(self._storage, query.home, names)
+        self._prepared.forget()
+
+    def plan(self) -> BatchPlan:
+        """Before the first write."""
+        try:
+            return self._plan()
+        except QueryReplacedError:
+            forget_query(self._query)
+            return self._plan()
+
+    def _plan(self) -> BatchPlan:
+        protocol = self._protocol()
+        self.running.check_query(self._query.query_id)
+        return protocol.plan(BatchInFunction(self._query.spark_log, self.running.number, self.running.run))
+
+    def commit(self, plan: BatchPlan, written: list[str]) -> None:
+        """After the last write. Publishes to one sink after the other."""
+        self._protocol().commit(self.running.number, self._results(plan, written))
+        self._prepared.forget()
+
+    def abort(self, plan: BatchPlan, written: list[str]) -> None:
+        """A write has failed, or the commit. Touches nothing that was decided."""
+        self._protocol().abort(self.running.number, self._results(plan, written))
+
+    def _results(self, plan: BatchPlan, written: list[str]) -> list[TaskResult]:
+        results = [TaskResult(0, uuid.uuid4().hex, plan.planned, offsets=plan.offsets)]
+        for number, name in enumerate(written, 1):
+            try:
+                outputs, metrics = self._prepared.get(plan.planned.plan_id, name)
+            except FileNotFoundError:
+                raise RetriableError(
+                    f"what was written to '{name}' was removed: another run of the query has begun"
+                ) from None
+            results.append(TaskResult(number, uuid.uuid4().hex, plan.planned, outputs, metrics=metrics))
+        return results
+
+
+#: A process plans its next batch without a claim.
+_SESSION = uuid.uuid4().hex
+
+
+def _configured(form: str, options: Mapping[str, str], home: Home) -> _Configured:
+    connector: Connector = find_connector(form.lower().removeprefix("penstock.")).load()
+    if connector.sink_options is None:
+        raise BadConfigurationError(f"{form} has no sink")
+    located = home.locate_options(options, connector.sink_options)
+    parsed = connector.sink_options.parse(located, owner=f"sink {form}", mode="batch")
+    return _Configured(connector, located, RetryPolicy.from_values(parsed))

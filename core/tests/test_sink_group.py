@@ -1,0 +1,274 @@
+"""Sinks of a batch function that are committed together, on real files and without Spark."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+from typer.testing import CliRunner
+
+import penstock
+from penstock import BadConfigurationError, FatalError, RetriableError
+from penstock._commit import LinkKind, Publishing
+from penstock.checkpoint import open_stored_query
+from penstock.cli._app import app
+from penstock.serialization import JsonSerializer
+from penstock.sink import Member, SupportsWriteTimestamps, as_one, owned
+from penstock.sink._union import Owned
+from penstock.spark import _sink_group
+from penstock.spark._data_source import data_source_of
+from penstock.spark._known_query import _known
+from penstock.testing.simulation._pieces import PieceSink
+
+SCHEMA = pa.schema([("id", pa.int64())])
+runner = CliRunner()
+
+
+class Frame:
+    """Rows as a DataFrame whose writer runs in this process: the data source, one task, the commit."""
+
+    def __init__(self, ids, *, fails=False):
+        self._ids, self._fails = ids, fails
+        self._options, self._format = {}, ""
+        self.sparkSession = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: default))
+
+    @property
+    def write(self):
+        return self
+
+    def mode(self, mode):
+        assert mode == "append"
+        return self
+
+    def format(self, name):
+        self._format = name
+        return self
+
+    def options(self, **given):
+        self._options |= given
+        return self
+
+    def save(self):
+        source = data_source_of(self._format.removeprefix("penstock."), parallelism=1, accumulator=None)
+        writer = pickle.loads(pickle.dumps(source(self._options).writer(from_arrow_schema(SCHEMA), False)))
+        message = writer.write(iter([pa.record_batch([pa.array(self._ids, pa.int64())], schema=SCHEMA)]))
+        if self._fails:
+            writer.abort([message])
+            raise RuntimeError("a task has failed")
+        writer.commit([message])
+
+
+class Query:
+    """A query that runs batch after batch. ``restart`` makes a new process and a new run."""
+
+    def __init__(self, root, names=("first", "second")):
+        self.root = root
+        self.checkpoint = root / "ck"
+        for directory in ("offsets", "commits"):
+            (self.checkpoint / directory).mkdir(parents=True)
+        (self.checkpoint / "metadata").write_text('{"id":"0b9cb4f4-3aa3-4f0c-9d4c-5f2c9e6f3a11"}')
+        self.restart(names)
+
+    def restart(self, names=("first", "second")):
+        _known.clear()
+        self.run = f"run {id(object())} {len(list(self.root.iterdir()))} {self.root.stat().st_mtime_ns}"
+        files = {"format": "json", "bucketAssigner": "basePath"}
+        sinks = {name: ("penstock.filesystem", {"path": f"{self.root}/{name}", **files}) for name in names}
+        self.group = penstock.SinkGroup("all", checkpoint=str(self.checkpoint), sinks=sinks)
+
+    def batch(self, number, **rows):
+        """Spark plans the batch, and calls the function; each of its writes takes a list of ids."""
+        self.plan(number)
+        with self.group.batch(Frame([]), number) as batch:
+            for name, ids in rows.items():
+                batch.write(name, ids if isinstance(ids, Frame) else Frame(ids))
+            self.seen_inside = {name: self.visible(name) for name in rows}
+
+    def plan(self, number):
+        (self.checkpoint / f"offsets/{number}").write_text(f"v1\n{{}}\n{number}")
+
+    def done(self, number):
+        (self.checkpoint / f"commits/{number}").write_text("v1\n{}")
+
+    def visible(self, name):
+        paths = (path for path in (self.root / name).glob("*.json"))
+        return sorted(json.loads(line)["id"] for path in paths for line in path.read_text().splitlines())
+
+    def hidden(self, name):
+        return [path for path in (self.root / name / ".penstock").rglob("*") if path.is_file()]
+
+    @property
+    def links(self):
+        return open_stored_query(str(self.checkpoint), sink_name="all").chain.links()
+
+
+@pytest.fixture
+def query(tmp_path, monkeypatch):
+    made = Query(tmp_path)
+    monkeypatch.setattr(_sink_group, "classic_context", lambda spark: None)
+    monkeypatch.setattr(_sink_group, "run_of", lambda context: ("", made.run))
+    return made
+
+
+def test_one_link_decides_for_all(query):
+    query.batch(0, first=[1, 2], second=[3])
+    assert query.seen_inside == {"first": [], "second": []}
+    assert (query.visible("first"), query.visible("second")) == ([1, 2], [3])
+    (link,) = (link for link in query.links if link.kind is LinkKind.BATCH)
+    assert len(link.outputs) >= 2 and link.metrics["rows_written"] == 3
+    query.done(0)
+    query.batch(1, second=[4])  # a sink may be left out
+    assert (query.visible("first"), query.visible("second")) == ([1, 2], [3, 4])
+    assert sum(link.kind is LinkKind.CLAIM for link in query.links) == 1, "a run claims once"
+
+
+def test_nothing_is_visible_if_the_block_fails(query):
+    with pytest.raises(RuntimeError, match="a task has failed"):
+        query.batch(0, first=[1], second=Frame([2], fails=True))
+    assert query.visible("first") == query.visible("second") == []
+    query.restart()
+    query.batch(0, first=[1], second=[2])
+    assert (query.visible("first"), query.visible("second")) == ([1], [2])
+    assert [path.suffix for name in ("first", "second") for path in query.hidden(name)] in ([], [".witness"] * 2)
+
+
+def publish_first_only(monkeypatch):
+    """The driver ends when the first sink has its rows, and the second has not."""
+    real = Publishing._are_published
+
+    def are_published(self, committer, committables):
+        answer = real(self, committer, committables[:1])
+        raise SystemExit(answer)
+
+    return monkeypatch.setattr(Publishing, "_are_published", are_published)
+
+
+@pytest.fixture
+def half_published(query, monkeypatch):
+    with monkeypatch.context() as patch:
+        publish_first_only(patch)
+        with pytest.raises(SystemExit):
+            query.batch(0, first=[1], second=[2])
+    assert (query.visible("first"), query.visible("second")) == ([1], [])
+    return query
+
+
+def test_the_next_start_publishes_the_rest(half_published):
+    query = half_published
+    query.restart()
+    query.batch(0, first=[1], second=[2])  # which is skipped
+    query.done(0)
+    query.batch(1, first=[3], second=[4])
+    assert (query.visible("first"), query.visible("second")) == ([1, 3], [2, 4])
+
+
+def test_a_sink_that_was_taken_out_of_the_group_gets_what_was_decided(half_published):
+    query = half_published
+    query.restart(["first"])
+    query.batch(0, first=[1])
+    assert (query.visible("first"), query.visible("second")) == ([1], [2])
+
+
+def test_a_person_publishes_the_rest(half_published):
+    query, checkpoint = half_published, str(half_published.checkpoint)
+    shown = " ".join(runner.invoke(app, ["inspect", checkpoint]).stdout.split())
+    assert "all, group of first, second" in shown and "publishes second: " in shown
+    view = json.loads(runner.invoke(app, ["inspect", checkpoint, "--json"]).stdout)
+    assert [one["sink"] for one in view["sinks"]] == ["group of first, second"]
+    assert runner.invoke(app, ["finish", checkpoint]).exit_code == 4
+    with pytest.raises(BadConfigurationError, match=r"say whose it is, such as first\.retryTimeout"):
+        penstock.finish(checkpoint, {"retryTimeout": "1s"}, sink="all")
+    given = ["-o", "second.retryTimeout=1s"]
+    assert runner.invoke(app, ["finish", checkpoint, "--take-over", "--sink", "all", *given]).exit_code == 0
+    assert (query.visible("first"), query.visible("second")) == ([1], [2])
+
+
+def test_what_another_run_has_removed_is_not_decided(query):
+    """A zombie comes to the end of its block when another driver has begun."""
+
+    def sleep_in_the_block():
+        query.plan(0)
+        with query.group.batch(Frame([]), 0) as late:
+            late.write("first", Frame([1]))
+            _known.clear()
+            query.batch(0, first=[1], second=[2])
+
+    with pytest.raises(RetriableError, match="another run of the query has begun"):
+        sleep_in_the_block()
+    assert (query.visible("first"), query.visible("second")) == ([1], [2])
+
+
+def test_a_batch_is_written_once_in_a_run(query):
+    query.batch(0, first=[1])
+    with pytest.raises(BadConfigurationError, match="has been written to this sink already"):
+        query.batch(0, second=[2])
+    query.done(0)
+
+    def write_twice():
+        query.plan(1)
+        with query.group.batch(Frame([]), 1) as batch:
+            batch.write("first", Frame([3]))
+            batch.write("first", Frame([4]))
+
+    with pytest.raises(BadConfigurationError, match="'first' has been written to in this batch already"):
+        write_twice()
+    assert query.visible("first") == [1] and query.visible("second") == []
+    with pytest.raises(BadConfigurationError, match="has no sink 'third', only first, second"):
+        query.batch(1, third=[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "sinks", "said"),
+    [
+        ("no name", {"a": ("penstock.filesystem", {})}, "'no name' is no name"),
+        ("all", {"a/b": ("penstock.filesystem", {})}, "'a/b' is no name"),
+        ("all", {}, "a group needs a sink"),
+        ("all", {"a": ("parquet", {})}, "has the format parquet"),
+    ],
+)
+def test_groups_that_can_not_be(name, sinks, said):
+    with pytest.raises(BadConfigurationError, match=said):
+        penstock.SinkGroup(name, checkpoint="/ck", sinks=sinks)
+
+
+def test_options_are_checked_before_anything_is_written(query):
+    sinks = {"a": ("penstock.filesystem", {"path": "x", "formt": "json"})}
+    query.group = penstock.SinkGroup("all", checkpoint=str(query.checkpoint), sinks=sinks)
+    with pytest.raises(BadConfigurationError, match="formt"):
+        query.batch(0)
+    assert not (query.checkpoint / "penstock").exists()
+
+
+def test_a_group_is_sent_to_other_processes(query):
+    sent = pickle.loads(pickle.dumps(query.group))
+    assert (sent.name, sent.checkpoint, sent.sinks) == (query.group.name, query.group.checkpoint, query.group.sinks)
+
+
+# --- the sink that stands for all -------------------------------------------------------------------------------------
+
+
+class Stamped(PieceSink, SupportsWriteTimestamps):
+    """Wants a timestamp for each write."""
+
+
+def test_stored_forms_name_the_member():
+    union = as_one([Member("a", PieceSink(), SCHEMA)])
+    piece = PieceSink().committable_serializer.unpack(
+        JsonSerializer(1, lambda value: value, lambda _, value: value).pack({"name": "p", "base": 3})
+    )
+    stored = union.committable_serializer.pack(Owned("a", piece))
+    assert stored == owned("a", PieceSink().committable_serializer.pack(piece))
+    assert union.committable_serializer.unpack(stored) == Owned("a", piece)
+    assert union.describe_committable(Owned("a", piece)) == "a: p" == union.describe_state(Owned("a", piece))
+    with pytest.raises(FatalError, match="'a', and there is no such sink in the group any more"):
+        as_one([]).committable_serializer.unpack(stored)
+
+
+def test_rows_are_stamped_if_a_member_needs_it():
+    plain, stamped = Member("a", PieceSink(), SCHEMA), Member("b", Stamped(), SCHEMA)
+    assert not isinstance(as_one([plain]), SupportsWriteTimestamps)
+    assert isinstance(as_one([plain, stamped]), SupportsWriteTimestamps)
