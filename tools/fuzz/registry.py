@@ -407,6 +407,7 @@ TARGETS = [
 
 #: Modules that take bytes apart which are not from outside, and why.
 TRUSTED: dict[str, str] = {
+    "penstock.spark._write": "the plan of a group's batch, made in this session and passed on by Spark",
     "penstock._commit._tasks": "what Spark carries between the driver and the tasks of one run",
     "penstock.cli._located": "a pipeline's file: who runs the command has written it",
     "penstock.cli._pipeline": "a pipeline's file: who runs the command has written it",
