@@ -126,6 +126,13 @@ def test_one_link_decides_for_all(query):
     assert sum(link.kind is LinkKind.CLAIM for link in query.links) == 1, "a run claims once"
 
 
+def test_sinks_are_published_in_their_order_whichever_is_written_first(query):
+    query.batch(0, second=[2], first=[1])
+    (link,) = (link for link in query.links if link.kind is LinkKind.BATCH)
+    forms = [json.loads(one.data)["member"] for output in link.outputs for one in output.committables]
+    assert forms == ["first", "second"]
+
+
 def test_nothing_is_visible_if_the_block_fails(query):
     with pytest.raises(RuntimeError, match="a task has failed"):
         query.batch(0, first=[1], second=Frame([2], fails=True))

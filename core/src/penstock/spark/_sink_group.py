@@ -196,7 +196,8 @@ class _GroupDriver:
 
     def _results(self, plan: BatchPlan, written: list[str]) -> list[TaskResult]:
         results = [TaskResult(0, uuid.uuid4().hex, plan.planned, offsets=plan.offsets)]
-        for number, name in enumerate(written, 1):
+        # In the order of the group's sinks: what comes first is published first.
+        for number, name in enumerate((one for one in self._configured if one in written), 1):
             try:
                 outputs, metrics = self._prepared.get(plan.planned.plan_id, name)
             except FileNotFoundError:
