@@ -119,7 +119,7 @@ class _Log:
             return own  # a query has either
         for name in named_sinks(storage, path):
             self.readers.setdefault(name, new(name, from_start=True))
-        found = [news for one in self.readers.values() if (news := one.look()) is not None]
+        found = [news for name, one in self.readers.items() if name and (news := one.look()) is not None]
         return functools.reduce(operator.add, found) if found else None
 
 
