@@ -32,6 +32,7 @@ __all__ = [
     "PlannedBatch",
     "TaskResult",
     "grouped_by_owner",
+    "metrics_of",
     "offsets_of",
     "open_writer",
     "roll_states",
@@ -125,6 +126,15 @@ class TaskResult:
 def offsets_of(results: Iterable[TaskResult]) -> bytes:
     """Spark's file of the batch that ``results`` are of."""
     return next((result.offsets for result in results if result.offsets), b"")
+
+
+def metrics_of(results: Iterable[TaskResult]) -> dict[str, int]:
+    """The counters of all of ``results`` together."""
+    total: dict[str, int] = {}
+    for result in results:
+        for name, amount in result.metrics.items():
+            total[name] = total.get(name, 0) + amount
+    return total
 
 
 def run_task(sink: AnySink, plan: BatchPlan, context: WriterContext, batches: Iterable[pa.RecordBatch]) -> TaskResult:

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -55,6 +55,7 @@ from penstock._commit._tasks import (
     TaskResult,
     driver_context,
     grouped_by_owner,
+    metrics_of,
     offsets_of,
     roll_states,
 )
@@ -424,7 +425,7 @@ class TwoPhaseCommit:
     def _decide(self, planned: PlannedBatch, results: Sequence[TaskResult], outputs: Sequence[TaskOutput]) -> Link:
         before = self._chain.read(planned.head)
         head = Head(before, frozenset() if before.pending is None else frozenset([before.pending]))  # so it was planned
-        metrics = _sum_metrics(result.metrics for result in results)
+        metrics = metrics_of(results)
         for _ in range(_TRIES):
             counted, stale = _still_valid(head.link, outputs)
             link = replace(
@@ -793,11 +794,3 @@ def _next_stamp(link: Link) -> int:
 
 def _ceiling(floor_us: int) -> int:
     return max(system().now_us(), floor_us) + _STAMPS_AHEAD_US
-
-
-def _sum_metrics(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in counts:
-        for name, amount in one.items():
-            total[name] = total.get(name, 0) + amount
-    return total

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock._commit import TaskOutput
-from penstock.checkpoint._stored import load_sink
+from penstock.checkpoint._stored import load_sink, sink_path
 from penstock.errors import BadConfigurationError, FatalError
 from penstock.retry import RetryPolicy
 from penstock.serialization import malformed_is_bad_data
@@ -58,7 +58,7 @@ def load_group(
     members, retry = [], RetryPolicy(0)
     for name in names:
         try:
-            _, sink, schema, patience = load_sink(storage, f"{home}/{name}/penstock/sink.json", options.get(name))
+            _, sink, schema, patience = load_sink(storage, sink_path(f"{home}/{name}"), options.get(name))
         except FileNotFoundError:
             continue
         members.append(Member(name, sink, schema))

@@ -60,7 +60,8 @@ class SinkGroup:
 
     When the block ends without an error, the batch is decided, and published to one sink after the other, in the order
     of ``sinks``. Readers may see it in the first before they see it in the last. After a crash in between, the next
-    start publishes the rest. If the block ends with an error, nothing of the batch is visible anywhere.
+    start publishes the rest. If the block's own code fails, nothing of the batch is visible, except in a sink that
+    writes in place under a key, as Cassandra's does: there the next run of the batch replaces the rows.
 
     Picklable: the function that uses it may run in another process. Raises BadConfigurationError for names and formats
     that can't be. ``name`` names the decision log below ``checkpoint``, which is the streaming query's.

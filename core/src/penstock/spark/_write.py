@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +26,7 @@ from penstock._commit import (
     PlannedBatch,
     TaskResult,
     TwoPhaseCommit,
+    metrics_of,
     offsets_of,
     open_writer,
     run_task,
@@ -294,10 +294,7 @@ class MemberWriter(DataSourceArrowWriter):
             for result in results
             for output in result.outputs
         ]
-        metrics: Counter[str] = Counter()
-        for result in results:
-            metrics.update(result.metrics)
-        self._prepared.put(self._group_plan.plan_id, self._member, outputs, metrics)
+        self._prepared.put(self._group_plan.plan_id, self._member, outputs, metrics_of(results))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Driver. The group's batch ends with the same error, and cleans up."""
