@@ -14,15 +14,17 @@ from typer.testing import CliRunner
 import penstock
 from penstock import BadConfigurationError, FatalError, RetriableError
 from penstock._commit import LinkKind, Publishing
-from penstock.checkpoint import open_stored_query
+from penstock.checkpoint import Prepared, open_stored_query
 from penstock.cli._app import app
 from penstock.serialization import JsonSerializer
 from penstock.sink import Member, SupportsWriteTimestamps, as_one, owned
 from penstock.sink._union import Owned
 from penstock.spark import _sink_group
 from penstock.spark._data_source import data_source_of
+from penstock.spark._driver_counts import open_counts_folder, read_driver_counts
 from penstock.spark._known_query import _known
 from penstock.testing.simulation._pieces import PieceSink
+from penstock_filesystem.sink.staging._rename import RenameCommitter
 
 SCHEMA = pa.schema([("id", pa.int64())])
 runner = CliRunner()
@@ -140,7 +142,10 @@ def test_nothing_is_visible_if_the_block_fails(query):
     query.restart()
     query.batch(0, first=[1], second=[2])
     assert (query.visible("first"), query.visible("second")) == ([1], [2])
-    assert [path.suffix for name in ("first", "second") for path in query.hidden(name)] in ([], [".witness"] * 2)
+    query.done(0)
+    query.batch(1, first=[3], second=[4])
+    left = [path.suffix for name in ("first", "second") for path in query.hidden(name)]
+    assert left == [".witness"] * 2, "those of the last batch"
 
 
 def publish_first_only(monkeypatch):
@@ -192,6 +197,36 @@ def test_a_person_publishes_the_rest(half_published):
     given = ["-o", "second.retryTimeout=1s"]
     assert runner.invoke(app, ["finish", checkpoint, "--take-over", "--sink", "all", *given]).exit_code == 0
     assert (query.visible("first"), query.visible("second")) == ([1], [2])
+
+
+def test_what_is_counted_in_committing_reaches_the_metrics(query, monkeypatch, tmp_path):
+    folder = str(tmp_path / "counts")
+    open_counts_folder(folder)
+    monkeypatch.setattr(_sink_group, "counts_folder", lambda context: folder)
+    real = RenameCommitter.publish
+
+    def publish(self, committables):
+        self._metrics.add("retries")
+        return real(self, committables)
+
+    monkeypatch.setattr(RenameCommitter, "publish", publish)
+    query.batch(0, first=[1], second=[2])
+    (counts,) = read_driver_counts(folder).values()
+    assert counts["retries"] == 2
+
+
+def test_what_a_newer_version_has_prepared_is_not_read(query, monkeypatch):
+    real = Prepared.put
+
+    def put(self, plan_id, member, outputs, metrics):
+        real(self, plan_id, member, outputs, metrics)
+        path = self._path(plan_id, member)
+        self._storage.put(path, self._storage.read(path).replace(b'"format": 1', b'"format": 99'))
+
+    monkeypatch.setattr(Prepared, "put", put)
+    with pytest.raises(FatalError, match="was written by a newer penstock"):
+        query.batch(0, first=[1])
+    assert query.visible("first") == []
 
 
 def test_what_another_run_has_removed_is_not_decided(query):

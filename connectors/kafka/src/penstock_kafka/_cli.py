@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
 
-from penstock.checkpoint import open_stored_query
+from penstock.checkpoint import StoredPart, open_stored_query
 from penstock.cli.plugin import Screen, as_text, human_duration, option_pairs, say, say_json
 from penstock.errors import BadConfigurationError
 from penstock_kafka.client import Ended, OpenTransaction, TransactionRef
@@ -34,7 +35,9 @@ _Checkpoint = Annotated[
 ]
 _SinkName = Annotated[
     str,
-    typer.Option("--sink", metavar="NAME", help="Which sink of the checkpoint's batch function."),
+    typer.Option(
+        "--sink", metavar="NAME", help="Which sink of the checkpoint's batch function; in a group: GROUP/MEMBER."
+    ),
 ]
 _Options = Annotated[
     list[str] | None,
@@ -66,13 +69,10 @@ class _Scope:
         self.decided: set[TransactionRef] | None = None
         self._owns = lambda _: True
         if checkpoint is not None:
-            query = open_stored_query(checkpoint, given, sink_name=sink)
-            if not isinstance(query.sink, KafkaTransactionalSink):
-                raise BadConfigurationError(f"{checkpoint}: its query does not write to Kafka exactly once")
-            self._owns = query.sink.prefix_of(query.names).owns
-            pending = query.pending_committables()
-            self.decided = {committable.ref for committable in pending}
-            settings = query.sink.delivery.options.admin
+            part, kafka_sink = _kafka_part(checkpoint, sink, given)
+            self._owns = kafka_sink.prefix_of(part.names).owns
+            self.decided = {committable.ref for committable in part.pending}
+            settings = kafka_sink.delivery.options.admin
         elif brokers is not None:
             kafka = {name.removeprefix("kafka."): text for name, text in given.items()}
             settings = ClientSettings.from_options({**kafka, "bootstrap.servers": brokers}, "admin")
@@ -104,6 +104,24 @@ class _Scope:
             state = "not known to the brokers" if found is None else f"in state {found.state}"
             raise BadConfigurationError(f"'{transactional_id}' has no open transaction: it is {state}")
         return found
+
+
+def _kafka_part(checkpoint: str, sink: str, options: Mapping[str, str]) -> tuple[StoredPart, KafkaTransactionalSink]:
+    """Returns what writes to Kafka exactly once: the query's sink, or the member of a group, ``GROUP/MEMBER``."""
+    name, _, member = sink.partition("/")
+    parts = open_stored_query(checkpoint, options, sink_name=name).parts()
+    found = [
+        (part, part.sink)
+        for part in parts
+        if isinstance(part.sink, KafkaTransactionalSink) and member in ("", part.name)
+    ]
+    if not found:
+        whose = f"'{sink}'" if sink else "its query"
+        raise BadConfigurationError(f"{checkpoint}: {whose} does not write to Kafka exactly once")
+    if len(found) > 1:
+        names = " or ".join(f"{name}/{part.name}" for part, _ in found)
+        raise BadConfigurationError(f"{checkpoint}: several sinks of '{name}' write to Kafka: set --sink to {names}")
+    return found[0]
 
 
 @_transactions.command("list")

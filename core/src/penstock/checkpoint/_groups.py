@@ -42,10 +42,14 @@ def members_of(storage: Storage, home: str) -> list[str] | None:
     except FileNotFoundError:
         return None
     with malformed_is_bad_data(storage.url(path)):
-        stored = json.loads(data)
-        if stored["format"] > _FORMAT:
-            raise FatalError(f"{storage.url(path)} was written by a newer penstock: upgrade this one")
-        return [str(name) for name in stored["members"]]
+        return [str(name) for name in _opened(storage, path, data)["members"]]
+
+
+def _opened(storage: Storage, path: str, data: bytes) -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads(data)
+    if stored["format"] > _FORMAT:
+        raise FatalError(f"{storage.url(path)} was written by a newer penstock: upgrade this one")
+    return stored
 
 
 def load_group(
@@ -97,7 +101,7 @@ class Prepared:
         path = self._path(plan_id, member)
         data = self._storage.read(path)
         with malformed_is_bad_data(self._storage.url(path)):
-            value: dict[str, Any] = json.loads(data)
+            value = _opened(self._storage, path, data)
             outputs = tuple(TaskOutput.from_json(one) for one in value["outputs"])
             return outputs, {str(name): int(amount) for name, amount in value["metrics"].items()}
 

@@ -19,9 +19,22 @@ from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext, SinkUnion
 from penstock.storage import Storage, open_storage
 
-__all__ = ["StoredQuery", "open_stored_queries", "open_stored_query"]
+__all__ = ["StoredPart", "StoredQuery", "open_stored_queries", "open_stored_query"]
 
 _NO_SCHEMA = pa.schema([])
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """A member of a group, or a query's sink, which is its own only part and has no ``name``.
+
+    ``names`` is what its names at the target begin with; ``pending`` what was decided and is not noted as published.
+    """
+
+    name: str
+    sink: AnySink
+    names: str
+    pending: list[Any]
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,21 @@ class StoredQuery:
             return []
         stored = committables_of(self.chain.read(head.pending).outputs)
         return [self.sink.committable_serializer.unpack(one) for one in stored]
+
+    def parts(self) -> list[StoredPart]:
+        """Returns the members of a group, each with its own of what is pending; of any other sink, itself."""
+        pending = self.pending_committables()
+        if not isinstance(self.sink, SinkUnion):
+            return [StoredPart("", self.sink, self.names, pending)]
+        return [
+            StoredPart(
+                member.name,
+                member.sink,
+                member.names_in(self.names),
+                [one.value for one in pending if one.member == member.name],
+            )
+            for member in self.sink.members.values()
+        ]
 
     def has_open_work(self) -> bool:
         """Returns whether something is carried on, or a decision is pending."""

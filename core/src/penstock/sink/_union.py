@@ -48,12 +48,16 @@ class Member:
     sink: TwoPhaseCommitSink[Any, Any]
     schema: pa.Schema
 
+    def names_in(self, group: str) -> str:
+        """Returns what the names of this member begin with, if those of its group begin with ``group``."""
+        return f"{group}.{self.name}"
+
     def context_of(self, group: ContextT) -> ContextT:
         """Returns the context of this member in a group's: with names, and a place for what it keeps, of its own."""
         place = group.checkpoint
         if place is not None:
             place = CheckpointLocation(place.storage, f"{place.path}/{self.name}")
-        return replace(group, query_id=f"{group.query_id}.{self.name}", schema=self.schema, checkpoint=place)
+        return replace(group, query_id=self.names_in(group.query_id), schema=self.schema, checkpoint=place)
 
 
 class Owned(NamedTuple):

@@ -27,11 +27,14 @@ from penstock.checkpoint import (
 )
 from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, RetriableError
+from penstock.metrics import Metrics
 from penstock.retry import RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext
+from penstock.spark._driver_counts import add_driver_counts
 from penstock.spark._foreach_batch import RunningBatch, in_group, run_of
 from penstock.spark._known_query import KnownQuery, QueryReplacedError, forget_query, known_query
 from penstock.spark._locations import Home
+from penstock.spark._registration import counts_folder
 from penstock.spark._workers import classic_context
 from penstock.storage import open_storage
 
@@ -138,6 +141,8 @@ class _GroupDriver:
         self._configured = {name: _configured(form, options, home) for name, (form, options) in group.sinks.items()}
         self._retry = max((one.retry for one in self._configured.values()), key=lambda one: one.timeout_s)
         checkpoint, query, run = home.locate(group.checkpoint), *run_of(context)
+        self._metrics = Metrics()
+        self._counts_folder = counts_folder(context)
         self.running = RunningBatch(checkpoint, batch_id, group.name, query, run)
         options = {name: text for one in self._configured.values() for name, text in one.options.items()}
         self._storage, self._path = open_storage(checkpoint, options, self._retry)
@@ -157,7 +162,7 @@ class _GroupDriver:
         options = {name: one.options for name, one in self._configured.items()}
         union, _ = load_group(self._storage, query.home, names, options)
         location = CheckpointLocation(self._storage, query.home)
-        context = SinkContext(query.names, _NO_SCHEMA, checkpoint=location, retry=self._retry)
+        context = SinkContext(query.names, _NO_SCHEMA, metrics=self._metrics, checkpoint=location, retry=self._retry)
         return TwoPhaseCommit(
             start_sink(union, context),
             context,
@@ -173,13 +178,21 @@ class _GroupDriver:
         remember_group(self._storage, query.home, names)
         self._prepared.forget()
 
+    @contextlib.contextmanager
+    def _counting(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            add_driver_counts(self._counts_folder, self._query.query_id, self._metrics.take())
+
     def plan(self) -> BatchPlan:
         """Before the first write."""
-        try:
-            return self._plan()
-        except QueryReplacedError:
-            forget_query(self._query)
-            return self._plan()
+        with self._counting():
+            try:
+                return self._plan()
+            except QueryReplacedError:
+                forget_query(self._query)
+                return self._plan()
 
     def _plan(self) -> BatchPlan:
         protocol = self._protocol()
@@ -188,12 +201,14 @@ class _GroupDriver:
 
     def commit(self, plan: BatchPlan, written: list[str]) -> None:
         """After the last write. Publishes to one sink after the other."""
-        self._protocol().commit(self.running.number, self._results(plan, written))
-        self._prepared.forget()
+        with self._counting():
+            self._protocol().commit(self.running.number, self._results(plan, written))
+            self._prepared.forget()
 
     def abort(self, plan: BatchPlan, written: list[str]) -> None:
         """A write has failed, or the commit. Touches nothing that was decided."""
-        self._protocol().abort(self.running.number, self._results(plan, written))
+        with self._counting():
+            self._protocol().abort(self.running.number, self._results(plan, written))
 
     def _results(self, plan: BatchPlan, written: list[str]) -> list[TaskResult]:
         results = [TaskResult(0, uuid.uuid4().hex, plan.planned, offsets=plan.offsets)]
