@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import pyarrow as pa
@@ -165,16 +166,16 @@ def checkpoint(tmp_path):
     return root
 
 
-def driver_of(root, name, number, run="run"):
+def driver_of(root, name, number, run="run", query=""):
     connector = penstock._plugins.find_connector("filesystem").load()
     options = connector.sink_options.parse({"path": f"{root.parent}/{name}", "format": "json"}, owner="test")
     sink = connector.create_sink(options, SCHEMA)
-    batch = RunningBatch(str(root), number, name, run=run)
+    batch = RunningBatch(str(root), number, name, query, run)
     return QueryDriver(sink, SCHEMA, "filesystem", options, str(root), "session", NO_RETRIES, batch)
 
 
-def write(root, name, number, ids, run="run"):
-    driver = driver_of(root, name, number, run)
+def write(root, name, number, ids, run="run", query=""):
+    driver = driver_of(root, name, number, run, query)
     results = results_of(driver, number, ids)
     return driver.protocol(results).commit(number, results)
 
@@ -226,6 +227,17 @@ def test_the_checkpoint_of_another_query_is_refused(checkpoint):
     batch = RunningBatch(str(checkpoint), 1, "files", query="another")
     with pytest.raises(BadConfigurationError, match=r"is the checkpoint of query 0b9cb4f4.* one of query another"):
         batch.check_query("0b9cb4f4-3aa3-4f0c-9d4c-5f2c9e6f3a11")
+
+
+@pytest.mark.parametrize("query", ["", "6e1d4b9a-52f0-4d3c-8f0e-0d8a44a3c1b7"])
+def test_a_checkpoint_that_was_deleted_is_another_querys(checkpoint, query):
+    """As in a notebook: the checkpoint is removed, and the same process starts the query again."""
+    shutil.rmtree(checkpoint)
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id":"6e1d4b9a-52f0-4d3c-8f0e-0d8a44a3c1b7"}')
+    (checkpoint / "offsets/0").write_text("v1\n{}\n1")
+    write(checkpoint, "files", 0, [5], "next run", query)
+    assert visible(checkpoint, "files") == [0, 1, 5]
 
 
 def test_what_a_driver_that_is_gone_has_decided_is_finished_by_hand(checkpoint, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -64,16 +65,22 @@ class Frame:
         writer.commit([message])
 
 
+ID = "0b9cb4f4-3aa3-4f0c-9d4c-5f2c9e6f3a11"
+
+
 class Query:
     """A query that runs batch after batch. ``restart`` makes a new process and a new run."""
 
     def __init__(self, root, names=("first", "second")):
         self.root = root
         self.checkpoint = root / "ck"
+        self.create(ID)
+        self.restart(names)
+
+    def create(self, query_id):
         for directory in ("offsets", "commits"):
             (self.checkpoint / directory).mkdir(parents=True)
-        (self.checkpoint / "metadata").write_text('{"id":"0b9cb4f4-3aa3-4f0c-9d4c-5f2c9e6f3a11"}')
-        self.restart(names)
+        (self.checkpoint / "metadata").write_text(json.dumps({"id": query_id}))
 
     def restart(self, names=("first", "second")):
         _known.clear()
@@ -197,6 +204,19 @@ def test_a_person_publishes_the_rest(half_published):
     given = ["-o", "second.retryTimeout=1s"]
     assert runner.invoke(app, ["finish", checkpoint, "--take-over", "--sink", "all", *given]).exit_code == 0
     assert (query.visible("first"), query.visible("second")) == ([1], [2])
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_checkpoint_that_was_deleted_is_another_querys(query, monkeypatch, is_known):
+    """As in a notebook: the checkpoint is removed, and the same process starts the query again."""
+    query.batch(0, first=[1], second=[2])
+    shutil.rmtree(query.checkpoint)
+    other = "6e1d4b9a-52f0-4d3c-8f0e-0d8a44a3c1b7"
+    query.create(other)
+    monkeypatch.setattr(_sink_group, "run_of", lambda context: (other if is_known else "", "next run"))
+    query.batch(0, first=[3], second=[4])
+    assert (query.visible("first"), query.visible("second")) == ([1, 3], [2, 4])
+    assert len({path.parents[1].name for path in query.hidden("first")}) == 2, "each query has names of its own"
 
 
 def test_what_is_counted_in_committing_reaches_the_metrics(query, monkeypatch, tmp_path):

@@ -61,11 +61,17 @@ class QueryReplacedError(Exception):
 _known: OrderedDict[str, KnownQuery] = OrderedDict()
 
 
-def known_query(storage: Storage, checkpoint: str, *, sink: str = "", names: str | None = None) -> KnownQuery:
-    """Returns the query's sink as this process knows it. ``names``: its name at the target, if that is known."""
+def known_query(
+    storage: Storage, checkpoint: str, *, sink: str = "", names: str | None = None, query_id: str = ""
+) -> KnownQuery:
+    """Returns the query's sink as this process knows it.
+
+    ``names``, its name at the target, and ``query_id`` are given where they are known: the checkpoint is read again if
+    what is known is another query's, whose checkpoint has been deleted since.
+    """
     key = storage.url(home_of(checkpoint, sink))
     found = _known.pop(key, None)
-    if found is None or names not in (None, found.names):
+    if found is None or names not in (None, found.names) or query_id not in ("", found.query_id):
         found = KnownQuery(storage, checkpoint, sink)
     _known[key] = found
     while len(_known) > _MOST:

@@ -51,8 +51,10 @@ class QueryDriver:
         self.sink: AnySink = start_sink(sink, self._context())
 
     def _known(self, names: str | None) -> KnownQuery:
-        name = self._batch.sink_name if self._batch is not None else ""
-        return known_query(self._storage, self._path, sink=name, names=names)
+        if self._batch is None:
+            return known_query(self._storage, self._path, names=names)
+        name, query_id = self._batch.sink_name, self._batch.query
+        return known_query(self._storage, self._path, sink=name, names=names, query_id=query_id)
 
     def _context(self) -> SinkContext:
         location = CheckpointLocation(self._storage, self._query.home)

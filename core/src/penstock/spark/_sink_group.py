@@ -149,7 +149,7 @@ class _GroupDriver:
         self._query = self._known()
 
     def _known(self) -> KnownQuery:
-        return known_query(self._storage, self._path, sink=self.running.sink_name)
+        return known_query(self._storage, self._path, sink=self.running.sink_name, query_id=self.running.query)
 
     @property
     def _prepared(self) -> Prepared:

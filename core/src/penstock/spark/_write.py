@@ -259,14 +259,14 @@ class MemberWriter(DataSourceArrowWriter):
         retry: RetryPolicy,
     ) -> None:
         storage, path = open_storage(batch.checkpoint, options, retry)
-        query = known_query(storage, path, sink=batch.sink_name)
+        plan = json.loads(batch.plan)
+        sequence = plan.pop("sequence")
+        self._group_plan = PlannedBatch(**plan)
+        query = known_query(storage, path, sink=batch.sink_name, names=self._group_plan.query_id)
         group = SinkContext(query.names, schema, checkpoint=CheckpointLocation(storage, query.home), retry=retry)
         context = Member(batch.member, sink, schema).context_of(group)
         assert context.checkpoint is not None
         remember_sink(storage, context.checkpoint.path, connector, options, schema)
-        plan = json.loads(batch.plan)
-        sequence = plan.pop("sequence")
-        self._group_plan = PlannedBatch(**plan)
         self._plan = BatchPlan(
             replace(self._group_plan, query_id=context.query_id), sequence=sequence, checkpoint=context.checkpoint
         )
