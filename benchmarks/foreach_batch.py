@@ -46,9 +46,8 @@ class Bench:
         host, _, port = cassandra.rpartition(":")
         self._table = {"host": host, "port": port, "keyspace": KEYSPACE}
         self._client = Client(ConnectionSettings((host,), int(port), request_timeout_s=120))
-        self._client.rows(
-            f"create keyspace if not exists {KEYSPACE} with replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
-        )
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        self._client.rows(f"create keyspace if not exists {KEYSPACE} with replication = {replication}")
         self._brokers = {"kafka.bootstrap.servers": brokers}
         self._source = self._kafka.create_topic(partitions=PARTITIONS)
         made = spark.range(0, rows, 1, PARTITIONS).selectExpr(
