@@ -36,7 +36,7 @@ Sinks = dict[str, tuple[str, dict[str, str]]]
 
 
 class Bench:
-    """Session, servers, and the topic that all sides read. Every run has a topic, a table and a directory of its own."""
+    """Session, servers, and the topic that all sides read. Every run has a topic, a table and files of its own."""
 
     def __init__(
         self, spark: SparkSession, folder: Path, brokers: str, cassandra: str, rows: int, batches: int
