@@ -4,11 +4,13 @@ A source marks a bad record with a letter, in a column of its own; the sink send
 decided together with the other rows.
 """
 
+from penstock.dead_letters._forms import AS_COLUMNS, AS_JSON, AS_RECORDS, LetterForm, rows_as_json
 from penstock.dead_letters._letter import (
     CONNECT_EXCEPTION_CLASS,
     CONNECT_HEADERS,
     HEADERS_TYPE,
     LETTER_COLUMN,
+    LETTER_DDL,
     LETTER_SCHEMA,
     LETTER_TYPE,
     is_letter_type,
@@ -16,12 +18,18 @@ from penstock.dead_letters._letter import (
 )
 
 __all__ = [
+    "AS_COLUMNS",
+    "AS_JSON",
+    "AS_RECORDS",
     "CONNECT_EXCEPTION_CLASS",
     "CONNECT_HEADERS",
     "HEADERS_TYPE",
     "LETTER_COLUMN",
+    "LETTER_DDL",
     "LETTER_SCHEMA",
     "LETTER_TYPE",
+    "LetterForm",
     "is_letter_type",
     "letters",
+    "rows_as_json",
 ]

@@ -11,6 +11,7 @@ __all__ = [
     "CONNECT_HEADERS",
     "HEADERS_TYPE",
     "LETTER_COLUMN",
+    "LETTER_DDL",
     "LETTER_SCHEMA",
     "LETTER_TYPE",
     "is_letter_type",
@@ -44,6 +45,12 @@ LETTER_SCHEMA = pa.schema(
 
 #: A row's letter; null in the row of a good record.
 LETTER_TYPE = pa.struct(list(LETTER_SCHEMA))
+
+#: That type as Spark writes it, for a schema of your own.
+LETTER_DDL = (
+    "struct<error: string, stage: string, connector: string, source: string, partition: bigint, offset: bigint, "
+    "timestamp: timestamp, key: binary, value: binary, headers: array<struct<key: string, value: binary>>>"
+)
 
 #: The name of the column with letters, unless ``badRecordColumn`` says otherwise.
 LETTER_COLUMN = "_bad_record"
