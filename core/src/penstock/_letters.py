@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["create_sink", "destination_of", "parse_letters"]
 
+#: What a connector calls ``format`` has this name for letters, whose ``format`` is the connector's.
+_FILE_FORMAT = "fileFormat"
+
 
 @dataclass(frozen=True)
 class Destination:
@@ -68,18 +71,24 @@ def parse_letters(connector: Connector, options: OptionValues) -> tuple[Destinat
     if destination is None:
         return None
     given = _without_prefix(options.texts(secrets=True))
-    given.pop("format", None)
     texts = destination.form.complete({**_taken_over(connector, options, destination, given), **given})
     values = _prefixed(destination.options).parse(
-        {f"{DEAD_LETTER_PREFIX}{name}": text for name, text in texts.items()},
+        {_prefixed_name(name): text for name, text in texts.items()},
         owner=f"the sink of dead letters, penstock.{destination.name},",
     )
     return destination, OptionValues(destination.options, _without_prefix(values.texts(secrets=True)))
 
 
 def _without_prefix(texts: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options of the letters' sink, by their own names."""
     prefix = DEAD_LETTER_PREFIX.lower()
-    return {name[len(prefix) :]: text for name, text in texts.items() if name.lower().startswith(prefix)}
+    own = {name[len(prefix) :]: text for name, text in texts.items() if name.lower().startswith(prefix)}
+    own.pop("format", None)
+    return {"format" if name.lower() == _FILE_FORMAT.lower() else name: text for name, text in own.items()}
+
+
+def _prefixed_name(name: str) -> str:
+    return f"{DEAD_LETTER_PREFIX}{_FILE_FORMAT if name == 'format' else name}"
 
 
 def _taken_over(
@@ -118,17 +127,17 @@ def _prefixed(declared: OptionSet) -> OptionSet:
 
 def _with_prefix(option: Option) -> Option:
     def named(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(f"{DEAD_LETTER_PREFIX}{name}" for name in names)
+        return tuple(map(_prefixed_name, names))
 
     def condition(one: Condition) -> Condition:
-        return replace(one, option=f"{DEAD_LETTER_PREFIX}{one.option}")
+        return replace(one, option=_prefixed_name(one.option))
 
     def need(one: Condition | tuple[Condition, ...]) -> Condition | tuple[Condition, ...]:
         return tuple(map(condition, one)) if isinstance(one, tuple) else condition(one)
 
     return replace(
         option,
-        name=f"{DEAD_LETTER_PREFIX}{option.name}",
+        name=_prefixed_name(option.name),
         aliases=named(option.aliases),
         former=named(option.former),
         credentials=named(option.credentials),

@@ -73,6 +73,7 @@ def _ids(letters: pa.RecordBatch) -> pa.Array:
     return pc.coalesce(places, pa.array(hashes, pa.string()))
 
 
+#: A column for each field, after one that tells letters of a source from each other.
 AS_COLUMNS = LetterForm(_COLUMNS, _columns)
 
 
@@ -121,6 +122,7 @@ def _with_connects_headers(letters: pa.RecordBatch) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pa.concat_arrays(items).take(order), type=HEADERS_TYPE)
 
 
+#: The record as it was, with headers that say why.
 AS_RECORDS = LetterForm(_RECORDS, _records)
 
 
@@ -138,6 +140,7 @@ def _events(letters: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([texts.cast(pa.binary()), keys], schema=_EVENTS)
 
 
+#: A JSON object of the fields, and a routing key.
 AS_JSON = LetterForm(_EVENTS, _events)
 
 

@@ -55,7 +55,7 @@ LETTER_DDL = (
 #: The name of the column with letters, unless ``badRecordColumn`` says otherwise.
 LETTER_COLUMN = "_bad_record"
 
-#: Names of Kafka Connect's headers, each with the field of a letter that it holds, as text in UTF-8. Beside them,
+#: Names of Kafka Connect's headers, each with the field of a letter that it holds, as text in UTF-8. In addition,
 #: :data:`CONNECT_EXCEPTION_CLASS` holds the name of the error's class.
 CONNECT_HEADERS = {
     "__connect.errors.topic": "source",

@@ -9,16 +9,19 @@ from penstock.options._secrets import sounds_secret
 
 __all__ = ["DEAD_LETTER_FORMAT", "DEAD_LETTER_OPTIONS", "DEAD_LETTER_PREFIX"]
 
+#: What the names of options for the sink of dead letters begin with.
 DEAD_LETTER_PREFIX = "deadLetters."
+#: The option that names its connector.
 DEAD_LETTER_FORMAT = f"{DEAD_LETTER_PREFIX}format"
 _ARE_SENT = (when(DEAD_LETTER_FORMAT),)
 
 
 def _is_secret(name: str) -> bool:
-    """Which connector takes the option is not known here: what may be a secret counts as one."""
+    """Returns whether it may be a secret: which connector takes the option is not known here."""
     return sounds_secret(name) or name.lower().endswith((".key", ".sas"))
 
 
+#: What every sink takes for its dead letters.
 DEAD_LETTER_OPTIONS = (
     Option(
         DEAD_LETTER_FORMAT,
@@ -27,7 +30,8 @@ DEAD_LETTER_OPTIONS = (
     ),
     Option(
         f"{DEAD_LETTER_PREFIX}*",
-        "Options of that sink: deadLetters.topic, deadLetters.path … If it is of the same format as this one, it "
+        "Options of that sink: deadLetters.topic, deadLetters.path …; its own option format is called "
+        "deadLetters.fileFormat. If it is of the same format as this one, it "
         "connects as this one does, unless they say otherwise",
         needs=_ARE_SENT,
         secret_names=_is_secret,

@@ -194,11 +194,11 @@ class _WithDeadLetters(SinkUnion):
 
     @property
     def target(self) -> str:
-        """That of the rows."""
+        """Returns that of the rows."""
         return self._rows.target
 
     def batch_log(self, query_id: str) -> CheckpointLocation | None:
-        """That of the rows."""
+        """Returns that of the rows."""
         return self._rows.batch_log(query_id)
 
     def validate_schema(self, schema: pa.Schema) -> None:
@@ -319,7 +319,7 @@ class _LetterBox(RefusedRows):
         self._context.metrics.add("dead_letters", len(marked))
 
     def count(self) -> None:
-        """Adds what the writer has counted, but for its rows."""
+        """Adds what the writer has counted, except for its rows."""
         for name, amount in self._metrics.take().items():
             if name != "rows_written":
                 self._context.metrics.add(name, amount)

@@ -91,7 +91,7 @@ class _OrderedRows:
             self._stamp = max(self._stamp + 1, time.time_ns() // 1000)
             # Counters have no timestamps of the batch.
             self._writer.write(part, None if self._writer.plan.counters else self._stamp)
-        return batch.num_rows
+        return int(batch.num_rows)
 
     def flush(self) -> None:
         """Returns when the server has all rows."""

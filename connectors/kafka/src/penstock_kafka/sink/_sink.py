@@ -74,7 +74,7 @@ class _Delivery:
         return RecordBatches(columns, Partitions(partitioner, admin.partition_count), most_bytes)
 
     def shares_transactions_with(self, other: _Delivery) -> bool:
-        """Whether a transaction of this one can hold the other's records: what sends them is the same."""
+        """Returns whether a transaction of this one can hold the other's records: what sends them is the same."""
         return self._sender == other._sender
 
     @property
