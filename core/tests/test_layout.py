@@ -101,7 +101,6 @@ KEPT_OTHERWISE = {
     "penstock.spark._session_metrics._attached": "one for each session, for as long as it lives",
     "penstock.testing._processes._begun": "processes of pytest's own run, which its end closes",
     "penstock.testing.simulation._storage._living": "the storages of one simulation, in the place of those of the last",
-    "penstock_cassandra.sink._dead_letters._swept": "names of folders",
     "penstock_kafka.client.broker._kafka_python._avoided": "addresses, each for half a minute",
     "penstock_kafka.config._without_effect._reported": "names of settings, so that each is named once",
     "penstock_kafka.client.broker._settings._report": "texts of warnings, so that each is given once",

@@ -25,7 +25,6 @@ LACKING = {
         "source password": "s3.secret",
         "source tls.caFile": "the environment's, as every S3 client takes it",
         "source tls.checkHostname": "the environment's, as every S3 client takes it",
-        "sink deadLetterPath": "a row that fits the schema can be written",
         "sink requestTimeout": "storage clients have time-outs of their own",
         "sink user": "s3.key",
         "sink password": "s3.secret",
@@ -39,28 +38,23 @@ LACKING = {
         "source password": "kafka.sasl.*",
         "source tls.caFile": "kafka.ssl.*",
         "source tls.checkHostname": "kafka.ssl.*",
-        "sink deadLetterPath": "a row that the broker refuses fails the query, or logFailuresOnly",
         "sink requestTimeout": "kafka.request.timeout.ms",
         "sink user": "kafka.sasl.*",
         "sink password": "kafka.sasl.*",
         "sink tls.caFile": "kafka.ssl.*",
         "sink tls.checkHostname": "kafka.ssl.*",
     },
-    "pravega": {
-        "source badRecordColumn": "bad events are null",
-        "sink deadLetterPath": "an event that can't be written fails the query",
-    },
+    "pravega": {},
 }
 #: Options of a source only, and of a sink only.
 OF_SOURCES = {
     "badRecords",
-    "badRecordColumn",
     "maxRowsPerTrigger",
     "maxBytesPerTrigger",
     "discoveryInterval",
     "failOnDataLoss",
 }
-OF_SINKS = {"delivery", "deadLetterPath"}
+OF_SINKS = {"delivery"}
 
 
 @pytest.mark.parametrize("name", sorted(LACKING))

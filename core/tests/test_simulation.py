@@ -25,6 +25,7 @@ from penstock.testing.simulation import (
     search,
     search_completely,
 )
+from suite.letters_model import LettersTarget
 from suite.schedules import check_schedules
 from suite.union_model import UnionTarget
 
@@ -34,6 +35,7 @@ TARGETS = {
     "write-ahead": SendTarget,
     "idempotent": CellTarget,
     "two sinks as one": UnionTarget,
+    "dead letters": LettersTarget,
 }
 
 

@@ -9,6 +9,7 @@ from suite.azure_model import AzureTarget, RepeatingAzureTarget
 from suite.file_model import DiskTarget, RepeatingS3Target, S3Target
 from suite.gcs_model import GcsTarget, RepeatingGcsTarget
 from suite.kafka_model import KafkaTarget
+from suite.letters_model import LettersTarget
 from suite.pravega_model import PravegaTarget
 from suite.union_model import UnionTarget
 
@@ -20,6 +21,7 @@ TARGETS: dict[str, MakeTarget] = {
     "write-ahead": SendTarget,
     "idempotent": CellTarget,
     "two sinks as one": UnionTarget,
+    "dead letters": LettersTarget,
     "files on a disk": DiskTarget,
     "files on S3": S3Target,
     "files on S3, requests sent twice": RepeatingS3Target,

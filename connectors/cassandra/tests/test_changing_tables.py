@@ -11,6 +11,7 @@ from penstock.sink import CommittingSinkWriter, SinkContext, WriterContext
 from penstock.source import ReaderContext
 from penstock_cassandra import CassandraConnector, Lookup
 from penstock_cassandra.source import TableState
+from suite.letters import LETTER_TABLE, sink_with_letters, to_folder
 from suite.sources import SourceHarness
 
 COLUMNS = "k int primary key, v int, note text"
@@ -190,9 +191,7 @@ def numbered(first, last):
 
 
 def writer_of(cassandra, schema, **options):
-    connector = CassandraConnector()
-    values = connector.sink_options.parse({**cassandra.options, **options}, owner="sink")
-    sink = connector.create_sink(values, schema)
+    sink = sink_with_letters(CassandraConnector(), schema, {**cassandra.options, **options})
     sink.validate_schema(schema)
     context = WriterContext("q", schema, Metrics(), write_timestamp_us=1_700_000_000_000_000, attempt_id="a")
     return sink.start(SinkContext("q", schema)).create_writer(context)
@@ -244,11 +243,17 @@ def test_a_column_that_comes_while_rows_are_written(cassandra, table, writer, de
 @pytest.mark.parametrize("letters", [False, True], ids=["fail", "letters"])
 @pytest.mark.parametrize("change", ["alter table {} drop v", "drop table {}"], ids=["column", "table"])
 def test_no_row_is_to_blame_for_a_table_that_was_changed(cassandra, table, writer, delivery, letters, change, tmp_path):
-    task = writer(delivery=delivery, **({"deadLetterPath": str(tmp_path / "letters")} if letters else {}))
+    other = {"deadLetters.format": "cassandra", "deadLetters.table": "letters"}
+    folder = to_folder(tmp_path / "letters") if delivery == "exactly-once" else other
+    if letters and folder is other:
+        cassandra.cql(f"create table if not exists {cassandra.keyspace}.letters ({LETTER_TABLE})")
+    task = writer(delivery=delivery, **(folder if letters else {}))
     cassandra.cql(change.format(f"{cassandra.keyspace}.{table}"))
     with pytest.raises(BadConfigurationError, match=f"table {cassandra.keyspace}.{table} was changed"):
         finish(task)
-    assert not list(tmp_path.rglob("*.jsonl"))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    if letters and folder is other:
+        assert cassandra.rows("letters", "id") == []
 
 
 @pytest.mark.parametrize("delivery", DELIVERIES)

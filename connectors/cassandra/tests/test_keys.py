@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import uuid
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from penstock.testing import SinkQuery, SourceQuery
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra._tables import table_of
 from penstock_cassandra.types import arrow_type, cql_type_of
+from suite.letters import refused_rows, sink_with_letters, to_folder
 
 ADDRESS = "(street text, tags frozen<set<text>>, at frozen<tuple<double, int>>)"
 #: CQL type -> three keys as they are read back, and the first of them as it may also be written.
@@ -58,8 +58,7 @@ def write(cassandra, table, columns, folder, **options):
     if "id" in table_of(cassandra.client, cassandra.keyspace, table).columns:
         columns = {"id": pa.array([1] * len(columns["v"]), pa.int32()), **columns}
     rows = pa.record_batch(list(columns.values()), list(columns))
-    connector = CassandraConnector()
-    sink = connector.create_sink(connector.sink_options.parse(given, owner="sink"), rows.schema)
+    sink = sink_with_letters(CassandraConnector(), rows.schema, given)
     SinkQuery(sink, rows.schema, folder / uuid.uuid4().hex).run(0, [[rows]])
 
 
@@ -111,10 +110,9 @@ def test_nested_keys_that_can_not_be_written(cassandra, new_table, tmp_path, kin
     with pytest.raises(BadDataError, match="key"):
         write(cassandra, table, columns, tmp_path)
     letters = tmp_path / "letters"
-    write(cassandra, table, columns, tmp_path, deadLetterPath=str(letters))
+    write(cassandra, table, columns, tmp_path, **to_folder(letters))
     assert read(cassandra, table) == {str(good): "good"}
-    lines = [json.loads(line) for path in letters.iterdir() for line in path.read_text().splitlines()]
-    reasons = {line["row"]["v"]: line["reason"] for line in lines}
+    reasons = {row["v"]: reason for row, reason in refused_rows(letters)}
     assert set(reasons) == {"bad", "null"} and reason in reasons["bad"]
     assert reasons["null"] == "column 'key' of the key is null"
     without_null = {name: values[:2] for name, values in columns.items()}

@@ -64,40 +64,6 @@ def test_how_to_write():
     assert sink(delivery="write-ahead", checkpointKeyspace="notes").checkpoint_keyspace == "notes"
 
 
-def test_where_dead_letters_go():
-    given = {
-        "s3.endpoint": "http://h:1",
-        "s3.region": "eu-1",
-        "s3.key": "anna",
-        "s3.secret": "hunter2",
-        "s3.token": "t",
-    }
-    storage, path = sink(deadLetterPath="s3://bucket/bad", **given).dead_letters
-    assert path == "bucket/bad"
-    credentials = storage.client._request_signer._credentials
-    assert (credentials.access_key, credentials.secret_key, credentials.token) == ("anna", "hunter2", "t")
-    assert (storage.client.meta.endpoint_url, storage.client.meta.region_name) == ("http://h:1", "eu-1")
-
-
-@pytest.mark.parametrize("by", ["key", "sas"])
-def test_where_dead_letters_go_on_azure(by):
-    given = {"azure.endpoint": "http://h:1/account", f"azure.{by}": "a2V5"}
-    storage, path = sink(deadLetterPath="abfss://bad@account.dfs.core.windows.net/rows", **given).dead_letters
-    assert path == "bad/rows" and storage.url(path) == "abfss://bad@account.dfs.core.windows.net/rows"
-    known = storage._known
-    assert (known.endpoint, known.key, known.sas) == (
-        "http://h:1/account",
-        *(("a2V5", "") if by == "key" else ("", "a2V5")),
-    )
-
-
-def test_where_dead_letters_go_on_gcs():
-    given = {"gcs.endpoint": "https://h:1/", "gcs.credentials": "{}"}
-    storage, path = sink(deadLetterPath="gs://bad/rows", **given).dead_letters
-    assert path == "bad/rows" and storage.url(path) == "gs://bad/rows"
-    assert tuple(storage._account) == ("https://h:1", "{}")
-
-
 @pytest.mark.parametrize("name", ["where", "pageRows", "splits", "maxRowsPerSecond", "query"])
 def test_a_lookup_refuses_what_it_can_not_use(name):
     """It accepted the condition and joined the rows that it excludes."""

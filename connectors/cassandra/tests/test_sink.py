@@ -9,16 +9,16 @@ import socket
 import pyarrow as pa
 import pytest
 
-from penstock._commit import write_all
+from penstock._commit import metrics_of, write_all
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.metrics import Metrics
 from penstock.sink import CommittingSinkWriter, SinkContext, Upserter, WriterContext
-from penstock.storage import LocalStorage
+from penstock.testing import SinkQuery
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import shared_client
 from penstock_cassandra.native import tokens_of
-from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._rows import Grouping
+from suite.letters import LETTER_TABLE, letters_in, refused_rows, sink_with_letters, to_folder
 
 STAMP = 1_700_000_000_000_000
 
@@ -180,32 +180,62 @@ def test_a_null_key_is_named(cassandra, table):
         write(cassandra, [{"k": 1, "c": None, "v": "x"}, {"k": 1, "c": "c", "v": "y"}], table=table)
 
 
-def test_bad_rows_become_dead_letters_and_nothing_is_lost(cassandra, table, tmp_path):
+BAD = {3, 5, 7, 9}
+
+
+def rows_of_which_four_are_bad():
     rows = [{"k": k, "c": str(k), "v": "v"} for k in range(100)]
     rows[3]["c"] = None
     rows[5]["k"] = 2**40
     rows[7]["c"] = "x" * 70_000  # the server's limit for keys is 65,535 bytes
     rows[9]["v"] = "y" * 2_000_000
-    letters = tmp_path / "letters"
-    metrics = write(cassandra, rows, table=table, deadLetterPath=letters, maxRowBytes="1mb")
-    bad = {3, 5, 7, 9}
-    assert seen(cassandra, table) == sorted(((k, str(k), "v") for k in range(100) if k not in bad), key=str)
-    assert metrics["bad_rows"] == 4
-    lines = [json.loads(line) for path in letters.iterdir() for line in path.read_text().splitlines()]
-    assert sorted(rows.index(line["row"]) for line in lines) == sorted(bad)
-    reasons = {rows.index(line["row"]): line["reason"] for line in lines}
-    assert reasons[3] == "column 'c' of the key is null" and "column 'k' can't be written as int" in reasons[5]
+    return rows
+
+
+def check_reasons(rows, refused):
+    assert sorted(rows.index(row) for row, _ in refused) == sorted(BAD)
+    reasons = {rows.index(row): reason for row, reason in refused}
+    assert "column 'c'" in reasons[3] and "null" in reasons[3] and "column 'k' can't be written as int" in reasons[5]
     assert "65535" in reasons[7] and "maxRowBytes" in reasons[9]
 
 
-def test_what_killed_writes_left_beside_dead_letters_is_removed(tmp_path, leave_killed_writes):
-    left = leave_killed_writes(tmp_path, "0-0-0.jsonl")
-    letters = DeadLetters(LocalStorage(), str(tmp_path), "1-0")
-    letters.flush()
-    assert not left.swept, "no row was refused: nobody has looked"
-    letters.put({"k": 1}, "too large")
-    letters.flush()
-    assert left.swept
+def run_with_letters(cassandra, rows, folder, **options):
+    table = pa.Table.from_pylist(rows)
+    sink = sink_with_letters(CassandraConnector(), table.schema, {**cassandra.options, **options})
+    query = SinkQuery(sink, table.schema, folder / "checkpoint")
+    results = query.tasks(0, [table.to_batches()])
+    query.commit(0, results)
+    return metrics_of(results)
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "write-ahead"])
+def test_bad_rows_become_dead_letters_and_nothing_is_lost(cassandra, table, tmp_path, delivery):
+    rows = rows_of_which_four_are_bad()
+    if delivery == "write-ahead":  # what only the server finds comes after the decision
+        rows[7]["c"] = None
+    letters = tmp_path / "letters"
+    more = {"table": table, "maxRowBytes": "1mb", "delivery": delivery}
+    metrics = run_with_letters(cassandra, rows, tmp_path, **more, **to_folder(letters))
+    assert seen(cassandra, table) == sorted(((k, str(k), "v") for k in range(100) if k not in BAD), key=str)
+    assert (metrics["bad_rows"], metrics["dead_letters"], metrics["rows_written"]) == (4, 4, 96)
+    refused = refused_rows(letters)
+    if delivery == "exactly-once":
+        check_reasons(rows, refused)
+    assert len(refused) == 4
+    one = letters_in(letters)[0]
+    assert (one["stage"], one["connector"], one["source"]) == ("sink", "cassandra", f"{cassandra.keyspace}.{table}")
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_bad_rows_become_rows_of_another_table(cassandra, table, tmp_path, delivery):
+    rows, letters = rows_of_which_four_are_bad(), cassandra.table(LETTER_TABLE)
+    more = {"deadLetters.format": "cassandra", "deadLetters.table": letters, "delivery": delivery}
+    for attempt in range(2):  # a replay replaces them
+        run_with_letters(cassandra, rows, tmp_path / str(attempt), table=table, maxRowBytes="1mb", **more)
+    assert seen(cassandra, table) == sorted(((k, str(k), "v") for k in range(100) if k not in BAD), key=str)
+    found = cassandra.rows(letters, "value, error, stage, source, id")
+    check_reasons(rows, [(json.loads(value), error) for value, error, *_ in found])
+    assert {(stage, source) for _, _, stage, source, _ in found} == {("sink", f"{cassandra.keyspace}.{table}")}
 
 
 def test_a_row_that_the_server_refuses_is_named(cassandra, table):

@@ -355,6 +355,25 @@ def test_json(pravega, pravega_source):
     assert named.values() == rows
 
 
+def test_an_event_that_can_not_be_decoded_becomes_a_letter(pravega, pravega_source):
+    stream = pravega.create_stream()
+    pravega.write(stream, [("k", b'{"id": 1}'), ("k", b"not json")])
+    options = {"value_format": "json", "value_schema": "id long", "badRecords": "deadLetter"}
+    source = pravega_source(stream=stream, badRecordColumn="bad", **options)
+    first, second = source.rows()
+    assert (first["value"], first["bad"], second["value"]) == ({"id": 1}, None, None)
+    letter = second["bad"]
+    assert (letter["value"], letter["stage"], letter["connector"]) == (b"not json", "source", "pravega")
+    assert (letter["source"], letter["partition"], letter["offset"]) == (
+        second["stream"],
+        second["segment"],
+        second["offset"],
+    )
+    assert letter["error"] and source.metrics.snapshot()["bad_rows"] == 1
+    with pytest.raises(BadConfigurationError, match="'badRecordColumn': 'offset' is a column already"):
+        pravega_source(stream=stream, badRecordColumn="offset", **options)
+
+
 def test_strings(pravega, pravega_source):
     stream = pravega.create_stream()
     pravega.write(stream, [("k", "grüße".encode())])

@@ -18,6 +18,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock.checkpoint import finish
+    from penstock.dead_letters import LETTER_DDL
     from penstock.spark import SinkGroup, batch_writer, enrich, enrich_async, export_metrics, register, serve_metrics
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "BadDataError",
     "DataLostError",
     "FatalError",
+    "LETTER_DDL",
     "PenstockError",
     "RetriableError",
     "RetriesExhaustedError",
@@ -46,6 +48,10 @@ def __getattr__(name: str) -> Any:
         from penstock import spark
 
         return getattr(spark, name)
+    if name == "LETTER_DDL":
+        from penstock.dead_letters import LETTER_DDL
+
+        return LETTER_DDL
     if name == "finish":
         from penstock.checkpoint import finish
 

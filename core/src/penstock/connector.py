@@ -14,11 +14,12 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.options import OptionSet, OptionValues, common_option
+from penstock.options import DEAD_LETTER_OPTIONS, Option, OptionSet, OptionValues, common_option
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.dead_letters import LetterForm
     from penstock.dev import DevServer
     from penstock.sink import Sink
     from penstock.source import Source
@@ -63,17 +64,19 @@ _NEEDS = {
 }
 
 
-def _with_retry_timeout(declared: OptionSet | None) -> OptionSet | None:
-    if declared is None or declared.find("retryTimeout") is not None:
-        return declared
-    return type(declared)([*declared, common_option("retryTimeout")])
+def _with(declared: OptionSet | None, *of_every: Option) -> OptionSet | None:
+    if declared is None:
+        return None
+    names = {option.name for option in declared}
+    return type(declared)([*declared, *(option for option in of_every if option.name not in names)])
 
 
 class Connector(ABC):
     """A plugin: options, capabilities, and the factories of source and sink. It is made without arguments.
 
     Options are checked against their declarations before a factory sees them. Every connector has the option
-    ``retryTimeout``, and the engine retries for it. A class whose declarations contradict each other raises
+    ``retryTimeout``, and the engine retries for it; every sink has those for dead letters, which are sent to a second
+    sink by the engine. A class whose declarations contradict each other raises
     :class:`TypeError` when it is defined: a capability to read without ``source_options``, one to write without
     ``sink_options``, or one that needs another.
     """
@@ -86,7 +89,9 @@ class Connector(ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Checks what the class declares."""
         super().__init_subclass__(**arguments)
-        cls.source_options, cls.sink_options = map(_with_retry_timeout, (cls.source_options, cls.sink_options))
+        retry_timeout = common_option("retryTimeout")
+        cls.source_options = _with(cls.source_options, retry_timeout)
+        cls.sink_options = _with(cls.sink_options, retry_timeout, *DEAD_LETTER_OPTIONS)
         try:
             cls.capabilities = frozenset(Capability(one) for one in cls.capabilities)
         except ValueError as error:
@@ -114,6 +119,10 @@ class Connector(ABC):
     def create_sink(self, options: OptionValues, schema: pa.Schema) -> Sink:
         """Makes a sink for rows of ``schema``. Called only if ``sink_options`` is declared."""
         raise NotImplementedError
+
+    def letter_form(self) -> LetterForm | None:
+        """Returns how the sink takes dead letters as rows; ``None`` if it can't take any."""
+        return None
 
     def dev_server(self) -> DevServer | None:
         """Returns the server that ``penstock dev up`` starts; ``None`` if users need none."""

@@ -11,9 +11,9 @@ __all__ = ["Metrics"]
 class Metrics:
     """Named counters. Thread-safe. Names are lower case with underscores, units in the name (``bytes_read``).
 
-    Names in use: ``rows_read``, ``bytes_read``, ``rows_written``, ``bytes_written``, ``bad_rows``, ``rescued_rows``,
-    ``rewritten_files``, ``changed_files``, ``missing_files``, ``transactions_opened``, ``transactions_committed``,
-    ``transactions_aborted``.
+    Names in use: ``rows_read``, ``bytes_read``, ``rows_written``, ``bytes_written``, ``bad_rows``, ``dead_letters``,
+    ``rescued_rows``, ``rewritten_files``, ``changed_files``, ``missing_files``, ``transactions_opened``,
+    ``transactions_committed``, ``transactions_aborted``.
     """
 
     def __init__(self) -> None:

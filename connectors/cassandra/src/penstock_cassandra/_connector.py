@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from penstock.options import OptionSet, OptionValues
 from penstock_cassandra.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
+    from penstock.dead_letters import LetterForm
     from penstock.dev import DevServer
     from penstock.sink import Sink
     from penstock.source import Source
@@ -49,6 +51,12 @@ class CassandraConnector(Connector):
         from penstock_cassandra.sink import create_sink
 
         return create_sink(SinkOptions.from_values(options), schema)
+
+    def letter_form(self) -> LetterForm:
+        """Returns rows with a column for each field of a letter."""
+        from penstock.dead_letters import AS_COLUMNS
+
+        return replace(AS_COLUMNS, address=("host", "bundle"), place="table")
 
     def dev_server(self) -> DevServer | None:
         """Returns a server to try it with."""

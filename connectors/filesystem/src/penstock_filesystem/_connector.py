@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -11,10 +12,13 @@ from penstock.options import OptionSet, OptionValues
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
+    from penstock.dead_letters import LetterForm
     from penstock.sink import TwoPhaseCommitSink
     from penstock.source import Source
 
 __all__ = ["FileSystemConnector"]
+
+_BY_TIME = ("bucketPattern", "bucketTimeZone", "bucketColumn")
 
 
 class FileSystemConnector(Connector):
@@ -48,6 +52,16 @@ class FileSystemConnector(Connector):
         from penstock_filesystem.sink import create_sink
 
         return create_sink(SinkOptions.from_values(options), schema)
+
+    def letter_form(self) -> LetterForm:
+        """Returns rows with a column for each field of a letter, which are visible with every batch."""
+        from penstock.dead_letters import AS_COLUMNS
+
+        defaults = {
+            "bucketAssigner": ("basePath", ("partitionColumns", "partitionBy", *_BY_TIME)),
+            "rollOnCheckpoint": ("true", ("rollingPolicy", "rolloverInterval", "inactivityInterval")),
+        }
+        return replace(AS_COLUMNS, defaults=defaults, place="path")
 
     def describe_guarantee(self) -> str:
         """Returns what this connector promises about rows."""

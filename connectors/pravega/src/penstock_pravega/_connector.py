@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from penstock.options import OptionSet, OptionValues
 from penstock_pravega.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
+    from penstock.dead_letters import LetterForm
     from penstock.dev import DevServer
     from penstock.sink import Sink
     from penstock.source import Source
@@ -55,6 +57,12 @@ class PravegaConnector(Connector):
         from penstock_pravega.dev import PravegaDevServer
 
         return PravegaDevServer()
+
+    def letter_form(self) -> LetterForm:
+        """Returns events that are JSON objects: an event has no headers."""
+        from penstock.dead_letters import AS_JSON
+
+        return replace(AS_JSON, address=("controller",), place="stream")
 
     def describe_guarantee(self) -> str:
         """Says what readers and writers can rely on."""

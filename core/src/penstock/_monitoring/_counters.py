@@ -22,6 +22,7 @@ _METRICS = {
     "rows_written": ("written.rows", 1),
     "bytes_written": ("written", 1),
     "bad_rows": ("bad.rows", 1),
+    "dead_letters": ("dead_letters", 1),
     "rescued_rows": ("rescued.rows", 1),
     "failed_records": ("dropped.rows", 1),
     "failed_rows": ("dropped.rows", 1),

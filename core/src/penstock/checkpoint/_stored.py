@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock._commit import AnySink, Chain
+from penstock._letters import create_sink
 from penstock._plugins import find_connector
 from penstock.connector import Connector
 from penstock.errors import BadConfigurationError, FatalError
@@ -106,7 +107,7 @@ def load_sink(
     lower = {one.lower() for one in given}
     texts = {one: text for one, text in options_of_run.items() if one.lower() not in lower} | given
     parsed = connector.sink_options.parse(texts, owner=f"sink penstock.{name}")
-    sink = connector.create_sink(parsed, schema)
+    sink = create_sink(connector, parsed, schema)
     if not isinstance(sink, TwoPhaseCommitSink):
         raise BadConfigurationError(f"{where}: its sink commits nothing with these options (delivery)")
     return name, sink, schema, RetryPolicy.from_values(parsed)

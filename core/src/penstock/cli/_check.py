@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock._letters import parse_letters
 from penstock._plugins import find_connector, installed_connectors
 from penstock.cli._located import Mistake
 from penstock.cli._pipeline import Endpoint, Pipeline, PythonEntry, Reading, SourceSpec, read_pipeline
@@ -33,7 +34,7 @@ def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> 
     for source in reading.sources:
         _check_source(source, reading)
     if reading.sink is not None:
-        _check_endpoint(reading.sink, "sink", reading)
+        _check_sink(reading.sink, reading)
     if reading.python is not None:
         _check_python(reading.python, path.resolve().parent)
     return reading.pipeline, sorted(set(reading.document.mistakes))
@@ -54,6 +55,20 @@ def _check_source(source: SourceSpec, reading: Reading) -> None:
             source.at.complain("a stream needs a 'schema' here (DDL, such as: id long, at timestamp)")
     except BadConfigurationError as error:
         source.format_at.complain(str(error))
+
+
+def _check_sink(sink: Endpoint, reading: Reading) -> None:
+    connector = _check_endpoint(sink, "sink", reading)
+    if connector is None or connector.sink_options is None:
+        return
+    try:
+        values = connector.sink_options.parse(sink.options, owner="", ignore=(_CHECKPOINT,), mode="stream")
+    except BadConfigurationError:
+        return  # reported one by one already
+    try:
+        parse_letters(connector, values)
+    except BadConfigurationError as error:
+        sink.at.complain(str(error))
 
 
 def _check_endpoint(endpoint: Endpoint, role: str, reading: Reading) -> Connector | None:

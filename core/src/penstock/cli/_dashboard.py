@@ -24,7 +24,8 @@ __all__ = ["Run", "page", "read_run", "write_dashboard"]
 _OF_A_SPLIT = re.compile(r".+-\d+", re.DOTALL)
 #: Counters that you should look at if they are not zero.
 _TELLING = (
-    *("bad_rows", "retries", "data_losses", "records_lost", "rewritten_files", "changed_files", "missing_files"),
+    *("bad_rows", "dead_letters", "retries", "data_losses", "records_lost", "rewritten_files", "changed_files"),
+    "missing_files",
     *("corrupt_files", "failed_records", "failed_rows", "rows_not_applied", "transactions_aborted"),
 )
 #: Splits with a line of their own; those with the highest values.

@@ -136,7 +136,7 @@ def _totals(view: RunView) -> Text:
     shown: list[tuple[str, float]] = [("rows", view.rows), ("batches", view.batches), ("commits", view.commits)]
     if "rows_written" in metrics:
         shown.insert(1, ("rows written", metrics["rows_written"]))
-    trouble = ("bad_rows", "rewritten_files", "changed_files", "missing_files", "transactions_aborted")
+    trouble = ("bad_rows", "dead_letters", "rewritten_files", "changed_files", "missing_files", "transactions_aborted")
     shown += [(name.replace("_", " "), metrics[name]) for name in trouble if metrics.get(name)]
     for index, (name, number) in enumerate(shown):
         style = "bold yellow" if name.replace(" ", "_") in trouble else "bold"

@@ -7,7 +7,8 @@ An :class:`Option` says what it is called, which values it takes, and what it ne
 
 from penstock.options._common import COMMON_OPTIONS, OF_THE_ENGINE, common_option
 from penstock.options._conditions import Condition, unless, when
-from penstock.options._option import AtRestart, Mode, Option, nearest_hint
+from penstock.options._dead_letters import DEAD_LETTER_FORMAT, DEAD_LETTER_OPTIONS, DEAD_LETTER_PREFIX
+from penstock.options._option import AtRestart, Mode, Option, connecting, nearest_hint
 from penstock.options._restarts import held_by_checkpoint
 from penstock.options._secrets import credentials_in, sounds_secret
 from penstock.options._set import OptionProblem, OptionSet, OptionValues, warn_once
@@ -15,6 +16,9 @@ from penstock.options._units import load_object, parse_bytes, parse_duration_ms
 
 __all__ = [
     "COMMON_OPTIONS",
+    "DEAD_LETTER_FORMAT",
+    "DEAD_LETTER_OPTIONS",
+    "DEAD_LETTER_PREFIX",
     "OF_THE_ENGINE",
     "AtRestart",
     "Condition",
@@ -24,6 +28,7 @@ __all__ = [
     "OptionSet",
     "OptionValues",
     "common_option",
+    "connecting",
     "credentials_in",
     "held_by_checkpoint",
     "load_object",

@@ -17,11 +17,6 @@ COMMON_OPTIONS = {
         Option("badRecords", "What happens to a record that can't be decoded", kind="choice"),
         Option("badRecordColumn", "Name of the column with what can't be decoded"),
         Option(
-            "deadLetterPath",
-            "Folder for rows that can't be written, as JSON lines with the reason; without it they fail the query",
-            kind="path",
-        ),
-        Option(
             "maxRowsPerTrigger", "Most rows in a micro-batch", kind="int", minimum=1, only_in="stream", tolerated=True
         ),
         Option(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 from penstock.options._conditions import Condition
 from penstock.options._units import PARSERS, Kind
 
-__all__ = ["AtRestart", "Mode", "Option", "nearest_hint"]
+__all__ = ["AtRestart", "Mode", "Option", "connecting", "nearest_hint"]
 
 #: How rows are read or written: once, or batch after batch.
 Mode = Literal["batch", "stream"]
@@ -45,6 +45,8 @@ class Option:
 
     What else it is called: ``aliases`` mean the same for good, as Spark's own names do; ``former`` names and
     ``former_choices`` are those of earlier releases, and are accepted with a warning.
+
+    ``connects``: it says how the system is reached, and so holds for another sink of the same system as well.
 
     ``at_restart`` says what happens to another value when a query continues from its checkpoint. It "takes effect";
     or it is ignored with a warning, because the checkpoint holds what the first value led to ("kept", as where a query
@@ -81,6 +83,7 @@ class Option:
     former: tuple[str, ...] = ()
     choice_aliases: tuple[tuple[str, str], ...] = ()
     former_choices: tuple[tuple[str, str], ...] = ()
+    connects: bool = False
     at_restart: AtRestart = "takes effect"
 
     @property
@@ -180,6 +183,11 @@ def _number(value: float) -> str:
 
 def _code(condition: Condition) -> str:
     return str(condition).replace("'", "")
+
+
+def connecting(options: Iterable[Option]) -> tuple[Option, ...]:
+    """Returns ``options``, each as one that says how the system is reached."""
+    return tuple(replace(option, connects=True) for option in options)
 
 
 def nearest_hint(name: str, names: Iterable[str]) -> str:

@@ -14,6 +14,16 @@ from penstock.serialization._malformed import malformed_is_bad_data
 
 T = TypeVar("T")
 _SHOWN_BYTES = 60
+#: Above it are the versions of what dead letters leave in a decision log, where rows have the versions of their sink.
+DEAD_LETTER_VERSIONS = 1 << 20
+
+
+def no_letter_sink() -> FatalError:
+    """Returns the error of a sink whose dead letters have no sink of their own any more."""
+    return FatalError(
+        "dead letters were decided and are not published yet: set the options 'deadLetters.*' as they were, and change "
+        "them once the query has written a batch"
+    )
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,8 @@ class JsonSerializer(SimpleVersionedSerializer[T]):
         return json.dumps(self._to_fields(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
     def deserialize(self, version: int, data: bytes) -> T:
+        if version > DEAD_LETTER_VERSIONS:
+            raise no_letter_sink()
         if not 1 <= version <= self._version:
             raise FatalError(
                 f"a stored form has version {version}, this installation reads up to {self._version}: "

@@ -23,12 +23,14 @@ from penstock.sink._contracts import (
     Found,
     Kept,
     PreparedCommit,
+    RefusedRows,
     Sink,
     SinkContext,
     SinkWriter,
     StateReplacement,
     StateRoller,
     SupportsCompleteMode,
+    SupportsOtherRows,
     SupportsStateRolling,
     SupportsWriteTimestamps,
     TwoPhaseCommitSink,
@@ -36,7 +38,9 @@ from penstock.sink._contracts import (
     describe_state,
     state_serializer_of,
 )
+from penstock.sink._dead_letters import LetterRoute, with_dead_letters
 from penstock.sink._idempotent import IdempotentSink, Upserter
+from penstock.sink._refused import convert_refusing, rows_refused_by
 from penstock.sink._union import Member, SinkUnion, as_one, owned
 from penstock.sink._write_ahead import (
     CheckpointCommitter,
@@ -57,8 +61,10 @@ __all__ = [
     "Found",
     "IdempotentSink",
     "Kept",
+    "LetterRoute",
     "Member",
     "PreparedCommit",
+    "RefusedRows",
     "StateReplacement",
     "Segment",
     "Sender",
@@ -68,6 +74,7 @@ __all__ = [
     "SinkWriter",
     "StateRoller",
     "SupportsCompleteMode",
+    "SupportsOtherRows",
     "SupportsStateRolling",
     "SupportsWriteTimestamps",
     "TwoPhaseCommitSink",
@@ -77,8 +84,11 @@ __all__ = [
     "as_one",
     "base_of",
     "check_bytes_or_text",
+    "convert_refusing",
     "describe_state",
     "owned",
+    "rows_refused_by",
     "state_serializer_of",
     "warn_about_left_out",
+    "with_dead_letters",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from penstock.dead_letters import is_letter_type
 from penstock.errors import BadConfigurationError
 from penstock.options import warn_once
 
@@ -26,7 +27,17 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def warn_about_left_out(system: str, columns: Sequence[str], hint: str) -> None:
-    """Says once which columns are not written to ``system``, if any. ``hint``: a sentence about those that are."""
+def warn_about_left_out(system: str, columns: Sequence[pa.Field], hint: str) -> None:
+    """Says once which columns are not written to ``system``, if any. ``hint``: a sentence about those that are.
+
+    Raises BadConfigurationError for a column with dead letters, which would be lost.
+    """
+    for field in columns:
+        if is_letter_type(field.type):
+            raise BadConfigurationError(
+                f"column '{field.name}' holds dead letters, and {system} has no such column: set deadLetters.format "
+                f"and its options to keep them, or .drop('{field.name}')"
+            )
     if columns:
-        warn_once(f"not written to {system}: column{'s' * (len(columns) > 1)} {', '.join(columns)}. {hint}")
+        names = ", ".join(field.name for field in columns)
+        warn_once(f"not written to {system}: column{'s' * (len(columns) > 1)} {names}. {hint}")

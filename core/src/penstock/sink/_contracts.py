@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.errors import FatalError
+from penstock.errors import BadDataError, FatalError
 from penstock.metrics import Metrics
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.serialization import JsonSerializer, SimpleVersionedSerializer
@@ -27,12 +28,14 @@ __all__ = [
     "Found",
     "Kept",
     "PreparedCommit",
+    "RefusedRows",
     "StateReplacement",
     "Sink",
     "SinkContext",
     "SinkWriter",
     "StateRoller",
     "SupportsCompleteMode",
+    "SupportsOtherRows",
     "SupportsStateRolling",
     "SupportsWriteTimestamps",
     "TwoPhaseCommitSink",
@@ -99,6 +102,13 @@ class SinkContext:
     retry: RetryPolicy = NO_RETRIES
 
 
+class RefusedRows(Protocol):
+    """Takes rows that can't be written, and keeps them as dead letters."""
+
+    def put(self, rows: pa.RecordBatch, reasons: Sequence[str], fields: Mapping[str, Any]) -> None:
+        """Keeps rows, each with its reason. ``fields`` are those of their letters that the sink knows."""
+
+
 @dataclass(frozen=True)
 class WriterContext(SinkContext):
     """What one attempt of one task knows.
@@ -108,7 +118,8 @@ class WriterContext(SinkContext):
     an attempt makes is named by both, so that it is never shared, and so that it is known for garbage once the log has
     moved on (see :class:`Kept`). ``generation`` grows with every start of the query that follows a crash or displaces
     another one; ``plan_id`` is the same for all attempts of one run of a batch: a writer that sees another one than
-    before knows that everything decided until then is carried out.
+    before knows that everything decided until then is carried out. ``refused`` takes rows that can't be written, if
+    dead letters are kept.
 
     ``sequence`` never decreases over the life of a query (see :class:`PreparedCommit`): numbers made from it continue
     after a restart. ``write_timestamp_us`` (microseconds since 1970, for a :class:`SupportsWriteTimestamps`) is
@@ -124,6 +135,33 @@ class WriterContext(SinkContext):
     sequence: int = 0
     plan_id: str = ""
     write_timestamp_us: int = 0
+    refused: RefusedRows | None = field(default=None, compare=False)
+
+    def refuse(
+        self,
+        batch: pa.RecordBatch,
+        reasons: Mapping[int, str],
+        fields_of: Callable[[pa.RecordBatch], Mapping[str, Any]] = lambda rows: {},
+    ) -> pa.RecordBatch:
+        """Returns ``batch`` without the rows that can't be written: those in ``reasons``, by number, which become dead
+        letters.
+
+        A writer calls it at any time until it has flushed or prepared its commit; what is found out later can't become
+        a letter any more, since its batch may be decided. ``fields_of`` returns what the sink knows of the letters'
+        fields (see :data:`penstock.dead_letters.LETTER_SCHEMA`): an array each, or one value for all; ``value`` is the
+        row as JSON unless it is among them. Raises BadDataError, about the first, if no dead letters are kept.
+        """
+        if not reasons:
+            return batch
+        numbers = sorted(reasons)
+        if self.refused is None:
+            more = f", and {len(numbers) - 1} more in this batch" if len(numbers) > 1 else ""
+            raise BadDataError(f"{reasons[numbers[0]]}{more}")
+        refused = pa.array(numbers, pa.int64())
+        rows = batch.take(refused)
+        self.metrics.add("bad_rows", len(numbers))
+        self.refused.put(rows, [reasons[number] for number in numbers], fields_of(rows))
+        return batch.filter(pc.invert(pc.is_in(pa.array(range(batch.num_rows), pa.int64()), refused)))
 
 
 @dataclass
@@ -387,6 +425,17 @@ class SupportsWriteTimestamps:
     Each run of a batch gets a :attr:`WriterContext.write_timestamp_us` greater than that of every run before, which the
     decision log makes durable before the first row is written.
     """
+
+
+class SupportsOtherRows(ABC):
+    """For a :class:`Sink` that can take the rows of another sink of its kind into its own commits."""
+
+    @abstractmethod
+    def with_rows_of(self, other: Sink) -> Sink | None:
+        """Returns a sink that also takes the rows of ``other``; ``None`` if the two need commits of their own.
+
+        Its writers have a method ``write_other``, which takes a batch of the other's rows as ``write`` does of its own.
+        """
 
 
 class SupportsCompleteMode:

@@ -46,9 +46,10 @@ class Upserter(ABC):
     """Writes rows under their keys. Lives in the task, single thread, serves one attempt."""
 
     def drop_invalid(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """``batch`` without rows that can't be written and were put aside, durable with the next :meth:`flush`.
+        """``batch`` without rows that can't be written, which the upserter has refused (:meth:`WriterContext.refuse`).
 
-        Called first with every batch, before keys are looked at. By default all rows are kept.
+        Called first with every batch, before keys are looked at. By default all rows are kept. The template refuses
+        rows whose key is null.
         """
         return batch
 
@@ -156,7 +157,9 @@ class _UpsertWriter(CommittingSinkWriter[None, None]):
         batch = self._upserter.drop_invalid(batch)
         if not batch.num_rows:
             return
-        self._check_keys(batch)
+        batch = self._with_keys(batch)
+        if not batch.num_rows:
+            return
         # Beyond the last one calls share it: a system that compares timestamps would then order equal keys at random.
         timestamp_us = self._context.write_timestamp_us + min(self._calls, TIMESTAMPS_PER_RUN - 1)
         self._calls += 1
@@ -165,14 +168,18 @@ class _UpsertWriter(CommittingSinkWriter[None, None]):
         self._rows += batch.num_rows
         self._context.metrics.add("bytes_written", batch.nbytes)
 
-    def _check_keys(self, batch: pa.RecordBatch) -> None:
+    def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the rows whose key is whole. The others become dead letters, or fail the batch."""
+        reasons: dict[int, str] = {}
         for name in self._keys:
             column = batch.column(name)
             if column.null_count:
-                row = pc.index(column.is_null(), True).as_py()
-                raise BadDataError(
-                    f"key column '{name}' is null in row {row} of a batch: {_excerpt(batch, row)}. Leave such rows out"
-                )
+                rows = pc.indices_nonzero(column.is_null()).to_pylist()
+                reasons = {**dict.fromkeys(rows, f"key column '{name}' is null"), **reasons}
+        if reasons and self._context.refused is None:
+            row = min(reasons)
+            raise BadDataError(f"{reasons[row]} in row {row} of a batch: {_excerpt(batch, row)}. Leave such rows out")
+        return self._context.refuse(batch, reasons)
 
     def prepare_commit(self) -> PreparedCommit[None, None]:
         self._with_retries(self._upserter.flush)

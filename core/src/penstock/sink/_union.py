@@ -109,15 +109,26 @@ class SinkUnion(TwoPhaseCommitSink[Owned, Owned], SupportsStateRolling[Owned, Ow
             )
         return self.members[name]
 
+    def _with(self, members: Sequence[Member]) -> Self:
+        return type(self)(members)
+
+    def _serializer(self, of: Callable[[str], SimpleVersionedSerializer[Any]]) -> SimpleVersionedSerializer[Owned]:
+        return _OwnedSerializer(of)
+
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer[Owned]:
         """The member's form, with its name."""
-        return _OwnedSerializer(lambda name: self._member(name).sink.committable_serializer)
+        return self._serializer(lambda name: self._member(name).sink.committable_serializer)
 
     @property
     def state_serializer(self) -> SimpleVersionedSerializer[Owned]:
         """The member's form, with its name."""
-        return _OwnedSerializer(lambda name: state_serializer_of(self._member(name).sink))
+        return self._serializer(lambda name: state_serializer_of(self._member(name).sink))
+
+    def owner_key(self, state: Owned) -> str:
+        """The member's key: states of two members may be rolled by one task, or not."""
+        sink = self._member(state.member).sink
+        return sink.owner_key(state.value) if isinstance(sink, SupportsStateRolling) else ""
 
     @property
     def target(self) -> str:
@@ -131,7 +142,7 @@ class SinkUnion(TwoPhaseCommitSink[Owned, Owned], SupportsStateRolling[Owned, Ow
 
     def start(self, context: SinkContext) -> Self:
         """Starts every member."""
-        return type(self)([replace(one, sink=one.sink.start(one.context_of(context))) for one in self.members.values()])
+        return self._with([replace(one, sink=one.sink.start(one.context_of(context))) for one in self.members.values()])
 
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[Owned, Owned]:
         """Raises FatalError: rows are written to a member."""
@@ -150,11 +161,11 @@ class SinkUnion(TwoPhaseCommitSink[Owned, Owned], SupportsStateRolling[Owned, Ow
     def describe_committable(self, committable: Owned) -> str:
         """The member's words, with its name."""
         words = self._member(committable.member).sink.describe_committable(committable.value)
-        return f"{committable.member}: {words}"
+        return _after(committable.member, words)
 
     def describe_state(self, state: Owned) -> str:
         """The member's words, with its name."""
-        return f"{state.member}: {describe_state(self._member(state.member).sink, state.value)}"
+        return _after(state.member, describe_state(self._member(state.member).sink, state.value))
 
 
 class _StampedUnion(SinkUnion, SupportsWriteTimestamps):
@@ -259,6 +270,10 @@ class _UnionRoller(StateRoller[Owned, Owned]):
     def close(self) -> None:
         for roller in self._rollers:
             roller.close()
+
+
+def _after(member: str, words: str) -> str:
+    return f"{member}: {words}" if member else words
 
 
 def _of(name: str, owned: Iterable[Owned]) -> list[Any]:

@@ -157,10 +157,10 @@ class WriteAheadSink(TwoPhaseCommitSink[Segment, None]):
         """Returns a sender, for one thread. Driver."""
 
     def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
-        """``batch`` without rows that can't be sent and were put aside, durable on return.
+        """``batch`` without rows that can't be sent, which were refused (:meth:`WriterContext.refuse`).
 
         Task, before rows are staged. By default all rows are kept. A row that the target will never take must be found
-        here: once its batch is decided it blocks all later ones. Raises
+        here: once its batch is decided it blocks all later ones, and can't become a dead letter any more. Raises
         :class:`penstock.errors.BadDataError`.
         """
         return batch

@@ -45,7 +45,7 @@ class BadRecordPolicy:
         self.metrics.add("bad_rows")
         if self.choice == "fail":
             raise self._error(f"{place}: {reason}")
-        return self.choice == "null"
+        return self.choice in ("null", "deadLetter")
 
     def _error(self, text: str) -> BadDataError:
         return BadDataError(f"{text}; to continue without it, set badRecords to {' or '.join(self.others)}")

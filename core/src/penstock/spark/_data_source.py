@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from penstock._letters import create_sink
 from penstock._plugins import find_connector
 from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError
@@ -126,7 +127,7 @@ class PenstockDataSource(DataSource):
             raise BadConfigurationError(f"{self.name()} can't overwrite: use .mode('append'), or an empty target")
         arrow = _arrow_schema(schema)
         options = self._parse(connector.sink_options, "sink", "batch", IN_BATCH_OPTIONS)
-        sink = connector.create_sink(options, arrow)
+        sink = create_sink(connector, options, arrow)
         retry = _check_schema(sink, arrow, options)
         if not isinstance(sink, TwoPhaseCommitSink):
             if batch is not None:
@@ -160,7 +161,7 @@ class PenstockDataSource(DataSource):
         connector = self._connector(Capability.STREAM_WRITE)
         arrow = _arrow_schema(schema)
         options = self._parse(connector.sink_options, "sink", "stream")
-        sink = connector.create_sink(options, arrow)
+        sink = create_sink(connector, options, arrow)
         if overwrite and not isinstance(sink, SupportsCompleteMode):
             raise BadConfigurationError(f"{self.name()} can't take complete results: use .outputMode('append')")
         retry = _check_schema(sink, arrow, options)

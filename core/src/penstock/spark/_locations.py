@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from penstock._letters import destination_of
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionSet
+from penstock.options import DEAD_LETTER_PREFIX, OptionSet
 from penstock.printable import get_logger
 from penstock.storage import has_scheme
 
@@ -64,7 +65,14 @@ class Home:
 
     def locate_options(self, options: Mapping[str, str], declared: OptionSet) -> dict[str, str]:
         """Returns the options with those located that are paths. Raises BadConfigurationError."""
-        return {name: self._located(name, text, declared) for name, text in options.items()}
+        located = {name: self._located(name, text, declared) for name, text in options.items()}
+        letters = destination_of(options)
+        if letters is not None:
+            for name in options:
+                if name.lower().startswith(DEAD_LETTER_PREFIX.lower()):
+                    own = name[len(DEAD_LETTER_PREFIX) :]
+                    located[name] = self._located(own, options[name], letters.options)
+        return located
 
     def _located(self, name: str, text: str, declared: OptionSet) -> str:
         option = declared.find(name)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, when
+from penstock.options import Option, connecting, when
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.storage._azure import AzureStorage
 from penstock.storage._contract import Storage
@@ -20,35 +20,37 @@ from penstock.storage._s3 import S3Storage
 __all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage", "storage_options"]
 
 #: Options that a connector which touches files adds to its own.
-STORAGE_OPTIONS = (
-    Option("s3.endpoint", "Address of an S3-compatible store; default: AWS_ENDPOINT_URL, then Amazon's"),
-    Option("s3.region", "Region of the bucket; default: AWS_REGION, then us-east-1"),
-    Option(
-        "s3.key",
-        "Access key id; default: the AWS environment, profile or role",
-        secret=True,
-        required_with=(when("s3.secret"),),
-    ),
-    Option("s3.secret", "Secret access key; default as for s3.key", secret=True, required_with=(when("s3.key"),)),
-    Option("s3.token", "Session token; default as for s3.key", secret=True, needs=(when("s3.key"),)),
-    Option("azure.endpoint", "Address of Azure's blob service, of an emulator say; default: that of the account"),
-    Option(
-        "azure.key",
-        "Key of the storage account; default: an identity, as Azure's own variables say",
-        secret=True,
-        excludes=(when("azure.sas"),),
-    ),
-    Option("azure.sas", "SAS token; default as for azure.key", secret=True),
-    Option(
-        "gcs.endpoint",
-        "Address of Google's store, of an emulator say, which without TLS gets no credentials; "
-        "default: STORAGE_EMULATOR_HOST, then Google's",
-    ),
-    Option(
-        "gcs.credentials",
-        "JSON key of a service account; default: Google's application default credentials",
-        secret=True,
-    ),
+STORAGE_OPTIONS = connecting(
+    (
+        Option("s3.endpoint", "Address of an S3-compatible store; default: AWS_ENDPOINT_URL, then Amazon's"),
+        Option("s3.region", "Region of the bucket; default: AWS_REGION, then us-east-1"),
+        Option(
+            "s3.key",
+            "Access key id; default: the AWS environment, profile or role",
+            secret=True,
+            required_with=(when("s3.secret"),),
+        ),
+        Option("s3.secret", "Secret access key; default as for s3.key", secret=True, required_with=(when("s3.key"),)),
+        Option("s3.token", "Session token; default as for s3.key", secret=True, needs=(when("s3.key"),)),
+        Option("azure.endpoint", "Address of Azure's blob service, of an emulator say; default: that of the account"),
+        Option(
+            "azure.key",
+            "Key of the storage account; default: an identity, as Azure's own variables say",
+            secret=True,
+            excludes=(when("azure.sas"),),
+        ),
+        Option("azure.sas", "SAS token; default as for azure.key", secret=True),
+        Option(
+            "gcs.endpoint",
+            "Address of Google's store, of an emulator say, which without TLS gets no credentials; "
+            "default: STORAGE_EMULATOR_HOST, then Google's",
+        ),
+        Option(
+            "gcs.credentials",
+            "JSON key of a service account; default: Google's application default credentials",
+            secret=True,
+        ),
+    )
 )
 
 _NAMES = tuple(option.name.lower() for option in STORAGE_OPTIONS)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 import pytest
 
+from penstock._letters import create_sink
 from penstock.connector import Capability
 from penstock.errors import PenstockError
 from penstock.options import OptionSet, OptionValues
@@ -139,7 +140,7 @@ class SinkCases(ConnectorSuite):
         return self._create_for(options, self.schema)
 
     def _create_for(self, options: OptionValues, schema: pa.Schema) -> Sink:
-        sink = self.connector().create_sink(options, schema)
+        sink = create_sink(self.connector(), options, schema)
         sink.validate_schema(schema)
         return sink
 

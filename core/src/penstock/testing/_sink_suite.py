@@ -24,6 +24,7 @@ from penstock.testing._sink_commits import SinkCommitCases
 from penstock.testing._sink_crashes import SinkCrashCases
 from penstock.testing._sink_data import SinkDataCases
 from penstock.testing._sink_in_batch import SinkInBatchCases
+from penstock.testing._sink_letters import SinkLetterCases
 from penstock.testing._sink_outcomes import SinkOutcomeCases
 from penstock.testing._sink_resources import SinkResourceCases
 from penstock.testing._sink_upserts import SinkUpsertCases
@@ -35,6 +36,7 @@ class SinkSuite(
     SinkDataCases,
     SinkCommitCases,
     SinkInBatchCases,
+    SinkLetterCases,
     SinkOutcomeCases,
     SinkUpsertCases,
     SinkCrashCases,

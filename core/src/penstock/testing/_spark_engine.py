@@ -26,6 +26,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock import errors
 from penstock._commit import TwoPhaseCommit
+from penstock._letters import create_sink
 from penstock.checkpoint import chain_of, home_of, names_of, open_identity, query_id_of
 from penstock.connector import Connector
 from penstock.errors import FatalError, PenstockError
@@ -135,7 +136,7 @@ class SparkSinkQuery(_SparkQuery):
         declared = connector.sink_options
         assert declared is not None
         parsed = declared.parse(dict(options), owner="sink under test")
-        self.sink = connector().create_sink(parsed, schema)
+        self.sink = create_sink(connector(), parsed, schema)
         self.schema = schema
         self.checkpoint = folder / "checkpoint"
         self._options = options

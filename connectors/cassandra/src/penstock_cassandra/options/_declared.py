@@ -4,43 +4,46 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.options import Option, OptionSet, common_option, unless, when
-from penstock.storage import STORAGE_OPTIONS
+from penstock.options import Option, OptionSet, common_option, connecting, unless, when
 
 __all__ = ["LOOKUP_OPTIONS", "SINK_OPTIONS", "SOURCE_OPTIONS"]
 
 _TLS = (when("tls"),)
 _NO_BUNDLE = (when("bundle"),)
 
-_CONNECTION = (
-    Option("host", "Nodes to ask first, with commas between", default="127.0.0.1", excludes=_NO_BUNDLE),
-    Option(
-        "port",
-        "Where nodes listen for clients",
-        kind="int",
-        default="9042",
-        minimum=1,
-        maximum=65_535,
-        excludes=_NO_BUNDLE,
-    ),
-    Option("localDatacenter", "Name of the data centre whose nodes are asked; default: any node"),
-    common_option("user", required_with=(when("password"),)),
-    common_option("password"),
-    Option("bundle", "Path of a cloud's secure connect bundle; in place of host and tls. Must be on every executor"),
-    Option("tls", "Connect with TLS", kind="bool", default="false", excludes=_NO_BUNDLE),
-    common_option("tls.caFile", "; default: those of the system", needs=_TLS),
-    Option("tls.certFile", "Own certificate (PEM), if the server wants one", needs=_TLS),
-    Option("tls.keyFile", "Its key (PEM); default: in tls.certFile", needs=(when("tls.certFile"),)),
-    Option("tls.keyPassword", "Password of the key", secret=True, needs=(when("tls.certFile"),)),
-    common_option("tls.checkHostname", needs=_TLS),
-    Option("connectTimeout", "How long connecting may take", kind="duration", default="10s", minimum=1),
-    common_option("requestTimeout"),
-    common_option("retryTimeout", former=("retryFor",)),
+_CONNECTION = connecting(
+    (
+        Option("host", "Nodes to ask first, with commas between", default="127.0.0.1", excludes=_NO_BUNDLE),
+        Option(
+            "port",
+            "Where nodes listen for clients",
+            kind="int",
+            default="9042",
+            minimum=1,
+            maximum=65_535,
+            excludes=_NO_BUNDLE,
+        ),
+        Option("localDatacenter", "Name of the data centre whose nodes are asked; default: any node"),
+        common_option("user", required_with=(when("password"),)),
+        common_option("password"),
+        Option(
+            "bundle", "Path of a cloud's secure connect bundle; in place of host and tls. Must be on every executor"
+        ),
+        Option("tls", "Connect with TLS", kind="bool", default="false", excludes=_NO_BUNDLE),
+        common_option("tls.caFile", "; default: those of the system", needs=_TLS),
+        Option("tls.certFile", "Own certificate (PEM), if the server wants one", needs=_TLS),
+        Option("tls.keyFile", "Its key (PEM); default: in tls.certFile", needs=(when("tls.certFile"),)),
+        Option("tls.keyPassword", "Password of the key", secret=True, needs=(when("tls.certFile"),)),
+        common_option("tls.checkHostname", needs=_TLS),
+        Option("connectTimeout", "How long connecting may take", kind="duration", default="10s", minimum=1),
+        common_option("requestTimeout"),
+        common_option("retryTimeout", former=("retryFor",)),
+    )
 )
 
 _LEVELS = ("ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "LOCAL_ONE", "SERIAL")
 
-_KEYSPACE = Option("keyspace", "Keyspace of the table", required_with=(when("table"),))
+_KEYSPACE = Option("keyspace", "Keyspace of the table", required_with=(when("table"),), connects=True)
 _READ_CONSISTENCY = Option(
     "consistency", "Consistency level of reads", kind="choice", choices=_LEVELS[1:], default="LOCAL_ONE"
 )
@@ -233,13 +236,11 @@ SINK_OPTIONS = OptionSet(
         ),
         Option("maxInFlight", "Most requests of a task that wait for an answer", kind="int", default="16", minimum=1),
         Option("maxRowsPerSecond", "Most rows that a task writes in a second", kind="int", minimum=1),
-        common_option("deadLetterPath", " (null key, value that does not fit, too large)"),
         Option(
             "checkpointKeyspace",
             "Where the table penstock_sent_segments is, which notes what was sent; default: keyspace",
             needs=(when("delivery", "write-ahead"),),
             at_restart="refused",
         ),
-        *STORAGE_OPTIONS,
     )
 )

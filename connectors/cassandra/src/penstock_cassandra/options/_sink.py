@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penstock.options import OptionValues
-from penstock.storage import Storage, open_storage
 from penstock_cassandra.client import ConnectionSettings
 from penstock_cassandra.options._columns import Target, parse_columns
 from penstock_cassandra.options._connection import connection_settings
@@ -16,7 +15,7 @@ __all__ = ["SinkOptions"]
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Checked, typed, picklable. Holds secrets in ``connection`` and ``dead_letters``; the repr hides them."""
+    """Checked, typed, picklable. Holds secrets in ``connection``; the repr hides them."""
 
     connection: ConnectionSettings
     keyspace: str
@@ -37,7 +36,6 @@ class SinkOptions:
     max_in_flight: int
     max_rows_per_second: int | None
     checkpoint_keyspace: str
-    dead_letters: tuple[Storage, str] | None = field(default=None, repr=False)
 
     @classmethod
     def from_values(cls, values: OptionValues) -> SinkOptions:
@@ -62,5 +60,4 @@ class SinkOptions:
             max_in_flight=values["maxInFlight"],
             max_rows_per_second=values["maxRowsPerSecond"],
             checkpoint_keyspace=values["checkpointKeyspace"] or values["keyspace"] or "",
-            dead_letters=open_storage(values["deadLetterPath"], values) if values["deadLetterPath"] else None,
         )

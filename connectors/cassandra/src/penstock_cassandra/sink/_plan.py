@@ -62,6 +62,10 @@ class WritePlan:
     lwt: bool
     table_id: str
 
+    def letter_fields(self, rows: pa.RecordBatch) -> dict[str, str]:
+        """Returns what the letters of refused rows say of the table."""
+        return {"source": f"{self.keyspace}.{self.table}"}
+
     def check_table(self, client: Client) -> None:
         """Raises an error if the statements are not for the table as it is now: no row is to blame for that.
 

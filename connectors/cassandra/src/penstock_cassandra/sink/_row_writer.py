@@ -11,17 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
-from penstock.metrics import Metrics
-from penstock.retry import RetryPolicy
+from penstock.sink import SinkContext, WriterContext
 from penstock_cassandra.client import Client, acquire_client, release_client
 from penstock_cassandra.options import SinkOptions
-from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._dispatcher import RequestDispatcher
 from penstock_cassandra.sink._plan import WritePlan, write_plan
 from penstock_cassandra.sink._rows import ENCODING_ERRORS, Grouping, Request, encode_rows, find_bad_rows, requests
 from penstock_cassandra.types import comparable
 
-__all__ = ["RowWriter", "bad_rows", "describe_row", "row_values", "without"]
+__all__ = ["RowWriter", "bad_rows", "describe_row"]
 
 _EXCERPT = 200
 
@@ -40,27 +38,25 @@ _quiet = _WithoutBatchAdvice()
 class RowWriter:
     """One attempt's. Used by one thread. Memory: one Arrow batch encoded, and the requests in flight."""
 
-    def __init__(
-        self, options: SinkOptions, schema: pa.Schema, metrics: Metrics, name: str, retry: RetryPolicy
-    ) -> None:
+    def __init__(self, options: SinkOptions, context: SinkContext) -> None:
         logging.getLogger("cassandra.protocol").addFilter(_quiet)
         self._options = options
-        self._metrics = metrics
+        #: While rows may still become dead letters; a sender's are decided.
+        self._context = context if isinstance(context, WriterContext) and context.refused is not None else None
         self._client = client = acquire_client(options.connection)
         try:
-            self.plan: WritePlan = write_plan(client, options, schema)
+            self.plan: WritePlan = write_plan(client, options, context.schema)
         except BaseException:
             release_client(client)
             raise
         self._grouping = _grouping(client, options, self.plan)
-        self._letters = DeadLetters(*options.dead_letters, name) if options.dead_letters is not None else None
         self._dispatcher = RequestDispatcher(
             client,
-            metrics,
+            context.metrics,
             self._reject,
             lambda: self.plan.check_table(client),
             max_in_flight=options.max_in_flight,
-            retry=retry,
+            retry=context.retry,
             rows_per_second=options.max_rows_per_second,
             counters=self.plan.counters,
             # Rows under a key stay the same when they are repeated; at least once may repeat anything but a count.
@@ -70,14 +66,9 @@ class RowWriter:
 
     def drop_invalid(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """``batch`` without rows that can't be written: they are among the dead letters. All of it without those."""
-        if self._letters is None or not batch.num_rows:
+        if self._context is None or not batch.num_rows:
             return batch
-        reasons = bad_rows(batch, self.plan, self._options)
-        if not reasons:
-            return batch
-        for row, reason in sorted(reasons.items()):
-            self._put_aside(batch, row, reason)
-        return without(batch, reasons)
+        return self._context.refuse(batch, bad_rows(batch, self.plan, self._options), self.plan.letter_fields)
 
     def comparable_keys(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Arrays by which rows have the same key to the server. Raises BadDataError as :meth:`write` does."""
@@ -109,10 +100,8 @@ class RowWriter:
         self.plan.check_table_id(self._client)
 
     def drain(self) -> None:
-        """Returns when the server has taken all rows, and those that it does not take are put aside."""
+        """Returns when the server has taken all rows, and those that it does not take are dead letters."""
         self._dispatcher.drain()
-        if self._letters is not None:
-            self._letters.flush()
 
     def close(self) -> None:
         """Ends the use of the connection."""
@@ -120,19 +109,15 @@ class RowWriter:
 
     def _reject(self, request: Request, reason: str) -> None:
         row = int(request.encoded.order[request.first])
-        if self._letters is None:
+        if self._context is None:
             raise BadDataError(f"{describe_row(self.plan, request.encoded.batch, row)}: {reason}")
-        self._put_aside(request.encoded.batch, row, reason)
-
-    def _put_aside(self, batch: pa.RecordBatch, row: int, reason: str) -> None:
-        assert self._letters is not None
-        self._metrics.add("bad_rows")
-        self._letters.put(row_values(batch, row), reason)
+        self._context.refuse(request.encoded.batch.slice(row, 1), {0: reason}, self.plan.letter_fields)
+        self._context.metrics.add("rows_written", -1)  # it was counted when it was sent
 
 
 def describe_row(plan: WritePlan, batch: pa.RecordBatch, row: int) -> str:
     """Returns which row it is about, in words, by its key."""
-    values = row_values(batch, row)
+    values = _row_values(batch, row)
     key = ", ".join(f"{name}={values[name]!r}" for name in plan.key)
     key = key if len(key) <= _EXCERPT else key[:_EXCERPT] + "…"
     return f"the row with key ({key}) can't be written to {plan.keyspace}.{plan.table}"
@@ -145,11 +130,11 @@ def bad_rows(batch: pa.RecordBatch, plan: WritePlan, options: SinkOptions) -> di
         for row in pc.indices_nonzero(batch.column(name).is_null()).to_pylist():
             reasons.setdefault(row, f"column '{name}' of the key is null")
     kept = [row for row in range(batch.num_rows) if row not in reasons] if reasons else range(batch.num_rows)
-    found = find_bad_rows(without(batch, reasons), plan, options)
+    found = find_bad_rows(_without(batch, reasons), plan, options)
     return reasons | {kept[row]: reason for row, reason in found.items()}
 
 
-def without(batch: pa.RecordBatch, rows: Mapping[int, str]) -> pa.RecordBatch:
+def _without(batch: pa.RecordBatch, rows: Mapping[int, str]) -> pa.RecordBatch:
     """``batch`` without the rows of these numbers."""
     if not rows:
         return batch
@@ -158,7 +143,7 @@ def without(batch: pa.RecordBatch, rows: Mapping[int, str]) -> pa.RecordBatch:
     return batch.filter(pa.array(kept))
 
 
-def row_values(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
+def _row_values(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
     """Returns a row as Python values."""
     found: dict[str, Any] = batch.slice(row, 1).to_pylist()[0]
     return found

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
+from penstock.sink import rows_refused_by
 from penstock_cassandra.native import tokens_of
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._plan import Binding, BoundStatement, WritePlan
@@ -183,17 +184,6 @@ def requests(encoded: Encoded, batch_bytes: int, timestamp_us: int | None) -> It
 
 
 def find_bad_rows(batch: pa.RecordBatch, plan: WritePlan, options: SinkOptions) -> dict[int, str]:
-    """Returns why rows can't be written, by their number. Looks at halves until it has them: most rows are good."""
-    found: dict[int, str] = {}
+    """Returns why rows can't be written, by their number."""
     grouping = Grouping("replica", (), ())
-    parts = [(0, batch.num_rows)] if batch.num_rows else []
-    while parts:
-        first, count = parts.pop()
-        try:
-            encode_rows(batch.slice(first, count), plan, grouping, options)
-        except BadDataError as error:
-            if count == 1:
-                found[first] = str(error)
-            else:
-                parts += [(first + count // 2, count - count // 2), (first, count // 2)]
-    return found
+    return rows_refused_by(lambda rows: encode_rows(rows, plan, grouping, options), batch)

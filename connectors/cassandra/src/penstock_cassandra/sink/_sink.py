@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,8 @@ from penstock.sink import IdempotentSink, Sender, Sink, SinkContext, SinkWriter,
 from penstock_cassandra.client import acquire_client, shared_client
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._committer import CassandraCheckpointCommitter
-from penstock_cassandra.sink._dead_letters import DeadLetters
 from penstock_cassandra.sink._plan import WritePlan, target_of, write_plan
-from penstock_cassandra.sink._row_writer import bad_rows, describe_row, row_values, without
+from penstock_cassandra.sink._row_writer import bad_rows, describe_row
 from penstock_cassandra.sink._writer import CassandraAtLeastOnceWriter, CassandraSender, CassandraUpserter
 
 __all__ = ["CassandraAtLeastOnceSink", "CassandraUpsertSink", "CassandraWriteAheadSink", "create_sink"]
@@ -82,22 +80,15 @@ class CassandraWriteAheadSink(WriteAheadSink):
         return CassandraCheckpointCommitter(client, options.checkpoint_keyspace, context.query_id, context.retry)
 
     def drop_invalid(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
-        """Drops rows with null keys, with values that do not fit, and rows that are too large."""
+        """Refuses rows with null keys, with values that do not fit, and rows that are too large."""
         plan = context.retry.call(
             lambda: write_plan(shared_client(self.options.connection), self.options, self.schema), "staging rows"
         )
         reasons = bad_rows(batch, plan, self.options)
-        if reasons and self.options.dead_letters is None:
+        if reasons and context.refused is None:
             row, reason = next(iter(sorted(reasons.items())))
             raise BadDataError(f"{describe_row(plan, batch, row)}: {reason}")
-        if reasons:
-            assert self.options.dead_letters is not None
-            letters = DeadLetters(*self.options.dead_letters, f"{context.batch_id}-{uuid.uuid4().hex}")
-            for row, reason in sorted(reasons.items()):
-                letters.put(row_values(batch, row), reason)
-            letters.flush()
-            context.metrics.add("bad_rows", len(reasons))
-        return without(batch, reasons)
+        return context.refuse(batch, reasons, plan.letter_fields)
 
     def create_sender(self, context: SinkContext) -> Sender:
         return CassandraSender(self.options, context)

@@ -20,8 +20,7 @@ class CassandraUpserter(Upserter):
     """Upserts rows with the stamp of their batch. One thread. Memory: see :class:`RowWriter`."""
 
     def __init__(self, options: SinkOptions, context: WriterContext) -> None:
-        name = f"{context.batch_id}-{context.writer_index}-{context.attempt_id}"
-        self._writer = RowWriter(options, context.schema, context.metrics, name, context.retry)
+        self._writer = RowWriter(options, context)
 
     def drop_invalid(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self._writer.drop_invalid(batch)
@@ -44,13 +43,11 @@ class CassandraAtLeastOnceWriter(SinkWriter):
 
     def __init__(self, options: SinkOptions, context: WriterContext) -> None:
         self._context = context
-        name = f"{context.batch_id}-{context.writer_index}-{context.attempt_id}"
-        self._rows = _OrderedRows(options, context, name)
+        self._rows = _OrderedRows(options, context)
         self._count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._rows.write(batch)
-        self._count += batch.num_rows
+        self._count += self._rows.write(batch)
         self._context.metrics.add("bytes_written", batch.nbytes)
 
     def flush(self) -> None:
@@ -69,7 +66,7 @@ class CassandraSender(Sender):
         self._context = context
 
     def send(self, batches: Iterator[pa.RecordBatch], segment: Segment) -> None:
-        rows = _OrderedRows(self._options, self._context, segment.id)
+        rows = _OrderedRows(self._options, self._context)
         with contextlib.closing(rows):
             for batch in batches:
                 rows.write(batch)
@@ -79,21 +76,22 @@ class CassandraSender(Sender):
 class _OrderedRows:
     """Writes rows of one key in their order: each round is answered, and stamped later than the previous one."""
 
-    def __init__(self, options: SinkOptions, context: SinkContext, name: str) -> None:
-        self._writer = RowWriter(options, context.schema, context.metrics, name, context.retry)
+    def __init__(self, options: SinkOptions, context: SinkContext) -> None:
+        self._writer = RowWriter(options, context)
         self._stamp = 0
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Memory: the batch, encoded."""
+    def write(self, batch: pa.RecordBatch) -> int:
+        """Returns how many rows it has sent; the others are refused. Memory: the batch, encoded."""
         batch = self._writer.drop_invalid(batch)
         if not batch.num_rows:
-            return
+            return 0
         for number, part in enumerate(_rounds(batch, self._writer.comparable_keys(batch))):
             if number:
                 self._writer.drain()
             self._stamp = max(self._stamp + 1, time.time_ns() // 1000)
             # Counters have no timestamps of the batch.
             self._writer.write(part, None if self._writer.plan.counters else self._stamp)
+        return int(batch.num_rows)
 
     def flush(self) -> None:
         """Returns when the server has all rows."""

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from penstock.dead_letters import LETTER_TYPE
 from penstock.metrics import Metrics
-from penstock_filesystem.formats._bad_rows import BadRows
+from penstock_filesystem.formats._bad_rows import BadRows, letters_of
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import Line, Lines, halves, merge_pieces
 from penstock_filesystem.formats._options import ReadOptions
@@ -60,8 +61,8 @@ class TextRow(NamedTuple):
 class BlockDecoder(Decoder):
     """Decodes a block as a whole where it can, see :func:`in_pieces`.
 
-    ``fields`` are the schema's without the columns for corrupt records and for rescued data; ``rescues`` is whether it
-    has the latter.
+    ``fields`` are the schema's without the columns for corrupt records, dead letters and rescued data; ``rescues`` is
+    whether it has the latter.
     """
 
     def __init__(
@@ -74,8 +75,10 @@ class BlockDecoder(Decoder):
         self._metrics = metrics
         self._corrupt = options.corrupt_column if options.corrupt_column in schema.names else None
         self._rescue = options.rescue_column if options.rescue_column in schema.names else None
+        self._letter = options.letter_column if options.letter_column in schema.names else None
         self.rescues = self._rescue is not None
-        self.fields = pa.schema([field for field in schema if field.name not in (self._corrupt, self._rescue)])
+        added = (self._corrupt, self._rescue, self._letter)
+        self.fields = pa.schema([field for field in schema if field.name not in added])
 
     @abstractmethod
     def parse_fast(self, block: Block) -> dict[str, pa.Array] | None:
@@ -102,19 +105,25 @@ class BlockDecoder(Decoder):
         for name in (self._corrupt, self._rescue):
             if name is not None:
                 columns[name] = pa.nulls(count, pa.string())
+        if self._letter is not None:
+            columns[self._letter] = pa.nulls(count, LETTER_TYPE)
         return Rows(columns, count, self.lines.offsets(block) if self.offsets else None)
 
     def _parse_rows(self, block: Block, state: SplitState) -> Rows:
         # Row by row in Python: the few rows around one that does not fit, and what the quick way can't read at all.
         values: list[list[Any]] = [[] for _ in self.fields]
         corrupt: list[str | None] = []
+        reasons: list[str | None] = []
+        data: list[bytes | None] = []
         rescued: list[str | None] = []
         offsets: list[int] = []
         for line in self.lines.rows(block):
             if not self.lines.is_row(line.text):
                 continue
-            for row in self.convert(line):
+            for number, row in enumerate(self.convert(line)):
                 reason = row.problem if line.valid else f"not {self.lines.encoding}"
+                if reason and number and self._letter is not None:
+                    break  # the line is one letter, whatever it holds
                 if reason and not self._policy.keeps(state.url, line.offset, line.text, reason):
                     continue
                 for column, value in zip(values, row.values, strict=True):
@@ -122,9 +131,13 @@ class BlockDecoder(Decoder):
                 corrupt.append(line.text if reason else None)
                 rescued.append(None if reason else row.rescued)
                 offsets.append(line.offset)
+                reasons.append(reason or None)
+                data.append(self.lines.bytes_of(line) if reason and self._letter is not None else None)
         columns = {f.name: pa.array(v, f.type) for f, v in zip(self.fields, values, strict=True)}
         if self._corrupt is not None:
             columns[self._corrupt] = pa.array(corrupt, pa.string())
+        if self._letter is not None:
+            columns[self._letter] = letters_of(state, reasons, offsets, data)
         if self._rescue is not None:
             columns[self._rescue] = pa.array(rescued, pa.string())
             self._metrics.add("rescued_rows", len(rescued) - rescued.count(None))

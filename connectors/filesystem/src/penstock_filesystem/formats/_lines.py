@@ -22,11 +22,15 @@ _ANY_END = re.compile(rb"\r\n|\n|\r")
 
 
 class Line(NamedTuple):
-    """One row as text, without its end. ``valid`` is false if its bytes were not of the encoding (then U+FFFD)."""
+    """One row as text, without its end. ``valid`` is false if its bytes were not of the encoding (then U+FFFD).
+
+    ``data`` are the bytes of one that is not valid, where they are known.
+    """
 
     offset: int
     text: str
     valid: bool
+    data: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,11 @@ class Lines:
         try:
             return Line(block.offset + start, data.decode(self.block_encoding), True)
         except UnicodeDecodeError:
-            return Line(block.offset + start, data.decode(self.block_encoding, "replace"), False)
+            return Line(block.offset + start, data.decode(self.block_encoding, "replace"), False, data)
+
+    def bytes_of(self, line: Line) -> bytes:
+        """Returns a row's bytes as they are in its block."""
+        return line.text.encode(self.block_encoding, "replace") if line.data is None else line.data
 
     def rows(self, block: Block) -> Iterator[Line]:
         """Yields the texts of a block that each hold a row (or several)."""

@@ -6,6 +6,7 @@ from codecs import lookup
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.dead_letters import LETTER_COLUMN
 from penstock.options import OptionValues
 from penstock.serialization.values import TimeParser, TimeReader
 from penstock_filesystem.formats.csv import CsvReadDialect, CsvWriteDialect
@@ -16,8 +17,8 @@ __all__ = ["ReadOptions", "WriteOptions", "check_encoding", "check_line_sep"]
 @dataclass(frozen=True)
 class ReadOptions:
     """How the contents of files are read. ``name`` is the format's, ``bad_records`` says what happens to a bad row:
-    null, drop or fail. ``refuses_new_columns``: a column that the schema lacks is an error.
-    ``rescue_column``: the string column for what does not fit the schema.
+    null, drop, fail or deadLetter, which puts it into ``letter_column``. ``refuses_new_columns``: a column that the
+    schema lacks is an error. ``rescue_column``: the string column for what does not fit the schema.
     ``adds_corrupt_column``: an inferred JSON schema has it even if no row was bad yet. ``format_options`` are those of
     a third-party format.
     """
@@ -37,6 +38,7 @@ class ReadOptions:
     adds_corrupt_column: bool
     missing_columns: str
     rescue_column: str | None
+    letter_column: str | None
     format_options: Mapping[str, str] = field(repr=False)
 
     @classmethod
@@ -47,7 +49,7 @@ class ReadOptions:
         return cls(
             name=values["format"],
             bad_records=values["badRecords"],
-            corrupt_column=values["badRecordColumn"],
+            corrupt_column="" if values["badRecords"] == "deadLetter" else values["badRecordColumn"],
             encoding=lookup(values["encoding"]).name,
             line_sep=values["lineSep"],
             whole_text=values["wholetext"],
@@ -60,8 +62,15 @@ class ReadOptions:
             adds_corrupt_column=remembers and values["badRecords"] == "null",
             missing_columns="null" if merges else values["missingColumns"],
             rescue_column=values["rescuedDataColumn"],
+            letter_column=_letter_column(values),
             format_options=values.with_prefix("format."),
         )
+
+
+def _letter_column(values: OptionValues) -> str | None:
+    if values["badRecords"] != "deadLetter":
+        return None
+    return str(values["badRecordColumn"]) if values.is_set("badRecordColumn") else LETTER_COLUMN
 
 
 def check_encoding(name: str) -> None:

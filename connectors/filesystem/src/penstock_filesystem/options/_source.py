@@ -140,8 +140,9 @@ SOURCE_OPTIONS = OptionSet(
         ),
         common_option(
             "badRecords",
-            ", or does not fit the schema: null (its columns are null), drop (it is left out) or fail",
-            choices=("null", "drop", "fail"),
+            ", or does not fit the schema: null (its columns are null), drop (it is left out), fail, or deadLetter "
+            "(null, and its bytes with the reason in badRecordColumn)",
+            choices=("null", "drop", "fail", "deadLetter"),
             default="null",
             needs=_LINES,
             tolerated=True,
@@ -150,9 +151,13 @@ SOURCE_OPTIONS = OptionSet(
         ),
         common_option(
             "badRecordColumn",
-            ": a string column of the schema that gets a bad row's text",
+            ": a string column of the schema that gets a bad row's text; with badRecords=deadLetter, which default to "
+            "_bad_record, its bytes and the reason",
             default="_corrupt_record",
-            needs=(*_CSV_OR_JSON, when("badRecords", "null")),
+            needs=(
+                (*_CSV_OR_JSON, when("badRecords", "deadLetter")),
+                when("badRecords", "null", "deadLetter"),
+            ),
             tolerated=True,
             aliases=("columnNameOfCorruptRecord",),
         ),

@@ -37,7 +37,8 @@ class NewColumns:
         self._location = location
         self._format_reader = format_reader
         self._partitions = partitions
-        added = {*METADATA_SCHEMA.names, format_reader.options.rescue_column}
+        options = format_reader.options
+        added = {*METADATA_SCHEMA.names, options.rescue_column, options.letter_column}
         self._schema = pa.schema([field for field in schema if field.name not in added])
         self._checked = ""
 

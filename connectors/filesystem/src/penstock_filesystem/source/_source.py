@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from penstock.dead_letters import LETTER_DDL, LETTER_TYPE, is_letter_type
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.printable import get_logger
 from penstock.serialization import SimpleVersionedSerializer
@@ -111,7 +112,13 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         schema = self._format_reader.fixed_schema()
         if schema is None or (self._partitions is not None and self._partitions.infer(self._paths())):
             return None
-        return self._with_metadata(schema)
+        return self._with_metadata(pa.schema([*schema, *self._letter_fields]))
+
+    @property
+    def _letter_fields(self) -> list[pa.Field]:
+        """The column for bad rows as dead letters, if it is wanted."""
+        name = self._options.format.letter_column
+        return [] if name is None else [pa.field(name, LETTER_TYPE)]
 
     def _paths(self) -> list[str]:
         return [file.path for file in self._listed().take()]
@@ -146,20 +153,21 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             if self._location is not None:
                 known = self._location.begin(as_spark_has_it(known))
         rescued = [] if self._rescue_column is None else [pa.field(self._rescue_column, pa.string())]
-        return self._with_metadata(pa.schema([*known, *rescued]))
+        return self._with_metadata(pa.schema([*known, *rescued, *self._letter_fields]))
 
     def _infer(self) -> pa.Schema:
         discovery = self._listed()
         every = discovery.take()
         columns = [] if self._partitions is None else self._partitions.infer(file.path for file in every)
-        return self._without_rescued(_with_columns(self._infer_data(every, discovery.missing_roots()), columns))
+        return self._of_files(_with_columns(self._infer_data(every, discovery.missing_roots()), columns))
 
     @property
     def _rescue_column(self) -> str | None:
         return self._options.format.rescue_column
 
-    def _without_rescued(self, schema: pa.Schema) -> pa.Schema:
-        return pa.schema([field for field in schema if field.name != self._rescue_column])
+    def _of_files(self, schema: pa.Schema) -> pa.Schema:
+        added = (self._rescue_column, self._options.format.letter_column)
+        return pa.schema([field for field in schema if field.name not in added])
 
     def _infer_data(self, every: Sequence[FoundFile], missing: Sequence[str]) -> pa.Schema:
         """Returns the columns that are in the files."""
@@ -186,8 +194,9 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         validate_metadata(schema)
         self._check_remembered(schema)
         self._check_rescue_column(schema)
+        self._check_letter_column(schema)
         corrupt = self._options.format.corrupt_column
-        data = data_schema(self._without_rescued(schema))
+        data = data_schema(self._of_files(schema))
         if self._options.format.name in ("csv", "json") and corrupt in data.names:
             if not pa.types.is_string(data.field(corrupt).type):
                 raise BadConfigurationError(f"the column {corrupt} for bad rows must be a string")
@@ -201,17 +210,29 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         name = self._rescue_column
         if name is None:
             return
-        if name in METADATA_SCHEMA.names or name == self._options.format.corrupt_column:
+        if name in METADATA_SCHEMA.names or name == (self._options.format.corrupt_column or None):
             raise BadConfigurationError(f"option 'rescuedDataColumn': {name} holds something else; choose another name")
         if name not in schema.names or not pa.types.is_string(schema.field(name).type):
             raise BadConfigurationError(
                 f"option 'rescuedDataColumn': the schema needs a column for it: add '{name} string' to .schema(...)"
             )
 
+    def _check_letter_column(self, schema: pa.Schema) -> None:
+        name = self._options.format.letter_column
+        if name is None:
+            return
+        if name in METADATA_SCHEMA.names or name == self._rescue_column:
+            raise BadConfigurationError(f"option 'badRecordColumn': {name} holds something else; choose another name")
+        if name not in schema.names or not is_letter_type(schema.field(name).type):
+            raise BadConfigurationError(
+                f"badRecords=deadLetter: the schema needs a column for bad rows: add '{name} {LETTER_DDL}' to "
+                ".schema(...) (penstock.LETTER_DDL is the type)"
+            )
+
     def _check_remembered(self, schema: pa.Schema) -> None:
         if self._location is None:
             return
-        given = as_spark_has_it(data_schema(self._without_rescued(schema)))
+        given = as_spark_has_it(data_schema(self._of_files(schema)))
         if not self._location.has_had(lambda known: data_schema(known) == given):
             raise BadConfigurationError(
                 f"option 'schemaLocation': {self._location.url} remembers another schema than the one that is given: "

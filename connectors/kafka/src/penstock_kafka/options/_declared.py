@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.options import Option, OptionSet, common_option, unless, when
+from penstock.options import Option, OptionSet, common_option, connecting, unless, when
 from penstock.serialization.formats import format_options
 from penstock.source.event_time import event_time_options
 from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, is_secret_setting
@@ -16,22 +16,26 @@ _TRANSACTIONS = (when("delivery", "exactly-once"),)
 _NO_ENDING_TIME = (unless("endingTimestamp"), unless("endingOffsetsByTimestamp"))
 _DECODED = (unless("key.format", "binary"), unless("value.format", "binary"))
 
-_CLIENT = (
-    Option("kafka.bootstrap.servers", "Brokers to ask first, as host:port with commas between; always needed"),
-    Option(
-        "kafka.*",
-        "Settings of the Kafka client, in the Java client's spelling or librdkafka's, such as kafka.security.protocol",
-        secret_names=is_secret_setting,
-        credentials=("kafka.sasl.oauthbearer.client.id", "kafka.sasl.oauthbearer.client.secret"),
-    ),
-    Option(
-        "client",
-        "Which client moves records: protocol (compiled, fastest), librdkafka, or auto: protocol where it is compiled",
-        kind="choice",
-        choices=CLIENTS,
-        default="auto",
-        former_choices=FORMER_CLIENTS,
-    ),
+_CLIENT = connecting(
+    (
+        Option("kafka.bootstrap.servers", "Brokers to ask first, as host:port with commas between; always needed"),
+        Option(
+            "kafka.*",
+            "Settings of the Kafka client, in the Java client's spelling or librdkafka's, such as "
+            "kafka.security.protocol",
+            secret_names=is_secret_setting,
+            credentials=("kafka.sasl.oauthbearer.client.id", "kafka.sasl.oauthbearer.client.secret"),
+        ),
+        Option(
+            "client",
+            "Which client moves records: protocol (compiled, fastest), librdkafka, or auto: protocol where it is "
+            "compiled",
+            kind="choice",
+            choices=CLIENTS,
+            default="auto",
+            former_choices=FORMER_CLIENTS,
+        ),
+    )
 )
 
 _RANGE = (

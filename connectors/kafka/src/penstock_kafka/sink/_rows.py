@@ -13,7 +13,7 @@ from penstock.serialization.formats import RecordEncoder
 from penstock.sink import check_bytes_or_text, warn_about_left_out
 from penstock_kafka.client import HEADERS_TYPE
 
-__all__ = ["RecordColumns", "check_schema"]
+__all__ = ["RecordColumns", "check_schema", "too_large"]
 
 #: What the source gives in addition: of the record that was read, and not part of one that is written.
 _OF_THE_SOURCE = ("offset", "timestamptype")
@@ -47,7 +47,7 @@ def check_schema(schema: pa.Schema, topic: str | None, encoded: frozenset[str]) 
     _must_be(names, "partition", pa.types.is_int32, "int")
     _must_be(names, "timestamp", pa.types.is_timestamp, "timestamp")
     _must_be(names, "headers", _are_headers, "array<struct<key:string,value:binary>>")
-    left_out = [field.name for name, field in names.items() if name not in (*_USED, *_OF_THE_SOURCE)]
+    left_out = [field for name, field in names.items() if name not in (*_USED, *_OF_THE_SOURCE)]
     warn_about_left_out("Kafka", left_out, f"A record has {', '.join(_USED)}")
 
 
@@ -79,6 +79,26 @@ class RecordColumns:
             columns[name] = self._column(name, column)
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
+    def without_topic(self, batch: pa.RecordBatch) -> dict[int, str]:
+        """Returns which rows name no topic, by their number, each with the reason."""
+        name = next((name for name in batch.schema.names if name.lower() == "topic"), None)
+        if self._topic is not None or name is None:
+            return {}
+        return dict.fromkeys(pc.indices_nonzero(batch.column(name).is_null()).to_pylist(), "it has no topic")
+
+    def letter_fields(self, batch: pa.RecordBatch) -> dict[str, Any]:
+        """Returns what the letters of rows that are refused say: the record as it was to be, unless a format encodes
+        its value, in which case the row is kept.
+        """
+        given = {name.lower(): batch.column(i) for i, name in enumerate(batch.schema.names)}
+        fields: dict[str, Any] = {"source": given.get("topic") if self._topic is None else self._topic}
+        for part in ("key", "value"):
+            if part in given and part not in self._encoders:
+                fields[part] = given[part].cast(pa.binary())
+        if "headers" in given:
+            fields["headers"] = given["headers"].cast(HEADERS_TYPE)
+        return {**fields, "timestamp": given.get("timestamp")}
+
     def _topics(self, given: pa.Array | None, rows: int) -> pa.Array:
         if self._topic is not None:
             return pa.repeat(pa.scalar(self._topic, pa.string()), rows)
@@ -96,3 +116,29 @@ class RecordColumns:
             # Kafka counts milliseconds: what is finer is cut off.
             return column.cast(pa.timestamp("ms", tz="UTC"), safe=False)
         return column.cast(HEADERS_TYPE) if name == "headers" else column
+
+
+def too_large(records: pa.RecordBatch, most_bytes: int) -> dict[int, str]:
+    """Returns which records have more bytes than the client takes, by their number, each with the reason."""
+    sizes = pa.repeat(pa.scalar(1, pa.int64()), records.num_rows)
+    for part in ("key", "value"):
+        if part in records.schema.names:
+            lengths = pc.binary_length(records.column(part).cast(pa.binary()))
+            sizes = pc.add(sizes, pc.fill_null(lengths, 0).cast(pa.int64()))
+    if "headers" in records.schema.names:
+        sizes = pc.add(sizes, _header_bytes(records.column("headers")))
+    return {
+        row: f"a record of {sizes[row].as_py()} bytes is larger than message.max.bytes, {most_bytes}"
+        for row in pc.indices_nonzero(pc.greater(sizes, most_bytes)).to_pylist()
+    }
+
+
+def _header_bytes(headers: pa.Array) -> pa.Array:
+    """Returns the bytes of each record's headers, with their lengths; those of their lengths are the most possible."""
+    keys, values = headers.flatten().flatten()
+    each = pc.add(pc.fill_null(pc.binary_length(keys), 0), pc.fill_null(pc.binary_length(values), 0))
+    ends = pc.cumulative_sum(pc.add(each.cast(pa.int64()), 10))
+    ends = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    counts = pc.fill_null(pc.list_value_length(headers), 0).cast(pa.int64())
+    last = pc.cumulative_sum(counts)
+    return pc.subtract(ends.take(last), ends.take(pc.subtract(last, counts)))

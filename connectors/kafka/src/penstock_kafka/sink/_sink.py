@@ -17,6 +17,7 @@ from penstock.sink import (
     Sink,
     SinkContext,
     SinkWriter,
+    SupportsOtherRows,
     TwoPhaseCommitSink,
     WriterContext,
 )
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaTransactionalSink", "KafkaAtLeastOnceSink", "create_sink"]
 
+#: The clients' own default.
+_MOST_RECORD_BYTES = 1_000_000
 _MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 #: Kafka's own default, for brokers that do not tell.
 _USUAL_MAX_TIMEOUT_MS = 900_000
@@ -61,13 +64,23 @@ class _Delivery:
     def batches(self, writer_index: int) -> RecordBatches:
         columns = RecordColumns(self.options.topic, self.encoders)
         partitioner = create_partitioner(self.options.partitioner, writer_index)
+        most_bytes = int(self.options.producer.librdkafka().get("message.max.bytes", _MOST_RECORD_BYTES))
         if partitioner is None:
-            return RecordBatches(columns, None)
+            return RecordBatches(columns, None, most_bytes)
         # Here and not above: it brings kafka-python, for which few writers have a use.
         from penstock_kafka.client.broker import kafka_admin
 
         admin = kafka_admin(self.options.admin.librdkafka())
-        return RecordBatches(columns, Partitions(partitioner, admin.partition_count))
+        return RecordBatches(columns, Partitions(partitioner, admin.partition_count), most_bytes)
+
+    def shares_transactions_with(self, other: _Delivery) -> bool:
+        """Returns whether a transaction of this one can hold the other's records: what sends them is the same."""
+        return self._sender == other._sender
+
+    @property
+    def _sender(self) -> tuple[Any, ...]:
+        one = self.options
+        return one.producer, one.admin, one.client, one.transactional_id_prefix, self.producer_config(0)
 
 
 @dataclass(frozen=True)
@@ -97,11 +110,15 @@ class KafkaAtLeastOnceSink(Sink):
 
 
 @dataclass(frozen=True)
-class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
-    """Delivery exactly-once. ``timeout_ms`` is what transactions may last; known once it was started."""
+class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any], SupportsOtherRows):
+    """Delivery exactly-once. ``timeout_ms`` is what transactions may last; known once it was started.
+
+    ``other``: that of a second sink, whose rows go into the same transactions.
+    """
 
     delivery: _Delivery
     timeout_ms: int = 0
+    other: _Delivery | None = None
 
     @property
     def committable_serializer(self) -> JsonSerializer[KafkaCommittable]:
@@ -116,6 +133,12 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if rows can't become records."""
         check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
+
+    def with_rows_of(self, other: Sink) -> Sink | None:
+        """Rows of the same brokers go into the same transactions."""
+        if not isinstance(other, KafkaTransactionalSink) or not self.delivery.shares_transactions_with(other.delivery):
+            return None
+        return replace(self, other=other.delivery)
 
     def start(self, context: SinkContext) -> KafkaTransactionalSink:
         """Asks the brokers how long a transaction may last, once in a process."""
@@ -146,8 +169,9 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any]):
         config = self.delivery.producer_config(self.timeout_ms)
         kind = ClientKind.of(config, self.delivery.options.client)
         batches = self.delivery.batches(context.writer_index)  # first: it may fail, and the writer releases the pool
+        other_batches = self.other.batches(context.writer_index) if self.other is not None else None
         pool = acquire_pool(self.prefix_of(context.query_id), context.generation, kind)
-        return KafkaTransactionalWriter(context, batches, pool)
+        return KafkaTransactionalWriter(context, batches, pool, other_batches)
 
     def create_committer(self, context: SinkContext) -> Committer[KafkaCommittable, Any]:
         """Makes the driver's side, on connections that the process keeps."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +13,13 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
 from penstock.printable import get_logger
-from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, WriterContext
+from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, WriterContext, convert_refusing
 from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
 from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
 from penstock_kafka.sink._partitioners import Partitions
-from penstock_kafka.sink._rows import RecordColumns
+from penstock_kafka.sink._rows import RecordColumns, too_large
 from penstock_kafka.transactions import ProducerPool, ReadyProducer, release_pool
 
 __all__ = ["KafkaAtLeastOnceWriter", "RecordBatches", "KafkaTransactionalWriter"]
@@ -30,15 +31,22 @@ _ABORT_TIMEOUT_MS = 10_000
 
 
 class RecordBatches:
-    """Rows to records, with their partitions chosen."""
+    """Rows to records, with their partitions chosen. ``most_bytes``: of a record that the client takes."""
 
-    def __init__(self, columns: RecordColumns, partitions: Partitions | None) -> None:
+    def __init__(self, columns: RecordColumns, partitions: Partitions | None, most_bytes: int) -> None:
         self._columns = columns
         self._partitions = partitions
+        self._most_bytes = most_bytes
 
-    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns a batch of ``DELIVERY_SCHEMA`` columns."""
-        records = self._columns.convert(batch)
+    def convert(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
+        """Returns a batch of ``DELIVERY_SCHEMA`` columns. Rows that make no record become dead letters, if such are
+        kept.
+        """
+        if context.refused is not None:
+            batch = context.refuse(batch, self._columns.without_topic(batch), self._columns.letter_fields)
+        batch, records = convert_refusing(context, batch, self._columns.convert, self._columns.letter_fields)
+        if context.refused is not None and (reasons := too_large(records, self._most_bytes)):
+            records = self._columns.convert(context.refuse(batch, reasons, self._columns.letter_fields))
         return records if self._partitions is None else self._partitions.fill(records)
 
 
@@ -86,14 +94,24 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
     Memory: the producer's queue (``queue.buffering.max.kbytes``) and one Arrow batch.
     """
 
-    def __init__(self, context: WriterContext, batches: RecordBatches, pool: ProducerPool) -> None:
+    def __init__(
+        self,
+        context: WriterContext,
+        batches: RecordBatches,
+        pool: ProducerPool,
+        other_batches: RecordBatches | None = None,
+    ) -> None:
         self._context = context
         self._batches = batches
         self._pool = pool
+        #: Of the other sink, whose rows this one takes; nothing of those is refused.
+        self._other_batches = other_batches
+        self._other_context = replace(context, refused=None)
         self._ready: ReadyProducer | None = None
         self._proof: _Proof | None = None
         self._topics: set[str] = set()
         self._records = 0
+        self._rows = 0
         self._opened_ms = 0
         self._held_back_before = 0
 
@@ -101,7 +119,18 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
         """Sends a batch within the transaction, which the first row begins."""
         if not batch.num_rows:
             return
-        records = self._batches.convert(batch)
+        records = self._batches.convert(batch, self._context)
+        self._rows += records.num_rows
+        self._send(records)
+
+    def write_other(self, batch: pa.RecordBatch) -> None:
+        """Sends rows of the other sink within the same transaction."""
+        assert self._other_batches is not None
+        self._send(self._other_batches.convert(batch, self._other_context))
+
+    def _send(self, records: pa.RecordBatch) -> None:
+        if not records.num_rows:
+            return
         if self._ready is None:
             self._ready = self._pool.take(self._context.base)
             self._opened_ms = system().now_us() // 1000
@@ -110,7 +139,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
             self._proof = _Proof(self._ready, records.column("topic")[0].as_py(), self._context)
             self._context.metrics.add("transactions_opened")
         self._ready.producer.produce(records)
-        self._records += batch.num_rows
+        self._records += records.num_rows
         self._topics.update(pc.unique(records.column("topic")).to_pylist())
         self._context.metrics.add("bytes_written", records.nbytes)
 
@@ -121,7 +150,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
             return PreparedCommit()
         ready.producer.flush()
         proof.check()
-        self._context.metrics.add("rows_written", self._records)
+        self._context.metrics.add("rows_written", self._rows)
         _count_held_back(self._context, ready.producer, self._held_back_before)
         committable = KafkaCommittable(
             ref=ready.ref,
@@ -181,10 +210,12 @@ class KafkaAtLeastOnceWriter(SinkWriter):
         """Sends a batch."""
         if not batch.num_rows:
             return
-        records = self._batches.convert(batch)
+        records = self._batches.convert(batch, self._context)
+        if not records.num_rows:
+            return
         with self._failures():
             self._producer.produce(records)
-        self._records += batch.num_rows
+        self._records += records.num_rows
         self._context.metrics.add("bytes_written", records.nbytes)
 
     def flush(self) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.dead_letters import LETTER_TYPE, letters
 from penstock.errors import BadDataError
 from penstock.serialization.formats import Decoded, RecordDecoder
 from penstock.source import BadRecordPolicy, ConstantColumns, ReaderContext, RecordEmitter
 from penstock.source.log import LogSplit
-from penstock_kafka.source._schema import BAD_RECORD_TYPE
 
 __all__ = ["KafkaRecordEmitter"]
 
@@ -49,7 +49,7 @@ class KafkaRecordEmitter(RecordEmitter[pa.RecordBatch, LogSplit]):
             "timestamp": lambda: _microseconds(element, split_state),
         }
         if self._bad_record_column is not None:
-            makers[self._bad_record_column] = lambda: _dead_letters(element, reasons)
+            makers[self._bad_record_column] = lambda: _dead_letters(element, reasons, split_state)
         names = self._context.schema.names
         columns = [
             decoded[name].column if name in decoded else makers[name]() if name in makers else element[name]
@@ -74,12 +74,20 @@ def _reasons(decoded: Mapping[str, Decoded]) -> pa.Array | None:
     return pc.coalesce(pc.binary_join_element_wise(*reasons, "; "), *reasons)
 
 
-def _dead_letters(element: pa.RecordBatch, reasons: pa.Array | None) -> pa.Array:
+def _dead_letters(element: pa.RecordBatch, reasons: pa.Array | None, split: LogSplit) -> pa.Array:
     if reasons is None:
-        return pa.nulls(element.num_rows, BAD_RECORD_TYPE)
-    fields = list(BAD_RECORD_TYPE)
-    return pa.StructArray.from_arrays(
-        [reasons, element["key"], element["value"]], fields=fields, mask=reasons.is_null()
+        return pa.nulls(element.num_rows, LETTER_TYPE)
+    return letters(
+        reasons,
+        stage="source",
+        connector="kafka",
+        source=split.stream,
+        partition=split.partition,
+        offset=element["offset"],
+        timestamp=_microseconds(element, split),
+        key=element["key"],
+        value=element["value"],
+        headers=element["headers"],
     )
 
 

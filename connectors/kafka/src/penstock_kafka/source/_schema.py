@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from penstock.dead_letters import LETTER_TYPE
 from penstock_kafka.client import HEADERS_TYPE
 
-__all__ = ["BAD_RECORD_TYPE", "record_schema"]
-
-#: The dead-letter column: null for a record that could be decoded; otherwise why it could not, and the bytes of its key
-#: and its value as they are. With topic, partition, offset, timestamp and headers next to it, nothing of it is lost.
-BAD_RECORD_TYPE = pa.struct(
-    [pa.field("error", pa.string()), pa.field("key", pa.binary()), pa.field("value", pa.binary())]
-)
+__all__ = ["record_schema"]
 
 
 def record_schema(
@@ -31,5 +26,5 @@ def record_schema(
     if headers:
         fields.append(pa.field("headers", HEADERS_TYPE))
     if bad_record_column is not None:
-        fields.append(pa.field(bad_record_column, BAD_RECORD_TYPE))
+        fields.append(pa.field(bad_record_column, LETTER_TYPE))
     return pa.schema(fields)

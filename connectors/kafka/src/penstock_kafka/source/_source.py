@@ -58,6 +58,8 @@ class KafkaSource(LogSource):
     def validate_schema(self, schema: pa.Schema) -> None:
         """Checks the user's columns. Their types of ``key`` and ``value`` say what these are decoded to."""
         decoders = {part: self._decoder(part, schema.field(part).type) for part in _PARTS if part in schema.names}
+        if self._bad_record_column in schema.names:  # what is bad is marked, whichever columns are wanted
+            decoders |= {part: self._decoder(part, None) for part in _PARTS if part not in decoders}
         check_columns(schema, self._schema(decoders), {"headers": "includeHeaders"})
         self._decoders = {part: decoder for part, decoder in decoders.items() if decoder is not None}
         if self._options.log.event_time is not None:
@@ -109,7 +111,7 @@ class KafkaSource(LogSource):
             options.client,
             partial(self._open_admin, _READER_PATIENCE_SECONDS),
             context.metrics,
-            headers="headers" in context.schema.names,
+            headers=bool({"headers", self._bad_record_column} & set(context.schema.names)),
             fail_on_data_loss=options.log.fail_on_data_loss,
         )
 

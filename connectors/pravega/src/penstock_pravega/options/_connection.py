@@ -5,50 +5,53 @@ from __future__ import annotations
 import os
 
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, OptionValues, common_option, when
+from penstock.options import Option, OptionValues, common_option, connecting, when
 from penstock_pravega.client import ControllerSettings, Credentials, KeycloakCredentials, check_name, stream_name
 
 __all__ = ["CONNECTION_OPTIONS", "connection_settings", "default_scope", "full_stream_name"]
 
 DEFAULT_CONTROLLER = "tcp://localhost:9090"
 
-CONNECTION_OPTIONS = (
-    Option(
-        "controller",
-        "The controller as tcp://host:port, or tls://host:port; several with commas. Unset: the environment's "
-        f"PRAVEGA_CONTROLLER_URI, else {DEFAULT_CONTROLLER}",
-        credentials=("user", "password"),
-    ),
-    Option("scope", "The scope of streams that name none. Unset: the environment's PRAVEGA_SCOPE"),
-    common_option(
-        "user",
-        ". Without credentials in the options those of the environment are taken: pravega_client_auth_method (Basic, "
-        "Bearer) and pravega_client_auth_token, or KEYCLOAK_SERVICE_ACCOUNT_FILE, as Pravega's own clients do",
-        former=("credentials.username",),
-        required_with=(when("password"),),
-    ),
-    common_option("password", former=("credentials.password",), required_with=(when("user"),)),
-    Option(
-        "token",
-        "A bearer token, instead of user and password",
-        secret=True,
-        former=("credentials.token",),
-        excludes=(when("user"),),
-    ),
-    Option(
-        "keycloakFile",
-        "A keycloak.json, as Keycloak hands it out for a service account, instead of user and password: tokens are "
-        "fetched and renewed. Read on the driver",
-        former=("credentials.keycloak.file",),
-        excludes=(when("user"), when("token")),
-    ),
-    common_option(
-        "tls.caFile",
-        ". Unset: the environment's PRAVEGA_TLS_CA_LOCATION, else the system's",
-        former=("tls.ca.location",),
-    ),
-    common_option("tls.checkHostname", "; not Keycloak's, which is always checked", former=("tls.validateHost",)),
-    common_option("requestTimeout", "; it is made up to four times", former=("request.timeout",)),
+CONNECTION_OPTIONS = connecting(
+    (
+        Option(
+            "controller",
+            "The controller as tcp://host:port, or tls://host:port; several with commas. Unset: the environment's "
+            f"PRAVEGA_CONTROLLER_URI, else {DEFAULT_CONTROLLER}",
+            credentials=("user", "password"),
+        ),
+        Option("scope", "The scope of streams that name none. Unset: the environment's PRAVEGA_SCOPE"),
+        common_option(
+            "user",
+            ". Without credentials in the options those of the environment are taken: pravega_client_auth_method "
+            "(Basic, Bearer) and pravega_client_auth_token, or KEYCLOAK_SERVICE_ACCOUNT_FILE, as Pravega's own clients "
+            "do",
+            former=("credentials.username",),
+            required_with=(when("password"),),
+        ),
+        common_option("password", former=("credentials.password",), required_with=(when("user"),)),
+        Option(
+            "token",
+            "A bearer token, instead of user and password",
+            secret=True,
+            former=("credentials.token",),
+            excludes=(when("user"),),
+        ),
+        Option(
+            "keycloakFile",
+            "A keycloak.json, as Keycloak hands it out for a service account, instead of user and password: tokens are "
+            "fetched and renewed. Read on the driver",
+            former=("credentials.keycloak.file",),
+            excludes=(when("user"), when("token")),
+        ),
+        common_option(
+            "tls.caFile",
+            ". Unset: the environment's PRAVEGA_TLS_CA_LOCATION, else the system's",
+            former=("tls.ca.location",),
+        ),
+        common_option("tls.checkHostname", "; not Keycloak's, which is always checked", former=("tls.validateHost",)),
+        common_option("requestTimeout", "; it is made up to four times", former=("request.timeout",)),
+    )
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.dead_letters import LETTER_COLUMN
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionSet, OptionValues, common_option, unless, when
 from penstock.serialization.formats import FormatSettings, format_options
@@ -26,6 +27,7 @@ NOTED = "noted"
 LARGEST_PIECE = 1 << 30
 
 _BYTES_ONLY = when("framing", "none")
+_COLUMNS = ("value", "stream", "segment", "offset", "position")
 
 #: What the source takes, for `penstock describe` and the page.
 SOURCE_OPTIONS = OptionSet(
@@ -70,10 +72,17 @@ SOURCE_OPTIONS = OptionSet(
         *format_options("value", reading=True),
         common_option(
             "badRecords",
-            ": fail, or null with the metric bad_rows",
+            ": fail, null (the value, with the metric bad_rows), or deadLetter (null, and the event with the reason in "
+            "badRecordColumn)",
             default="fail",
-            choices=("fail", "null"),
+            choices=("fail", "null", "deadLetter"),
             needs=(unless("value.format", "binary"),),
+        ),
+        common_option(
+            "badRecordColumn",
+            ": the event and the reason",
+            default=LETTER_COLUMN,
+            needs=(when("badRecords", "deadLetter"),),
         ),
         *event_time_options(None, also=f"{NOTED}: the times that Pravega's writers have noted (time windows)"),
     ]
@@ -97,6 +106,7 @@ class SourceOptions:
     include_position: bool
     format: FormatSettings
     bad_records: str
+    bad_record_column: str | None
     event_time: EventTimeSettings | None
     times_are_noted: bool
     piece_bytes: int | None
@@ -127,10 +137,20 @@ class SourceOptions:
             include_position=values["includePosition"],
             format=FormatSettings.from_values(values, "value", reading=True),
             bad_records=values["badRecords"],
+            bad_record_column=_bad_record_column(values),
             event_time=EventTimeSettings.from_values(values),
             times_are_noted=times_are_noted,
             piece_bytes=values["pieceSize"] if values["framing"] == "none" else None,
         )
+
+
+def _bad_record_column(values: OptionValues) -> str | None:
+    if values["badRecords"] != "deadLetter":
+        return None
+    name: str = values["badRecordColumn"]
+    if name in _COLUMNS:
+        raise BadConfigurationError(f"option 'badRecordColumn': '{name}' is a column already")
+    return name
 
 
 def _check_framing(values: OptionValues) -> None:

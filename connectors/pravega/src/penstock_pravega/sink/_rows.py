@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.options import load_object
 from penstock.serialization.formats import RecordEncoder
-from penstock.sink import check_bytes_or_text, warn_about_left_out
+from penstock.sink import WriterContext, check_bytes_or_text, convert_refusing, warn_about_left_out
 from penstock_pravega.client import LARGEST_EVENT
 from penstock_pravega.options import SinkOptions
 
@@ -48,8 +48,13 @@ def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
         options.timestamps.check(schema)
         used.add(options.timestamps.path.split(".")[0].lower())
     if options.key_function is None:  # it gets every column
-        left_out = [field.name for name, field in columns.items() if name not in used]
+        left_out = [field for name, field in columns.items() if name not in used]
         warn_about_left_out("Pravega", left_out, "An event is a value")
+
+
+def _numbers(mask: pa.Array) -> list[int]:
+    numbers: list[int] = pc.indices_nonzero(mask).to_pylist()
+    return numbers
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -69,24 +74,43 @@ class EventColumns:
         if function is not None:
             self._key_function = load_object("option 'routingKey'", function)
 
-    def convert(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array | None]:
-        """Events (large_binary, without nulls) and their keys (string), if they have any.
+    def convert(
+        self, batch: pa.RecordBatch, context: WriterContext
+    ) -> tuple[pa.RecordBatch, pa.Array, pa.Array | None]:
+        """Returns the rows that become events, the events (large_binary, without nulls) and their keys (string), if
+        they have any.
 
-        Raises BadDataError for an event that is null or larger than 8 MiB, which Pravega's clients could not read.
+        A row whose value is null, can't be encoded or is larger than 8 MiB, which Pravega's clients could not read,
+        becomes a dead letter; without those, it raises BadDataError.
         """
-        columns = {name.lower(): batch.column(at) for at, name in enumerate(batch.schema.names)}
-        values = columns["value"]
-        values = (values if self.encoder is None else self.encoder.encode(values)).cast(pa.large_binary())
-        if values.null_count:
-            row = pc.index(values.is_null(), True).as_py()
-            raise BadDataError(f"row {row} of a batch has no value (it is null): an event has one; leave such rows out")
+        batch, values = convert_refusing(context, batch, self._values, self._letter_fields)
         lengths = pc.binary_length(values)
-        if len(values) and pc.max(lengths).as_py() > LARGEST_EVENT:
-            row = pc.index(pc.greater(lengths, LARGEST_EVENT), True).as_py()
-            raise BadDataError(
-                f"row {row} of a batch has a value of {lengths[row]} bytes: an event has at most {LARGEST_EVENT}"
-            )
-        return values, self._keys(batch, columns.get(self.options.key_column.lower()))
+        reasons = dict.fromkeys(_numbers(values.is_null()), "it has no value (it is null), and an event has one")
+        for row in _numbers(pc.greater(lengths, LARGEST_EVENT)):
+            reasons[row] = f"it has a value of {lengths[row]} bytes: an event has at most {LARGEST_EVENT}"
+        if reasons and context.refused is None:
+            row = min(reasons)
+            raise BadDataError(f"row {row} of a batch: {reasons[row]}. Leave such rows out")
+        if reasons:
+            batch = context.refuse(batch, reasons, self._letter_fields)
+            values = self._values(batch)
+        columns = {name.lower(): batch.column(at) for at, name in enumerate(batch.schema.names)}
+        return batch, values, self._keys(batch, columns.get(self.options.key_column.lower()))
+
+    def _values(self, batch: pa.RecordBatch) -> pa.Array:
+        values = next(batch.column(at) for at, name in enumerate(batch.schema.names) if name.lower() == "value")
+        return (values if self.encoder is None else self.encoder.encode(values)).cast(pa.large_binary())
+
+    def _letter_fields(self, batch: pa.RecordBatch) -> dict[str, Any]:
+        """Returns what the letters of refused rows say: the event as it was to be, unless a format encodes it."""
+        columns = {name.lower(): batch.column(at) for at, name in enumerate(batch.schema.names)}
+        fields: dict[str, Any] = {"source": self.options.stream}
+        if self.encoder is None:
+            fields["value"] = columns["value"].cast(pa.binary())
+        key = columns.get(self.options.key_column.lower())
+        if key is not None and self._key_function is None:
+            fields["key"] = key.cast(pa.binary())
+        return fields
 
     def latest_ms(self, batch: pa.RecordBatch) -> int | None:
         """Returns the latest event time, if times are to be noted and a row has one."""

@@ -50,7 +50,9 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
         """Appends the events of ``batch``; segment stores acknowledge them later."""
         if not batch.num_rows:
             return
-        events, keys = self._columns.convert(batch)
+        batch, events, keys = self._columns.convert(batch, self._context)
+        if not batch.num_rows:
+            return
         times = (self._latest_ms, self._columns.latest_ms(batch))
         self._latest_ms = max((ms for ms in times if ms is not None), default=None)
         appender = self._transaction_appender()
@@ -155,7 +157,9 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         """Appends the events of ``batch``; segment stores acknowledge them later."""
         if not batch.num_rows:
             return
-        events, keys = self._columns.convert(batch)
+        batch, events, keys = self._columns.convert(batch, self._context)
+        if not batch.num_rows:
+            return
         with self._translated_errors(len(events)):
             self._stream_appender().append(events, keys)
             self._events += len(events)

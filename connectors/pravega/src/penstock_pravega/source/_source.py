@@ -53,7 +53,11 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """Makes the decoder: events are decoded to the user's type of ``value``."""
-        decoder = self._create_decoder(schema.field("value").type) if "value" in schema.names else None
+        decoder = None
+        if "value" in schema.names:
+            decoder = self._create_decoder(schema.field("value").type)
+        elif self._options.bad_record_column in schema.names:
+            decoder = self._create_decoder(None)
         check_columns(schema, self._schema(decoder), {"position": "includePosition"})
         self._decoder = decoder
         if self._options.event_time is not None and not self._options.times_are_noted:
@@ -69,7 +73,11 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
 
     def _schema(self, decoder: RecordDecoder | None) -> pa.Schema:
         value = pa.binary() if decoder is None else decoder.type
-        return event_schema(value, position=self._options.include_position)
+        return event_schema(
+            value,
+            position=self._options.include_position,
+            bad_record_column=self._options.bad_record_column,
+        )
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -110,5 +118,8 @@ class PravegaSource(Source[SegmentRange, PravegaState]):
     def create_emitter(self, context: ReaderContext) -> PravegaRecordEmitter:
         """Makes the emitter of a task, with the driver's decoder."""
         return PravegaRecordEmitter(
-            context, self._decoder, BadRecordPolicy(self._options.bad_records, ("null",), context.metrics)
+            context,
+            self._decoder,
+            BadRecordPolicy(self._options.bad_records, ("null", "deadLetter"), context.metrics),
+            bad_record_column=self._options.bad_record_column,
         )

@@ -81,6 +81,7 @@ class JsonInference(SchemaInference):
         self._sampler = sampler
         self._corrupt_column = options.corrupt_column
         self._policy = BadRows(options.bad_records, Metrics())
+        self._keeps_text = options.bad_records == "null"
         self._has_corrupt = options.adds_corrupt_column
         self._type: _Fields = {}
 
@@ -118,7 +119,7 @@ class JsonInference(SchemaInference):
             if not reason and type_ is not None:
                 fields = _united(fields, type_)
             elif self._policy.keeps(url, line.offset, line.text, reason or "not a JSON object"):
-                self._has_corrupt = True
+                self._has_corrupt = self._has_corrupt or self._keeps_text
         return fields
 
 

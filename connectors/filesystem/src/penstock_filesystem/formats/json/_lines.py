@@ -24,7 +24,7 @@ class JsonLines(Lines):
             yield from self.lines(block)
             return
         text = block.data.decode(self.block_encoding, "replace")
-        yield Line(0, text, "\ufffd" not in text)
+        yield Line(0, text, "\ufffd" not in text, block.data)
 
 
 def object_lines(lines: JsonLines, block: Block) -> tuple[bytes, int] | None:

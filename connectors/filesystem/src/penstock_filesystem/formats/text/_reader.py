@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.dead_letters import LETTER_TYPE
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
-from penstock_filesystem.formats._bad_rows import BadRows
+from penstock_filesystem.formats._bad_rows import BadRows, letters_of
 from penstock_filesystem.formats._blocks import Block
 from penstock_filesystem.formats._lines import LineReader, Lines
 from penstock_filesystem.formats._options import ReadOptions
@@ -44,6 +45,7 @@ class _TextDecoder(Decoder):
         self._lines = lines
         self._whole_text = options.whole_text
         self._wants_value = "value" in schema.names
+        self._letter = options.letter_column if options.letter_column in schema.names else None
         self._policy = BadRows(options.bad_records, metrics)
         self._offsets = offsets
 
@@ -54,7 +56,7 @@ class _TextDecoder(Decoder):
             return
         column = None if self._offsets else self._decode_block(element)
         if column is not None:
-            yield Rows({"value": column} if self._wants_value else {}, len(column))
+            yield Rows(self._columns(column, pa.nulls(len(column), LETTER_TYPE)), len(column))
         else:
             yield self._decode_rows(element, state)
 
@@ -71,22 +73,36 @@ class _TextDecoder(Decoder):
 
     def _decode_rows(self, block: Block, state: SplitState) -> Rows:
         # Row by row: for blocks with bytes that do not decode, and where offsets are wanted.
-        texts, offsets = [], []
+        texts: list[str | None] = []
+        offsets: list[int] = []
+        reasons: list[str | None] = []
+        data: list[bytes | None] = []
         for line in self._lines.lines(block):
             if line.valid or self._policy.keeps(state.url, line.offset, line.text, self._reason):
-                texts.append(line.text)
+                is_letter = not line.valid and self._letter is not None
+                texts.append(None if is_letter else line.text)
                 offsets.append(line.offset)
-        columns = {"value": pa.array(texts, pa.string())} if self._wants_value else {}
+                reasons.append(self._reason if is_letter else None)
+                data.append(self._lines.bytes_of(line) if is_letter else None)
+        columns = self._columns(pa.array(texts, pa.string()), letters_of(state, reasons, offsets, data))
         return Rows(columns, len(texts), pa.array(offsets, pa.int64()))
 
+    def _columns(self, values: pa.Array, letters: pa.Array) -> dict[str, pa.Array]:
+        columns = {"value": values} if self._wants_value else {}
+        return columns if self._letter is None else {**columns, self._letter: letters}
+
     def _decode_whole(self, block: Block, state: SplitState) -> Rows:
+        text: str | None
+        reason, data = None, None
         try:
             text = block.data.decode(self._lines.block_encoding)
         except UnicodeDecodeError:
             text = block.data.decode(self._lines.block_encoding, "replace")
             if not self._policy.keeps(state.url, 0, text, self._reason):
                 return Rows({"value": pa.array([], pa.string())}, 0, pa.array([], pa.int64()))
-        columns = {"value": pa.array([text], pa.string())} if self._wants_value else {}
+            if self._letter is not None:
+                text, reason, data = None, self._reason, block.data
+        columns = self._columns(pa.array([text], pa.string()), letters_of(state, [reason], [0], [data]))
         return Rows(columns, 1, pa.array([0], pa.int64()))
 
     @property

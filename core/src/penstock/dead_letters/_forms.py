@@ -1,0 +1,157 @@
+"""What a letter looks like where it is sent: as columns, as a record with headers, or as one text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.dead_letters._letter import CONNECT_EXCEPTION_CLASS, CONNECT_HEADERS, HEADERS_TYPE, LETTER_SCHEMA
+from penstock.serialization.values import JsonWriter, ValueText, why_not_json
+
+__all__ = ["AS_COLUMNS", "AS_JSON", "AS_RECORDS", "LetterForm", "rows_as_json"]
+
+_EXCEPTION_CLASS = "penstock.errors.BadDataError"
+
+
+@dataclass(frozen=True)
+class LetterForm:
+    """How a connector takes letters. Picklable.
+
+    ``rows`` makes rows of ``schema`` out of a batch of :data:`LETTER_SCHEMA`. ``defaults`` are values of the
+    connector's options that suit letters; each holds unless the user sets the option, or one of those after it.
+    ``address`` names the options that say where the system is: with one of them set, letters go to another system than
+    the rows, and nothing of how that is reached holds for them. ``place`` names the option that says where in it
+    letters go.
+    """
+
+    schema: pa.Schema
+    rows: Callable[[pa.RecordBatch], pa.RecordBatch]
+    address: tuple[str, ...] = ()
+    place: str = ""
+    defaults: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    def complete(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Returns ``given`` with the defaults that hold."""
+        names = {name.lower() for name in given}
+        added = {
+            name: value
+            for name, (value, others) in self.defaults.items()
+            if not names & {one.lower() for one in (name, *others)}
+        }
+        return {**added, **given}
+
+
+# 1. Columns, for files and tables.
+
+
+_COLUMNS = pa.schema([pa.field("id", pa.string()), *LETTER_SCHEMA])
+
+
+def _columns(letters: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([_ids(letters), *letters.columns], schema=_COLUMNS)
+
+
+def _ids(letters: pa.RecordBatch) -> pa.Array:
+    """Returns what tells a letter from the others of its source, the same in a replay: the place of the record; of a
+    row that was refused a hash of what it holds.
+    """
+    offset = letters.column("offset").cast(pa.string())
+    partition = letters.column("partition").cast(pa.string())
+    places = pc.coalesce(pc.binary_join_element_wise(partition, offset, ":"), offset)
+    if not places.null_count:
+        return places
+    hashes: list[str | None] = [None] * len(places)
+    keys, values = letters.column("key"), letters.column("value")
+    for row in pc.indices_nonzero(places.is_null()).to_pylist():  # rows that were refused: few
+        key, value = keys[row].as_py(), values[row].as_py()
+        head = b"" if key is None else b"%d:%s" % (len(key), key)
+        hashes[row] = hashlib.sha256(head + b"," + (value or b"")).hexdigest()
+    return pc.coalesce(places, pa.array(hashes, pa.string()))
+
+
+#: A column for each field, after one that tells letters of a source from each other.
+AS_COLUMNS = LetterForm(_COLUMNS, _columns)
+
+
+# 2. Records, for Kafka: the key and the value as they were, and headers that say why.
+
+
+_RECORDS = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS_TYPE),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+
+def _records(letters: pa.RecordBatch) -> pa.RecordBatch:
+    headers = _with_connects_headers(letters)
+    columns = [letters.column("key"), letters.column("value"), headers, letters.column("timestamp")]
+    return pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
+
+
+def _with_connects_headers(letters: pa.RecordBatch) -> pa.Array:
+    """Returns the record's own headers, then Kafka Connect's. What a letter lacks has no header."""
+    own = letters.column("headers")
+    rows = pa.array(range(letters.num_rows), pa.int64())
+    owners = [pc.list_parent_indices(own).cast(pa.int64())]
+    items = [own.flatten()]
+    values = {name: letters.column(source).cast(pa.string()) for name, source in CONNECT_HEADERS.items()}
+    values[CONNECT_EXCEPTION_CLASS] = pa.repeat(pa.scalar(_EXCEPTION_CLASS, pa.string()), len(rows))
+    for name, texts in values.items():
+        there = texts.is_valid()
+        owners.append(rows.filter(there))
+        texts = texts.filter(there).cast(pa.binary())
+        keys = pa.repeat(pa.scalar(name, pa.string()), len(texts))
+        items.append(pa.StructArray.from_arrays([keys, texts], fields=list(HEADERS_TYPE.value_type)))
+    owner = pa.concat_arrays(owners)
+    # Sorted by letter, and within one in the order in which they are here.
+    numbered = pa.table({"owner": owner, "number": pa.array(range(len(owner)), pa.int64())})
+    order = pc.sort_indices(numbered, [("owner", "ascending"), ("number", "ascending")])
+    counts = pc.fill_null(pc.list_value_length(own), 0).cast(pa.int64())
+    for texts in values.values():
+        counts = pc.add(counts, texts.is_valid().cast(pa.int64()))
+    ends = pc.cumulative_sum(counts).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(offsets, pa.concat_arrays(items).take(order), type=HEADERS_TYPE)
+
+
+#: The record as it was, with headers that say why.
+AS_RECORDS = LetterForm(_RECORDS, _records)
+
+
+# 3. One JSON object, for systems whose events are bytes alone.
+
+
+_EVENTS = pa.schema([pa.field("value", pa.binary()), pa.field("routing_key", pa.string())])
+
+
+def _events(letters: pa.RecordBatch) -> pa.RecordBatch:
+    """Letters of one partition of a source have the same key, and so keep their order."""
+    partition = pc.fill_null(letters.column("partition").cast(pa.string()), "")
+    keys = pc.binary_join_element_wise(pc.fill_null(letters.column("source"), ""), partition, ":")
+    texts = JsonWriter(ValueText(), ignore_nulls=True).objects(letters.schema.names, letters.columns)
+    return pa.RecordBatch.from_arrays([texts.cast(pa.binary()), keys], schema=_EVENTS)
+
+
+#: A JSON object of the fields, and a routing key.
+AS_JSON = LetterForm(_EVENTS, _events)
+
+
+def rows_as_json(rows: pa.RecordBatch) -> pa.Array:
+    """Returns each row as a JSON object (binary): bytes in base 64, times in ISO 8601. What JSON has no form for is
+    written as text.
+    """
+    columns = [
+        pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+        if why_not_json(column.type)
+        else column
+        for column in rows.columns
+    ]
+    return JsonWriter(ValueText(), ignore_nulls=False).objects(rows.schema.names, columns).cast(pa.binary())
