@@ -19,7 +19,16 @@ from penstock.errors import (
 if TYPE_CHECKING:
     from penstock.checkpoint import finish
     from penstock.dead_letters import LETTER_DDL
-    from penstock.spark import SinkGroup, batch_writer, enrich, enrich_async, export_metrics, register, serve_metrics
+    from penstock.spark import (
+        SinkGroup,
+        batch_writer,
+        enrich,
+        enrich_async,
+        export_metrics,
+        register,
+        replay,
+        serve_metrics,
+    )
 
 __all__ = [
     "BadConfigurationError",
@@ -38,13 +47,26 @@ __all__ = [
     "export_metrics",
     "finish",
     "register",
+    "replay",
     "serve_metrics",
 ]
 
 
+_OF_SPARK = (
+    "SinkGroup",
+    "batch_writer",
+    "enrich",
+    "enrich_async",
+    "export_metrics",
+    "register",
+    "replay",
+    "serve_metrics",
+)
+
+
 def __getattr__(name: str) -> Any:
     # Loaded on first use: connectors import penstock in processes that never need pyspark.
-    if name in ("SinkGroup", "batch_writer", "register", "enrich", "enrich_async", "serve_metrics", "export_metrics"):
+    if name in _OF_SPARK:
         from penstock import spark
 
         return getattr(spark, name)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.dead_letters import LetterForm
     from penstock.sink import Sink
 
-__all__ = ["create_sink", "destination_of", "parse_letters"]
+__all__ = ["Destination", "create_sink", "destination_of", "letters_of", "parse_letters"]
 
 #: What a connector calls ``format`` has this name for letters, whose ``format`` is the connector's.
 _FILE_FORMAT = "fileFormat"
@@ -71,12 +71,30 @@ def parse_letters(connector: Connector, options: OptionValues) -> tuple[Destinat
     if destination is None:
         return None
     given = _without_prefix(options.texts(secrets=True))
-    texts = destination.form.complete({**_taken_over(connector, options, destination, given), **given})
+    return destination, _parsed(destination, {**_taken_over(connector, options, destination, given), **given})
+
+
+def letters_of(given: Mapping[str, str]) -> tuple[Destination, OptionValues] | None:
+    """Returns what :func:`parse_letters` does, of a sink whose other options are not known.
+
+    Raises BadConfigurationError as that does, and for an option that is not about dead letters.
+    """
+    destination = destination_of(given)
+    if destination is None:
+        return None
+    others = [name for name in given if not name.lower().startswith(DEAD_LETTER_PREFIX.lower())]
+    if others:
+        raise BadConfigurationError(f"option '{others[0]}' is not one of dead letters: {DEAD_LETTER_PREFIX}...")
+    return destination, _parsed(destination, _without_prefix(given))
+
+
+def _parsed(destination: Destination, given: Mapping[str, str]) -> OptionValues:
+    texts = destination.form.complete(given)
     values = _prefixed(destination.options).parse(
         {_prefixed_name(name): text for name, text in texts.items()},
         owner=f"the sink of dead letters, penstock.{destination.name},",
     )
-    return destination, OptionValues(destination.options, _without_prefix(values.texts(secrets=True)))
+    return OptionValues(destination.options, _without_prefix(values.texts(secrets=True)))
 
 
 def _without_prefix(texts: Mapping[str, str]) -> dict[str, str]:

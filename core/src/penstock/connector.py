@@ -11,6 +11,7 @@ The name of the entry point makes the name of the format: ``penstock.filesystem`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,7 +20,7 @@ from penstock.options import DEAD_LETTER_OPTIONS, Option, OptionSet, OptionValue
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.dead_letters import LetterForm
+    from penstock.dead_letters import LetterForm, LetterReturn
     from penstock.dev import DevServer
     from penstock.sink import Sink
     from penstock.source import Source
@@ -122,6 +123,16 @@ class Connector(ABC):
 
     def letter_form(self) -> LetterForm | None:
         """Returns how the sink takes dead letters as rows; ``None`` if it can't take any."""
+        return None
+
+    def letter_source(self, options: OptionValues) -> Mapping[str, str] | None:
+        """Returns the source's options that read, from the first one on, the dead letters which a sink with ``options``
+        has written; without those that only say how the system is reached. ``None`` if they are no endless stream.
+        """
+        return None
+
+    def letter_return(self) -> LetterReturn | None:
+        """Returns how records that were dead letters are written again; ``None`` if the sink can't take them."""
         return None
 
     def dev_server(self) -> DevServer | None:

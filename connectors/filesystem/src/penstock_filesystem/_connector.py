@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ from penstock.options import OptionSet, OptionValues
 from penstock_filesystem.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
-    from penstock.dead_letters import LetterForm
+    from penstock.dead_letters import LetterForm, LetterReturn
     from penstock.sink import TwoPhaseCommitSink
     from penstock.source import Source
 
@@ -62,6 +63,16 @@ class FileSystemConnector(Connector):
             "rollOnCheckpoint": ("true", ("rollingPolicy", "rolloverInterval", "inactivityInterval")),
         }
         return replace(AS_COLUMNS, defaults=defaults, place="path")
+
+    def letter_source(self, options: OptionValues) -> Mapping[str, str] | None:
+        """Returns the options that read what the sink has written, from the start."""
+        return {"path": options["path"], "format": options["format"]}
+
+    def letter_return(self) -> LetterReturn | None:
+        """Returns a line of a text file, in a directory that the user names."""
+        from penstock.dead_letters import LetterReturn
+
+        return LetterReturn({"value": "cast(value as string)"}, "path", from_source=False, options={"format": "text"})
 
     def describe_guarantee(self) -> str:
         """Returns what this connector promises about rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ from penstock.options import OptionSet, OptionValues
 from penstock_kafka.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
-    from penstock.dead_letters import LetterForm
+    from penstock.dead_letters import LetterForm, LetterReturn
     from penstock.dev import DevServer
     from penstock.sink import Sink
     from penstock.source import Source
@@ -63,6 +64,20 @@ class KafkaConnector(Connector):
         from penstock_kafka.dev import KafkaDevServer
 
         return KafkaDevServer()
+
+    def letter_source(self, options: OptionValues) -> Mapping[str, str] | None:
+        """Returns the options that read what the sink has written, from the start."""
+        return {
+            "subscribe": options["topic"],
+            "startingOffsets": "earliest",
+            "includeHeaders": "true",
+        }
+
+    def letter_return(self) -> LetterReturn | None:
+        """Returns a record with the key, the value and the headers that it had, in the topic that it came from."""
+        from penstock.dead_letters import LetterReturn
+
+        return LetterReturn({name: name for name in ("key", "value", "headers", "timestamp")}, "topic")
 
     def describe_guarantee(self) -> str:
         return "source: every record once; sink: exactly once on request (transactions), else at least once"

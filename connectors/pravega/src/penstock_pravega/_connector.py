@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ from penstock.options import OptionSet, OptionValues
 from penstock_pravega.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
-    from penstock.dead_letters import LetterForm
+    from penstock.dead_letters import LetterForm, LetterReturn
     from penstock.dev import DevServer
     from penstock.sink import Sink
     from penstock.source import Source
@@ -63,6 +64,16 @@ class PravegaConnector(Connector):
         from penstock.dead_letters import AS_JSON
 
         return replace(AS_JSON, address=("controller",), place="stream")
+
+    def letter_source(self, options: OptionValues) -> Mapping[str, str] | None:
+        """Returns the options that read what the sink has written, from the start."""
+        return {"stream": options["stream"], "startingStreamCut": "head"}
+
+    def letter_return(self) -> LetterReturn | None:
+        """Returns an event as it was, in the stream that it came from, with any routing key: none is stored with it."""
+        from penstock.dead_letters import LetterReturn
+
+        return LetterReturn({"value": "value"}, "stream")
 
     def describe_guarantee(self) -> str:
         """Says what readers and writers can rely on."""

@@ -5,9 +5,15 @@ from penstock.checkpoint._commands import Finished, adopt, finish, open_pieces, 
 from penstock.checkpoint._groups import Prepared, load_group, members_of, options_by_member, remember_group
 from penstock.checkpoint._identity import CheckpointIdentity, open_identity
 from penstock.checkpoint._named import BatchInFunction, check_sink_name, home_of, named_sinks, names_of
-from penstock.checkpoint._queries import StoredPart, StoredQuery, open_stored_queries, open_stored_query
+from penstock.checkpoint._queries import (
+    StoredPart,
+    StoredQuery,
+    open_stored_queries,
+    open_stored_query,
+    stored_sink_of,
+)
 from penstock.checkpoint._spark_log import SparkLog
-from penstock.checkpoint._stored import chain_of, query_id_of, remember_sink
+from penstock.checkpoint._stored import StoredSink, chain_of, query_id_of, remember_sink
 
 __all__ = [
     "BatchInFunction",
@@ -17,6 +23,7 @@ __all__ = [
     "SparkLog",
     "StoredPart",
     "StoredQuery",
+    "StoredSink",
     "adopt",
     "chain_of",
     "chain_of_write",
@@ -40,5 +47,6 @@ __all__ = [
     "remember_write",
     "resolve",
     "restore_offsets",
+    "stored_sink_of",
     "take_over",
 ]

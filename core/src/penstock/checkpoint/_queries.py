@@ -13,13 +13,13 @@ from penstock.checkpoint._groups import load_group, members_of, options_by_membe
 from penstock.checkpoint._identity import CheckpointIdentity, open_identity
 from penstock.checkpoint._named import home_of, named_sinks, names_of
 from penstock.checkpoint._spark_log import SparkLog
-from penstock.checkpoint._stored import chain_of, load_sink, query_id_of, sink_path
+from penstock.checkpoint._stored import StoredSink, chain_of, load_sink, query_id_of, read_sink, sink_path
 from penstock.errors import BadConfigurationError
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.sink import CheckpointLocation, SinkContext, SinkUnion
 from penstock.storage import Storage, open_storage
 
-__all__ = ["StoredPart", "StoredQuery", "open_stored_queries", "open_stored_query"]
+__all__ = ["StoredPart", "StoredQuery", "open_stored_queries", "open_stored_query", "stored_sink_of"]
 
 _NO_SCHEMA = pa.schema([])
 
@@ -145,6 +145,26 @@ def open_stored_query(
     if not waits:
         retry = NO_RETRIES
     return StoredQuery(connector, query_id, sink, schema, storage.retrying(retry), path, retry, sink_name)
+
+
+def stored_sink_of(
+    checkpoint: str, options: Mapping[str, str] | None = None, *, sink_name: str = ""
+) -> StoredSink | None:
+    """Returns a sink of ``checkpoint`` as it is stored, with ``options`` as :func:`open_stored_query` takes them;
+    ``None`` if the query has stored none. ``sink_name`` is that of a batch function's sink, or ``GROUP/MEMBER``.
+
+    Raises BadConfigurationError if it is no checkpoint, or has no sink of that name.
+    """
+    storage, path = open_storage(checkpoint, options, NO_RETRIES)
+    query_id_of(storage, path)
+    group, _, member = sink_name.partition("/")
+    home = home_of(path, group)
+    try:
+        return read_sink(storage, sink_path(f"{home}/{member}".rstrip("/")), options)
+    except FileNotFoundError:
+        if sink_name or named_sinks(storage, path):
+            raise BadConfigurationError(_no_sink(storage, path, checkpoint, sink_name)) from None
+        return None
 
 
 def _no_sink(storage: Storage, path: str, checkpoint: str, sink_name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,16 @@ from penstock.serialization import malformed_is_bad_data
 from penstock.sink import TwoPhaseCommitSink
 from penstock.storage import Storage
 
-__all__ = ["chain_of", "load_sink", "query_id_of", "remember_sink", "sink_path", "store_sink"]
+__all__ = [
+    "StoredSink",
+    "chain_of",
+    "load_sink",
+    "query_id_of",
+    "read_sink",
+    "remember_sink",
+    "sink_path",
+    "store_sink",
+]
 
 FORMAT = 1
 _LONGEST_NAME = 100
@@ -91,13 +101,20 @@ def _put_sink(storage: Storage, path: str, value: Mapping[str, Any], before: byt
         storage.put(path, data)
 
 
-def load_sink(
-    storage: Storage, path: str, options: Mapping[str, str] | None
-) -> tuple[str, AnySink, pa.Schema, RetryPolicy]:
-    """Returns the inverse of :func:`store_sink`: the connector's name, the sink, the schema of its rows, and for how
-    long the sink is waited for.
+@dataclass(frozen=True)
+class StoredSink:
+    """A sink as it is stored: the connector's name, the connector, its options, and the schema of the rows."""
 
-    Raises FileNotFoundError, and BadConfigurationError if there is no such sink any more.
+    name: str
+    connector: Connector
+    options: OptionValues
+    schema: pa.Schema
+
+
+def read_sink(storage: Storage, path: str, options: Mapping[str, str] | None) -> StoredSink:
+    """Returns the inverse of :func:`store_sink`. ``options`` adds what was secret, and replaces the rest.
+
+    Raises FileNotFoundError, and BadConfigurationError if there is no such connector any more.
     """
     given, where = dict(options or {}), storage.url(path)
     name, options_of_run, schema = _parsed_sink(storage.read(path), where)
@@ -106,11 +123,20 @@ def load_sink(
         raise BadConfigurationError(f"{where}: connector '{name}' has no sink any more")
     lower = {one.lower() for one in given}
     texts = {one: text for one, text in options_of_run.items() if one.lower() not in lower} | given
-    parsed = connector.sink_options.parse(texts, owner=f"sink penstock.{name}")
-    sink = create_sink(connector, parsed, schema)
+    return StoredSink(name, connector, connector.sink_options.parse(texts, owner=f"sink penstock.{name}"), schema)
+
+
+def load_sink(
+    storage: Storage, path: str, options: Mapping[str, str] | None
+) -> tuple[str, AnySink, pa.Schema, RetryPolicy]:
+    """Returns a stored sink, made: the connector's name, the sink, the schema of its rows, and for how long the sink is
+    waited for. Raises as :func:`read_sink` does, and BadConfigurationError if it is no sink any more that commits.
+    """
+    stored = read_sink(storage, path, options)
+    sink = create_sink(stored.connector, stored.options, stored.schema)
     if not isinstance(sink, TwoPhaseCommitSink):
-        raise BadConfigurationError(f"{where}: its sink commits nothing with these options (delivery)")
-    return name, sink, schema, RetryPolicy.from_values(parsed)
+        raise BadConfigurationError(f"{storage.url(path)}: its sink commits nothing with these options (delivery)")
+    return stored.name, sink, stored.schema, RetryPolicy.from_values(stored.options)
 
 
 def _parsed_sink(data: bytes, where: str) -> tuple[str, dict[str, str], pa.Schema]:

@@ -4,7 +4,7 @@ A source marks a bad record with a letter, in a column of its own; the sink send
 decided together with the other rows.
 """
 
-from penstock.dead_letters._forms import AS_COLUMNS, AS_JSON, AS_RECORDS, LetterForm, rows_as_json
+from penstock.dead_letters._forms import AS_COLUMNS, AS_JSON, AS_RECORDS, LetterForm, LetterReturn, rows_as_json
 from penstock.dead_letters._letter import (
     CONNECT_EXCEPTION_CLASS,
     CONNECT_HEADERS,
@@ -29,6 +29,7 @@ __all__ = [
     "LETTER_SCHEMA",
     "LETTER_TYPE",
     "LetterForm",
+    "LetterReturn",
     "is_letter_type",
     "letters",
     "rows_as_json",

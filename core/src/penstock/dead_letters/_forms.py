@@ -9,11 +9,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.dead_letters._letter import CONNECT_EXCEPTION_CLASS, CONNECT_HEADERS, HEADERS_TYPE, LETTER_SCHEMA
+from penstock.dead_letters._letter import (
+    CONNECT_EXCEPTION_CLASS,
+    CONNECT_HEADERS,
+    HEADERS_TYPE,
+    LETTER_DDL,
+    LETTER_SCHEMA,
+)
 from penstock.serialization.values import JsonWriter, ValueText, why_not_json
 
-__all__ = ["AS_COLUMNS", "AS_JSON", "AS_RECORDS", "LetterForm", "rows_as_json"]
+__all__ = ["AS_COLUMNS", "AS_JSON", "AS_RECORDS", "LetterForm", "LetterReturn", "rows_as_json"]
 
+_CONNECTS = "__connect.errors."
+_SQL_TYPES = {"string": "string", "int64": "bigint"}
 _EXCEPTION_CLASS = "penstock.errors.BadDataError"
 
 
@@ -21,7 +29,9 @@ _EXCEPTION_CLASS = "penstock.errors.BadDataError"
 class LetterForm:
     """How a connector takes letters. Picklable.
 
-    ``rows`` makes rows of ``schema`` out of a batch of :data:`LETTER_SCHEMA`. ``defaults`` are values of the
+    ``rows`` makes rows of ``schema`` out of a batch of :data:`LETTER_SCHEMA`. ``fields`` has an expression of Spark's
+    SQL for each field of a letter, over the columns with which the connector's source reads it again; without any, it
+    reads the columns of ``schema``. ``defaults`` are values of the
     connector's options that suit letters; each holds unless the user sets the option, or one of those after it.
     ``address`` names the options that say where the system is: with one of them set, letters go to another system than
     the rows, and nothing of how that is reached holds for them. ``place`` names the option that says where in it
@@ -30,6 +40,7 @@ class LetterForm:
 
     schema: pa.Schema
     rows: Callable[[pa.RecordBatch], pa.RecordBatch]
+    fields: Mapping[str, str] = field(default_factory=dict)
     address: tuple[str, ...] = ()
     place: str = ""
     defaults: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
@@ -122,8 +133,19 @@ def _with_connects_headers(letters: pa.RecordBatch) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pa.concat_arrays(items).take(order), type=HEADERS_TYPE)
 
 
+def _of_records() -> dict[str, str]:
+    """Returns the inverse. A header that comes twice counts as Connect wrote it, last."""
+    fields = {name: name for name in ("timestamp", "key", "value")}
+    for header, name in CONNECT_HEADERS.items():
+        item = f"try_element_at(filter(headers, one -> one.key = '{header}'), -1)"
+        kind = _SQL_TYPES[str(LETTER_SCHEMA.field(name).type)]
+        fields[name] = f"try_cast(cast({item}.value as string) as {kind})"
+    fields["headers"] = f"filter(headers, one -> not startswith(one.key, '{_CONNECTS}'))"
+    return fields
+
+
 #: The record as it was, with headers that say why.
-AS_RECORDS = LetterForm(_RECORDS, _records)
+AS_RECORDS = LetterForm(_RECORDS, _records, _of_records())
 
 
 # 3. One JSON object, for systems whose events are bytes alone.
@@ -140,8 +162,28 @@ def _events(letters: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([texts.cast(pa.binary()), keys], schema=_EVENTS)
 
 
+def _of_events() -> dict[str, str]:
+    parsed = f"from_json(cast(value as string), '{LETTER_DDL}')"
+    return {name: f"{parsed}.{name}" for name in LETTER_SCHEMA.names}
+
+
 #: A JSON object of the fields, and a routing key.
-AS_JSON = LetterForm(_EVENTS, _events)
+AS_JSON = LetterForm(_EVENTS, _events, _of_events())
+
+
+@dataclass(frozen=True)
+class LetterReturn:
+    """How a connector's sink takes records that were dead letters. Picklable.
+
+    ``columns`` has an expression of Spark's SQL for each of the sink's columns, over the fields of a letter. ``target``
+    is the sink's option that says where they go: to the letter's ``source`` if ``from_source``, and otherwise to a
+    place that the user names. ``options`` are others that are needed.
+    """
+
+    columns: Mapping[str, str]
+    target: str
+    from_source: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def rows_as_json(rows: pa.RecordBatch) -> pa.Array:

@@ -125,6 +125,9 @@ def _validate_letters(sink: Sink, route: LetterRoute) -> None:
 class _RowsMember(Member):
     """Its names at the target are those that it has without dead letters: those may come and go."""
 
+    def names_in(self, group: str) -> str:
+        return group
+
     def context_of(self, group: Any) -> Any:
         return replace(group, schema=self.schema)
 
@@ -138,7 +141,7 @@ class _LettersMember(Member):
         if place is not None:
             place = CheckpointLocation(place.storage, f"{place.path}/penstock/dead-letters")
         return replace(
-            group, query_id=f"{group.query_id}.{self.name}", schema=self.schema, checkpoint=place, retry=self.retry
+            group, query_id=self.names_in(group.query_id), schema=self.schema, checkpoint=place, retry=self.retry
         )
 
 

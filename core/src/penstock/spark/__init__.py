@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from penstock.spark._metrics import CountsParam
     from penstock.spark._read import BatchReader, StreamReader
     from penstock.spark._registration import Registration, register
+    from penstock.spark._replay import replay
     from penstock.spark._session_metrics import SessionMetrics, export_metrics, serve_metrics
     from penstock.spark._sink_group import SinkGroup
 
@@ -25,6 +26,7 @@ __all__ = [
     "enrich_async",
     "export_metrics",
     "register",
+    "replay",
     "serve_metrics",
     "SinkGroup",
 ]
@@ -43,6 +45,7 @@ _MODULES = {
     "enrich_async": "_enrich",
     "export_metrics": "_session_metrics",
     "register": "_registration",
+    "replay": "_replay",
     "serve_metrics": "_session_metrics",
 }
 
