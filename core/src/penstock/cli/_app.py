@@ -220,6 +220,40 @@ def finish(
 
 
 @app.command()
+def replay(
+    checkpoint: _CheckpointArgument,
+    sink: Annotated[
+        str, typer.Option("--sink", metavar="NAME", help="Which sink of a batch function; in a group: GROUP/MEMBER.")
+    ] = "",
+    option: _Options = None,
+    source_option: Annotated[
+        list[str] | None,
+        typer.Option("--source-option", metavar="NAME=VALUE", help="How to reach the source, to send records back."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Send records to this topic, stream or directory, not where they were.")
+    ] = None,
+    spark: Annotated[
+        list[str] | None, typer.Option("--spark", metavar="NAME=VALUE", help="A setting of Spark. Repeatable.")
+    ] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Sends the dead letters of a query through again, each once: records to their source, refused rows to the sink."""
+    from penstock.cli._replay import send_letters
+
+    code = send_letters(
+        checkpoint,
+        option_pairs(option),
+        sink=sink,
+        source_options=option_pairs(source_option),
+        to=to,
+        conf=option_pairs(spark),
+        as_json=as_json,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
 def resolve(
     checkpoint: _CheckpointArgument,
     drop_lost: Annotated[

@@ -1,0 +1,69 @@
+"""``penstock replay``: starts Spark and sends dead letters through again."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+
+from penstock._causes import root_cause
+from penstock.cli._draw import plural
+from penstock.cli._screen import say, say_json
+from penstock.cli._secrets import redactor
+from penstock.errors import BadConfigurationError
+
+__all__ = ["send_letters"]
+
+SENT, FAILED, MISTAKEN = 0, 1, 2
+
+
+def send_letters(
+    checkpoint: str,
+    options: Mapping[str, str],
+    *,
+    sink: str,
+    source_options: Mapping[str, str],
+    to: str | None,
+    conf: Mapping[str, str],
+    as_json: bool,
+) -> int:
+    """The command. Returns the exit code: 0, 1 (failed), 2 (a mistake in the arguments), 130 or 143 (stopped)."""
+    from penstock.checkpoint import stored_sink_of
+    from penstock.cli._session import start_session
+    from penstock.spark import register, replay
+
+    stored_sink_of(checkpoint, options, sink_name=sink)  # what is wrong with it is said before Spark starts
+    redact = redactor({**options, **source_options, **conf})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
+    say("starting Spark", error=True)
+    spark = None
+    try:
+        spark = start_session("penstock-replay", conf, lambda text: say(redact(text), error=True))
+        register(spark)
+        sent = replay(spark, checkpoint, options, sink=sink, source_options=source_options, to=to)
+    except _Stopped as stopped:
+        say("penstock: stopped; run it again to send the rest", error=True)
+        return stopped.exit_code
+    except Exception as error:
+        say(f"penstock: {redact(root_cause(error))}", error=True, lines=True)
+        return MISTAKEN if isinstance(error, BadConfigurationError) else FAILED
+    finally:
+        if spark is not None:
+            spark.stop()
+    if as_json:
+        say_json({"checkpoint": checkpoint, "sent": sent})
+    elif sent:
+        say(f"{checkpoint}: sent {plural(sent, 'dead letter')} through again")
+    else:
+        say(f"{checkpoint}: no dead letters have come since the last replay")
+    return SENT
+
+
+class _Stopped(Exception):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
+def _stop(number: int, _: object) -> None:
+    raise _Stopped(number)
