@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
 import pytest
 
 import penstock
@@ -9,6 +15,8 @@ from penstock import BadConfigurationError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
+PENSTOCK = Path(sys.executable).with_name("penstock")
+LOG, COMMITTER = "penstock._commit._chain:Chain", "penstock_kafka.sink._committer:KafkaCommitter"
 SCHEMA = "struct<id: long, name: string>"
 HEADERS = [("trace", b"1"), ("trace", None)]
 
@@ -27,7 +35,9 @@ class Orders:
         return {"kafka.bootstrap.servers": self.kafka.address}
 
     def add(self, *values):
-        records = [{"value": value, "key": b"k", "headers": HEADERS, "timestamp": 1_700_000_000_000} for value in values]
+        records = [
+            {"value": value, "key": b"k", "headers": HEADERS, "timestamp": 1_700_000_000_000} for value in values
+        ]
         self.kafka.produce(self.topic, records)
 
     def run(self):
@@ -82,7 +92,7 @@ def test_letters_of_kafka_connect_are_letters(to_topic):
     assert orders.replay() == 1
     assert [(one.value, one.headers) for one in kafka.read(orders.topic)] == [(b"x", (("own", b"1"),))]
     kafka.produce(orders.dead, [{"value": b"no letter"}])
-    with pytest.raises(Exception, match="has no header __connect.errors.topic"):
+    with pytest.raises(Exception, match="has no header __connect"):
         orders.replay()
     assert orders.replay(to=orders.out) == 1
 
@@ -106,7 +116,7 @@ def test_letters_in_files_go_back_to_a_topic(spark, kafka, tmp_path):
     orders = Orders(spark, kafka, tmp_path, "penstock.filesystem", files, ("value.*",))
     orders.add('{"id": 1, "name": "a"}', "{bad", "[1]")
     orders.run()
-    with pytest.raises(Exception, match="kafka.bootstrap.servers"):
+    with pytest.raises(Exception, match=r"option 'kafka\.bootstrap\.servers'"):
         orders.replay()
     assert orders.replay(source_options=orders.brokers) == 2
     records = [record.value for record in kafka.read(orders.topic)]
@@ -131,3 +141,52 @@ def test_refused_rows_go_to_the_sink_once_it_takes_them(spark, kafka, cassandra,
     assert orders.replay(options={"maxRowBytes": "1mb"}) == 1
     assert sorted(cassandra.rows(table, "name, id")) == [("a", 1), (long, 2)]
     assert orders.replay(options={"maxRowBytes": "1mb"}) == 0
+
+
+def test_the_command_says_what_it_has_sent(to_topic):
+    orders = to_topic
+    orders.add("{bad", "{worse")
+    orders.run()
+
+    def run(*arguments):
+        return subprocess.run([PENSTOCK, "replay", *arguments], capture_output=True, text=True, timeout=120)
+
+    done = run(orders.checkpoint, "--json")
+    assert (done.returncode, json.loads(done.stdout)["sent"]) == (0, 2), done.stderr
+    done = run(orders.checkpoint)
+    assert done.returncode == 0 and done.stdout.endswith("ck: no dead letters have come since the last replay\n")
+    done = run(str(orders.root))
+    assert done.returncode == 2 and "is not the checkpoint of a streaming query" in done.stderr.splitlines()[-1]
+    assert "starting Spark" not in done.stderr
+
+
+@pytest.mark.parametrize("point", [f"{COMMITTER}.publish:before:1", f"{COMMITTER}.publish:after:1"])
+def test_a_replay_that_is_killed_sends_the_rest(to_topic, driver, point):
+    orders, kafka = to_topic, to_topic.kafka
+    orders.add(*(f"{{bad {number}" for number in range(40)))
+    orders.run()
+    driver("replay_letters", fault=point, checkpoint=orders.checkpoint).wait_for_kill()
+    driver("replay_letters", checkpoint=orders.checkpoint).wait_for_success()
+    found = Counter(record.value for record in kafka.read(orders.topic))
+    assert len(found) == 40 and set(found.values()) == {2}, "as it came, and once more"
+
+
+def test_events_of_pravega_go_back_to_their_stream(spark, pravega, tmp_path):
+    source, out, dead = [pravega.create_stream() for _ in range(3)]
+    pravega.write(source, [b'{"id": 1, "name": "a"}', b"{bad"])
+    where = {"controller": pravega.address, "scope": pravega.scope}
+
+    def run():
+        events = spark.readStream.format("penstock.pravega").options(**where, stream=source, startingStreamCut="head")
+        events = events.option("value.format", "json").option("value.schema", SCHEMA)
+        rows = events.option("badRecords", "deadLetter").load().selectExpr("to_json(value) as value", "_bad_record")
+        query = rows.writeStream.format("penstock.pravega").options(**where, stream=out, delivery="exactly-once")
+        query = query.option("deadLetters.format", "pravega").option("deadLetters.stream", dead)
+        query.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start().awaitTermination()
+
+    run()
+    assert penstock.replay(spark, str(tmp_path / "ck")) == 1
+    assert sorted(pravega.values(source)) == [b'{"id": 1, "name": "a"}', b"{bad", b"{bad"]
+    run()
+    assert penstock.replay(spark, str(tmp_path / "ck")) == 1
+    assert len(pravega.values(out)) == 1 and len(pravega.values(dead)) == 2

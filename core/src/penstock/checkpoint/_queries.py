@@ -42,7 +42,8 @@ class StoredQuery:
     """The sink of a checkpoint, rebuilt. ``checkpoint`` is the path in ``storage``.
 
     ``retry`` says for how long its store and its target are waited for. ``sink_name`` is that of a sink which a batch
-    function writes to; empty for a query's only sink.
+    function writes to; empty for a query's only sink. ``is_group``: whether it stands for several, which are committed
+    together.
     """
 
     connector_name: str
@@ -53,11 +54,7 @@ class StoredQuery:
     checkpoint: str
     retry: RetryPolicy = NO_RETRIES
     sink_name: str = ""
-
-    @property
-    def is_group(self) -> bool:
-        """Whether ``sink`` stands for several, which are committed together."""
-        return isinstance(self.sink, SinkUnion)
+    is_group: bool = False
 
     @property
     def home(self) -> str:
@@ -144,7 +141,8 @@ def open_stored_query(
             raise BadConfigurationError(_no_sink(storage, path, checkpoint, sink_name)) from None
     if not waits:
         retry = NO_RETRIES
-    return StoredQuery(connector, query_id, sink, schema, storage.retrying(retry), path, retry, sink_name)
+    is_group = schema is _NO_SCHEMA
+    return StoredQuery(connector, query_id, sink, schema, storage.retrying(retry), path, retry, sink_name, is_group)
 
 
 def stored_sink_of(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from penstock._causes import root_cause
 from penstock.cli._draw import plural
 from penstock.cli._screen import say, say_json
-from penstock.cli._secrets import redactor
+from penstock.cli._secrets import redactor_of_options
 from penstock.errors import BadConfigurationError
 
 __all__ = ["send_letters"]
@@ -32,7 +32,7 @@ def send_letters(
     from penstock.spark import register, replay
 
     stored_sink_of(checkpoint, options, sink_name=sink)  # what is wrong with it is said before Spark starts
-    redact = redactor({**options, **source_options, **conf})
+    redact = redactor_of_options({**conf, **source_options, **options})
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     say("starting Spark", error=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import quote, quote_plus
 
 from penstock._plugins import find_connector
@@ -12,7 +12,7 @@ from penstock.cli._pipeline import Endpoint, Pipeline
 from penstock.options import OptionSet, credentials_in, sounds_secret
 from penstock.printable import printable
 
-__all__ = ["redactor_of"]
+__all__ = ["redactor_of", "redactor_of_options"]
 
 #: Hiding a very short value would hide pieces of every text.
 _SHORTEST = 4
@@ -30,6 +30,16 @@ def redactor_of(pipeline: Pipeline) -> Callable[[str], str]:
     for options in (pipeline.spark, pipeline.sink.options, *(source.options for source in pipeline.sources)):
         for text in options.values():
             found += credentials_in(text)
+    return _hiding(found)
+
+
+def redactor_of_options(options: Mapping[str, str]) -> Callable[[str], str]:
+    """Returns a function that does so with the values of options whose names sound secret, whichever they belong to."""
+    found = [text for name, text in options.items() if sounds_secret(name)]
+    return _hiding([*found, *(one for text in options.values() for one in credentials_in(text))])
+
+
+def _hiding(found: Iterable[str]) -> Callable[[str], str]:
     # The longest first: one may be the beginning of another.
     values = sorted({form for text in found for form in _forms(text) if len(form) >= _SHORTEST}, key=len, reverse=True)
 

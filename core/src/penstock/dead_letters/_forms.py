@@ -134,7 +134,7 @@ def _with_connects_headers(letters: pa.RecordBatch) -> pa.Array:
 
 
 def _of_records() -> dict[str, str]:
-    """Returns the inverse. A header that comes twice counts as Connect wrote it, last."""
+    """Returns the inverse. Of several headers of one name the last counts: Connect appends its own."""
     fields = {name: name for name in ("timestamp", "key", "value")}
     for header, name in CONNECT_HEADERS.items():
         item = f"try_element_at(filter(headers, one -> one.key = '{header}'), -1)"
