@@ -47,3 +47,16 @@ def test_a_warning_leaves_the_file_usable(tmp_path, capsys):
     assert run(path, RunChoices(check_only=True)) == 0
     shown = capsys.readouterr()
     assert "warning: source penstock.filesystem ignores 'sep'" in shown.err and "no mistakes found" in shown.out
+
+
+def test_options_for_dead_letters_are_checked_by_their_own_declaration(tmp_path):
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        "name: copy\nsource:\n  format: penstock.filesystem\n  schema: a int\n"
+        "  options: {path: in, format: json}\nsink:\n"
+        "  format: penstock.filesystem\n  options:\n    path: out\n    deadLetters.format: kafka\n"
+        "    deadLetters.topci: bad\ncheckpoint: ck\n"
+    )
+    _, mistakes = check_pipeline(path, {})
+    assert len(mistakes) == 1
+    assert "no option 'deadLetters.topci'; did you mean 'deadLetters.topic'?" in str(mistakes[0])

@@ -46,9 +46,26 @@ def test_every_secret_option_is_hidden():
         assert re.search(SPARKS_OWN, name) or re.search(pattern, name), name
 
 
+def test_every_secret_option_is_one_for_dead_letters_too():
+    pattern, declared = secret_pattern(connectors()), connectors()[0].sink_options
+    for name in set(secret_names()):
+        of_letters = f"deadLetters.{name}"
+        assert declared.is_secret(of_letters), name
+        assert re.search(SPARKS_OWN, of_letters) or re.search(pattern, of_letters), name
+
+
 def test_others_are_shown():
     pattern = secret_pattern(connectors())
-    for shown in ("path", "topic", "kafka.bootstrap.servers", "s3.endpoint", "user", "tls.keyFile", "/data/s3.key/x"):
+    for shown in (
+        "path",
+        "topic",
+        "kafka.bootstrap.servers",
+        "s3.endpoint",
+        "user",
+        "tls.keyFile",
+        "/data/s3.key/x",
+        "deadLetters.path",
+    ):
         assert not re.search(pattern, shown), shown
 
 

@@ -18,7 +18,7 @@ from penstock._commit import LinkKind, Publishing
 from penstock.checkpoint import Prepared, open_stored_query
 from penstock.cli._app import app
 from penstock.serialization import JsonSerializer
-from penstock.sink import Member, SupportsWriteTimestamps, as_one, owned
+from penstock.sink import Committer, Found, Member, SinkContext, SupportsWriteTimestamps, as_one, owned
 from penstock.sink._union import Owned
 from penstock.spark import _sink_group
 from penstock.spark._data_source import data_source_of
@@ -328,6 +328,58 @@ def test_stored_forms_name_the_member():
     assert union.describe_committable(Owned("a", piece)) == "a: p" == union.describe_state(Owned("a", piece))
     with pytest.raises(FatalError, match="'a', and there is no such sink in the group any more"):
         as_one([]).committable_serializer.unpack(stored)
+
+
+class Published(PieceSink):
+    """Everything of it is committed."""
+
+    def create_committer(self, context):
+        return _Fixed([Found.COMMITTED], [Found.COMMITTED])
+
+
+class Dying(PieceSink):
+    """What it has left ends soon: it calls that lost, and publishes it with the outcome ``then``."""
+
+    then = Found.COMMITTED
+
+    def create_committer(self, context):
+        return _Fixed([Found.LOST], [self.then])
+
+
+class Gone(Dying):
+    """What it has left has ended."""
+
+    then = Found.LOST
+
+
+class _Fixed(Committer):
+    def __init__(self, looked_at, published):
+        self._looked_at, self._published = looked_at, published
+
+    def look(self, committables):
+        return self._looked_at * len(committables)
+
+    def publish(self, committables):
+        return self._published * len(committables)
+
+    def seal(self, committables):
+        raise AssertionError("nothing is given up")
+
+    def discard(self, committables, states):
+        raise AssertionError("nothing is given up")
+
+
+@pytest.mark.parametrize(("sink", "last"), [(Dying, Found.COMMITTED), (Gone, Found.LOST)])
+def test_what_ends_soon_is_published_if_another_member_is(sink, last):
+    """It was called lost, and the query stopped for good, while it could still be published."""
+    union = as_one([Member("a", Published(), SCHEMA), Member("b", sink(), SCHEMA)])
+    committer = union.create_committer(SinkContext("q", SCHEMA))
+    both = [Owned("a", "one"), Owned("b", "two")]
+    assert committer.look(both) == [Found.COMMITTED, Found.OPEN]
+    assert committer.look(both[1:]) == [Found.LOST]
+    assert committer.publish(both[1:]) == [last]
+    # What was tried and is lost stays so: the query says which.
+    assert committer.look(both)[1] is (Found.LOST if last is Found.LOST else Found.OPEN)
 
 
 def test_rows_are_stamped_if_a_member_needs_it():

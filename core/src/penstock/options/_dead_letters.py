@@ -13,12 +13,16 @@ __all__ = ["DEAD_LETTER_FORMAT", "DEAD_LETTER_OPTIONS", "DEAD_LETTER_PREFIX"]
 DEAD_LETTER_PREFIX = "deadLetters."
 #: The option that names its connector.
 DEAD_LETTER_FORMAT = f"{DEAD_LETTER_PREFIX}format"
+#: How names end of secrets that do not sound like one; a test compares them with what connectors declare.
+_ENDS = (".key", "ssl_key", ".sas", ".kinit.cmd", ".oauthbearer.config")
 _ARE_SENT = (when(DEAD_LETTER_FORMAT),)
 
 
 def _is_secret(name: str) -> bool:
     """Returns whether it may be a secret: which connector takes the option is not known here."""
-    return sounds_secret(name) or name.lower().endswith((".key", ".sas"))
+    low = name.lower()
+    # Those of a third-party file format may be anything.
+    return sounds_secret(name) or low.endswith(_ENDS) or low.startswith(f"{DEAD_LETTER_FORMAT.lower()}.")
 
 
 #: What every sink takes for its dead letters.

@@ -6,7 +6,7 @@ members themselves: each is written to by a write of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -183,6 +183,8 @@ class _UnionCommitter(Committer[Owned, Owned]):
 
     def __init__(self, committers: Mapping[str, Committer[Any, Any]]) -> None:
         self._committers = committers
+        #: What could not be published.
+        self._lost: list[Owned] = []
 
     def _outcomes(
         self,
@@ -201,11 +203,24 @@ class _UnionCommitter(Committer[Owned, Owned]):
         return [outcomes[place] for place in range(len(of))]
 
     def look(self, committables: Sequence[Owned]) -> list[Found]:
-        return self._outcomes(committables, lambda committer, own: committer.look(own))
+        """A member of which nothing is committed may call lost what only ends soon. With something committed in another
+        member it is to be published as long as it can be: publishing finds out.
+        """
+        found = self._outcomes(committables, lambda committer, own: committer.look(own))
+        begun = {one.member for one, state in zip(committables, found, strict=True) if state is Found.COMMITTED}
+        return [
+            Found.OPEN if begun and state is Found.LOST and self._may_be_open(one, begun) else state
+            for one, state in zip(committables, found, strict=True)
+        ]
+
+    def _may_be_open(self, committable: Owned, begun: Collection[str]) -> bool:
+        return committable.member not in begun and committable not in self._lost
 
     def publish(self, committables: Sequence[Owned]) -> list[Found]:
         """Asks every member if nothing is left to publish: it may have something to say about the batch as a whole."""
-        return self._outcomes(committables, lambda committer, own: committer.publish(own), asks_all=not committables)
+        found = self._outcomes(committables, lambda committer, own: committer.publish(own), asks_all=not committables)
+        self._lost += [one for one, state in zip(committables, found, strict=True) if state is Found.LOST]
+        return found
 
     def are_there(self, states: Sequence[Owned]) -> list[bool]:
         return self._outcomes(states, lambda committer, own: committer.are_there(own))

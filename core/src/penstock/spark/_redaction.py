@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.connector import Connector
+from penstock.options import DEAD_LETTER_PREFIX
 
 __all__ = ["hide_secrets", "request_pattern", "secret_pattern"]
 
@@ -53,4 +54,6 @@ def secret_pattern(connectors: Iterable[Connector]) -> str:
 def _declared(connectors: Iterable[Connector]) -> str:
     sides = [made for one in connectors for made in (one.source_options, one.sink_options) if made is not None]
     names = {name for options in sides for option in options if option.secret for name in option.names}
-    return "|".join(re.escape(name) for name in sorted(names))
+    # The sink of dead letters has the same ones, by longer names.
+    prefix = re.escape(DEAD_LETTER_PREFIX)
+    return f"(?:{prefix})?(?:{'|'.join(re.escape(name) for name in sorted(names))})"

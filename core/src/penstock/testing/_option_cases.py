@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.options import OF_THE_ENGINE, Condition, Mode, Option, OptionSet, OptionValues
+from penstock.options import DEAD_LETTER_OPTIONS, OF_THE_ENGINE, Condition, Mode, Option, OptionSet, OptionValues
 from penstock.storage import STORAGE_OPTIONS
 
 __all__ = ["OptionCases"]
@@ -153,7 +153,8 @@ class OptionCases:
         """The text of the refusal, or the shape of what is made."""
         try:
             values = self.declared.parse(texts, owner="the options", mode=mode)
-            taken = [values[option.name] for option in self.declared if option.name in OF_THE_ENGINE]
+            of_engine = [one for one in self.declared if one.name in OF_THE_ENGINE or one in DEAD_LETTER_OPTIONS]
+            taken = [values.with_prefix(one.name[:-1]) if one.is_prefix else values[one.name] for one in of_engine]
             return [_shape(self.make(values), self.opaque, {}), *taken]
         except BadConfigurationError as error:
             return str(error)
