@@ -82,6 +82,9 @@ class Connector(ABC):
     source_options: ClassVar[OptionSet | None] = None
     sink_options: ClassVar[OptionSet | None] = None
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
+    #: The options of the sink that say where it writes, the last one most closely: sinks that agree in all of them have
+    #: the same target, unless the last one is not set.
+    target_options: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Checks what the class declares."""
