@@ -75,7 +75,7 @@ class Connector(ABC):
     Options are checked against their declarations before a factory sees them. Every connector has the option
     ``retryTimeout``, and the engine retries for it. A class whose declarations contradict each other raises
     :class:`TypeError` when it is defined: a capability to read without ``source_options``, one to write without
-    ``sink_options``, or one that needs another.
+    ``sink_options``, or one that needs another; and one of ``target_options`` that the sink lacks.
     """
 
     summary: ClassVar[str] = ""
@@ -94,6 +94,9 @@ class Connector(ABC):
             cls.capabilities = frozenset(Capability(one) for one in cls.capabilities)
         except ValueError as error:
             raise TypeError(f"{cls.__name__}.capabilities: {error}; use members of Capability") from None
+        for name in cls.target_options:
+            if cls.sink_options is None or cls.sink_options.find(name) is None:
+                raise TypeError(f"{cls.__name__}.target_options: the sink has no option '{name}'")
         for capability in sorted(cls.capabilities):
             problem = cls._contradiction(capability)
             if problem:

@@ -54,7 +54,7 @@ class Views:
             frame = spark.sql(view.sql)
         else:
             frame = self._functions[view.name](spark, dict(above))
-            if not hasattr(frame, "writeStream"):
+            if not hasattr(frame, "isStreaming"):
                 assert view.python is not None
                 raise BadConfigurationError(
                     f"{view.python.function}() returned {type(frame).__name__}, it must return a DataFrame"

@@ -1,7 +1,7 @@
 """Which views a view follows from row by row, so that it can be made of one batch of them alone.
 
 A count, a join of two streams or a ``DISTINCT`` has a state that lasts from batch to batch. Made inside the function of
-``foreachBatch`` it would forget that state with every batch.
+``foreachBatch`` it would forget that state with every batch. (Streams in subqueries are refused by Spark.)
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ def _views(node: Any) -> Iterator[str]:
             node = node.plan()
         elif kind == "CTERelationRef":
             node = named.get(node.cteId())
-        elif any(plan.isStreaming() for plan in _items(node.subqueries())):
-            return
         elif kind == "Join":
             node = _streaming_side(node)
         elif kind in _ROW_BY_ROW:
