@@ -50,8 +50,8 @@ def test_a_good_file(tmp_path):
     assert (source.view, source.format, source.schema) == ("source", "csv", "id long, at timestamp")
     assert source.options == {"path": f"{tmp_path}/in/", "header": "true"}
     assert (source.watermark.column, source.watermark.delay) == ("at", "600000 milliseconds")
-    assert pipeline.sink.options == {"path": "/abs/out"}
-    assert pipeline.mode == "append"
+    assert pipeline.sinks[0].options == {"path": "/abs/out"}
+    assert pipeline.sinks[0].mode == "append"
     assert pipeline.trigger.available_now
     assert pipeline.checkpoint == f"{tmp_path}/ck"
     assert pipeline.spark == {"spark.sql.shuffle.partitions": "4"}
@@ -139,8 +139,8 @@ def test_source_and_sources(tmp_path):
     assert "17:10: give either 'source' or 'sources', not both" in mistakes_of(tmp_path, both)
     several = "sources:\n  a: {format: rate}\n  b-c: {format: rate}\nsink: {format: noop}\ncheckpoint: ck\n"
     assert mistakes_of(tmp_path, several) == [
-        "2:3: several sources need a 'transform' that makes one of them",
         "3:3: 'b-c' can't name a view: letters, digits and underscores only",
+        "4:7: there are several sources: write 'from', with the name of one, or a view that joins them",
     ]
     neither = "sink: {format: noop}\ncheckpoint: ck\n"
     assert mistakes_of(tmp_path, neither) == ["1:1: the pipeline needs the key 'source' (or 'sources', for several)"]
@@ -151,7 +151,7 @@ def test_values_from_the_environment(tmp_path):
     pipeline = read_pipeline(write(tmp_path, text), {"IN": "s3://bucket", "OUT": ""}).pipeline
     assert pipeline is not None
     assert pipeline.sources[0].options["path"] == "s3://bucket/x"
-    assert pipeline.sink.options["path"] == f"{tmp_path}/elsewhere"
+    assert pipeline.sinks[0].options["path"] == f"{tmp_path}/elsewhere"
     assert pipeline.name == "${IN}"
 
 

@@ -65,7 +65,7 @@ def test_nothing_in_a_pipeline_file_is_more_than_text(place, tmp_path, monkeypat
         assert pipeline is not None or mistakes, hostile
         assert all(len(str(mistake).splitlines()) == 1 for mistake in mistakes), hostile
         if pipeline is not None:
-            texts = [pipeline.name, pipeline.checkpoint, pipeline.sink.format, *pipeline.sink.options.values()]
+            texts = [pipeline.name, pipeline.checkpoint, pipeline.sinks[0].format, *pipeline.sinks[0].options.values()]
             assert all(type(text) is str for text in [*texts, *pipeline.sources[0].options.values()])
     assert ran == [] and not (tmp_path / "pwned").exists()
 
@@ -77,4 +77,4 @@ def test_a_variable_is_text_whatever_it_holds(tmp_path):
     text = "x, sink: {format: evil}}\n!!python/name:os.system ${Y} [red]"
     reading = read_pipeline(path, {"X": text})
     assert reading.pipeline is not None and reading.pipeline.sources[0].options == {"a": text}
-    assert reading.pipeline.sink.format == "noop" and reading.pipeline.checkpoint.endswith(text)
+    assert reading.pipeline.sinks[0].format == "noop" and reading.pipeline.checkpoint.endswith(text)

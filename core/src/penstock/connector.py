@@ -79,13 +79,16 @@ class Connector(ABC):
     ``retryTimeout``, and the engine retries for it; every sink has those for dead letters, which are sent to a second
     sink by the engine. A class whose declarations contradict each other raises
     :class:`TypeError` when it is defined: a capability to read without ``source_options``, one to write without
-    ``sink_options``, or one that needs another.
+    ``sink_options``, or one that needs another; and one of ``target_options`` that the sink lacks.
     """
 
     summary: ClassVar[str] = ""
     source_options: ClassVar[OptionSet | None] = None
     sink_options: ClassVar[OptionSet | None] = None
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
+    #: The options of the sink that say where it writes, the last one most closely: sinks that agree in all of them have
+    #: the same target, unless the last one is not set.
+    target_options: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Checks what the class declares."""
@@ -97,6 +100,9 @@ class Connector(ABC):
             cls.capabilities = frozenset(Capability(one) for one in cls.capabilities)
         except ValueError as error:
             raise TypeError(f"{cls.__name__}.capabilities: {error}; use members of Capability") from None
+        for name in cls.target_options:
+            if cls.sink_options is None or cls.sink_options.find(name) is None:
+                raise TypeError(f"{cls.__name__}.target_options: the sink has no option '{name}'")
         for capability in sorted(cls.capabilities):
             problem = cls._contradiction(capability)
             if problem:

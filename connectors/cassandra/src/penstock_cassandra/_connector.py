@@ -39,6 +39,7 @@ class CassandraConnector(Connector):
             Capability.BOUNDED,
         }
     )
+    target_options: ClassVar[tuple[str, ...]] = ("host", "port", "keyspace", "table")
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
         """Returns a table or a query."""

@@ -41,6 +41,7 @@ class FileSystemConnector(Connector):
             Capability.DISCOVERY,
         }
     )
+    target_options: ClassVar[tuple[str, ...]] = ("path",)
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
         """Creates a file source."""

@@ -40,6 +40,7 @@ class KafkaConnector(Connector):
             Capability.DISCOVERY,
         }
     )
+    target_options: ClassVar[tuple[str, ...]] = ("kafka.bootstrap.servers", "topic")
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
         """Returns a Kafka source."""

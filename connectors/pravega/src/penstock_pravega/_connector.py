@@ -40,6 +40,7 @@ class PravegaConnector(Connector):
             Capability.DISCOVERY,
         }
     )
+    target_options: ClassVar[tuple[str, ...]] = ("controller", "scope", "stream")
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
         """Returns a Pravega source."""

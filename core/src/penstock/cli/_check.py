@@ -10,17 +10,19 @@ from pathlib import Path
 
 from penstock._letters import parse_letters
 from penstock._plugins import find_connector, installed_connectors
+from penstock.cli._check_flow import check_flow
 from penstock.cli._located import Mistake
-from penstock.cli._pipeline import Endpoint, Pipeline, PythonEntry, Reading, SourceSpec, read_pipeline
-from penstock.connector import Connector
+from penstock.cli._pipeline import Commit, Endpoint, Pipeline, PythonEntry, Reading, SourceSpec, read_pipeline
+from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionSet, nearest_hint
+from penstock.options import Mode, OptionSet, nearest_hint
 
 __all__ = ["check_pipeline"]
 
 #: Streaming formats that come with Spark, for the nearest name; others may come with a jar or a package.
 _SPARK_SOURCES = ("csv", "json", "kafka", "orc", "parquet", "rate", "rate-micro-batch", "socket", "text")
 _SPARK_SINKS = ("console", "csv", "json", "kafka", "memory", "noop", "orc", "parquet", "text")
+_SPARK_BATCH = ("avro", "binaryfile", "jdbc", "xml")
 _CHECKPOINT = "checkpointLocation"
 
 
@@ -33,36 +35,50 @@ def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> 
     reading = read_pipeline(path, environment)
     for source in reading.sources:
         _check_source(source, reading)
-    if reading.sink is not None:
-        _check_sink(reading.sink, reading)
-    if reading.python is not None:
-        _check_python(reading.python, path.resolve().parent)
+    # What a batch function writes is, for a connector, a batch.
+    sink_mode: Mode = "batch" if reading.commit in (Commit.TOGETHER, Commit.EACH) else "stream"
+    for sink in reading.sinks:
+        _check_sink(sink, sink_mode, reading)
+    for view in reading.views:
+        if view.python is not None:
+            _check_python(view.python, path.resolve().parent)
+    check_flow(reading)
     return reading.pipeline, sorted(set(reading.document.mistakes))
 
 
 def _check_source(source: SourceSpec, reading: Reading) -> None:
-    connector = _check_endpoint(source, "source", reading)
+    mode: Mode = "batch" if source.is_batch else "stream"
+    connector = _check_endpoint(source, "source", mode, reading)
     if connector is None or connector.source_options is None:
         return
+    needed = Capability.BATCH_READ if source.is_batch else Capability.STREAM_READ
+    if needed not in connector.capabilities:
+        source.format_at.complain(f"{source.format} can't be read as a {mode}")
+        return
     try:
-        values = connector.source_options.parse(source.options, owner=f"source {source.format}", mode="stream")
+        values = connector.source_options.parse(source.options, owner=f"source {source.format}", mode=mode)
     except BadConfigurationError:
         return  # reported one by one already
     try:
         # A source holds configuration only, so building it here costs nothing and finds options that don't go together.
         built = connector.create_source(values)
-        if source.schema is None and built.fixed_schema() is None and not built.remembers_schema:
+        if (
+            source.schema is None
+            and not source.is_batch
+            and built.fixed_schema() is None
+            and not built.remembers_schema
+        ):
             source.at.complain("a stream needs a 'schema' here (DDL, such as: id long, at timestamp)")
     except BadConfigurationError as error:
         source.format_at.complain(str(error))
 
 
-def _check_sink(sink: Endpoint, reading: Reading) -> None:
-    connector = _check_endpoint(sink, "sink", reading)
+def _check_sink(sink: Endpoint, mode: Mode, reading: Reading) -> None:
+    connector = _check_endpoint(sink, "sink", mode, reading)
     if connector is None or connector.sink_options is None:
         return
     try:
-        values = connector.sink_options.parse(sink.options, owner="", ignore=(_CHECKPOINT,), mode="stream")
+        values = connector.sink_options.parse(sink.options, owner="", ignore=(_CHECKPOINT,), mode=mode)
     except BadConfigurationError:
         return  # reported one by one already
     try:
@@ -71,10 +87,10 @@ def _check_sink(sink: Endpoint, reading: Reading) -> None:
         sink.at.complain(str(error))
 
 
-def _check_endpoint(endpoint: Endpoint, role: str, reading: Reading) -> Connector | None:
+def _check_endpoint(endpoint: Endpoint, role: str, mode: Mode, reading: Reading) -> Connector | None:
     """Checks format and options; the connector if the format is Penstock's and usable."""
     if not endpoint.format.startswith("penstock."):
-        _check_foreign(endpoint, role, reading)
+        _check_foreign(endpoint, role, mode, reading)
         return None
     try:
         connector = find_connector(endpoint.format).load()
@@ -85,7 +101,7 @@ def _check_endpoint(endpoint: Endpoint, role: str, reading: Reading) -> Connecto
     if declared is None:
         endpoint.format_at.complain(f"{endpoint.format} has no {role}: it can only be a {_other(role)}")
         return None
-    _check_options(endpoint, f"{role} {endpoint.format}", declared)
+    _check_options(endpoint, f"{role} {endpoint.format}", mode, declared)
     return connector
 
 
@@ -93,8 +109,8 @@ def _other(role: str) -> str:
     return "sink" if role == "source" else "source"
 
 
-def _check_foreign(endpoint: Endpoint, role: str, reading: Reading) -> None:
-    known = _SPARK_SOURCES if role == "source" else _SPARK_SINKS
+def _check_foreign(endpoint: Endpoint, role: str, mode: Mode, reading: Reading) -> None:
+    known = (*(_SPARK_SOURCES if role == "source" else _SPARK_SINKS), *(_SPARK_BATCH if mode == "batch" else ()))
     name = endpoint.format.lower()
     ours = [connector.format for connector in installed_connectors()]
     if f"penstock.{name}" in ours:
@@ -106,12 +122,12 @@ def _check_foreign(endpoint: Endpoint, role: str, reading: Reading) -> None:
         endpoint.format_at.complain(f"unknown format '{endpoint.format}'{hint}")
 
 
-def _check_options(endpoint: Endpoint, owner: str, declared: OptionSet) -> None:
+def _check_options(endpoint: Endpoint, owner: str, mode: Mode, declared: OptionSet) -> None:
     """Every problem of the options, each at its place."""
     for name, (key, _) in endpoint.option_places.items():
         if name.lower() == _CHECKPOINT.lower() and declared.find(name) is None:
             key.complain("the checkpoint is not an option here: write the key 'checkpoint' at the top level")
-    for problem in declared.problems(endpoint.options, owner=owner, ignore=(_CHECKPOINT,), mode="stream"):
+    for problem in declared.problems(endpoint.options, owner=owner, ignore=(_CHECKPOINT,), mode=mode):
         place = endpoint.at
         if problem.name is not None:
             place = endpoint.option_places[problem.name][1 if problem.is_about_value else 0]

@@ -79,6 +79,7 @@ def _checked(batch: BatchProgress) -> BatchProgress:
     for number in (*numbers, *batch.lag.values(), *batch.metrics.values(), *batch.pending.values()):
         if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
             raise ValueError(f"{number!r} is no number")
+    _text(batch.query)
     for time_text in (batch.time, *(batch.event_time.get("frontiers") or {}).values()):
         _seconds(_text(time_text))
     for word in ("held", "idle"):
@@ -133,7 +134,10 @@ def _charts(run: Run) -> list[Chart]:
             (of_splits if _OF_A_SPLIT.fullmatch(name) else waiting).setdefault(name, []).append((at, amount))
         for name, reached in (batch.event_time.get("frontiers") or {}).items():
             frontiers.setdefault(name, []).append((at, _seconds(reached)))
-    counted = {"commits": [(at, float(batch.commits)) for at, batch in batches]}
+    counted: dict[str, list[tuple[float, float]]] = {}
+    for at, batch in batches:
+        commits = f"commits of {batch.query}" if batch.query else "commits"
+        counted.setdefault(commits, []).append((at, float(batch.commits)))
     for name in ("transactions_opened", "transactions_committed", "transactions_aborted"):
         points = [(at, batch.metrics[name]) for at, batch in batches if name in batch.metrics]
         counted[name.replace("_", " ")] = points
@@ -141,9 +145,14 @@ def _charts(run: Run) -> list[Chart]:
         label: [(at, batch.pending[name]) for at, batch in batches if name in batch.pending]
         for name, label in (("committables", "decided, not published"), ("parts", "committed, not visible"))
     }
+    rates: dict[str, list[tuple[float, float]]] = {}
+    times: dict[str, list[tuple[float, float]]] = {}
+    for at, batch in batches:
+        rates.setdefault(batch.query or "rows/s", []).append((at, batch.rows_per_second))
+        times.setdefault(batch.query or "ms", []).append((at, batch.batch_ms))
     return [
-        Chart("Throughput", "rows/s", {"rows/s": [(at, b.rows_per_second) for at, b in batches]}, short_number),
-        Chart("Batch time", "ms", {"ms": [(at, b.batch_ms) for at, b in batches]}, short_number),
+        Chart("Throughput", "rows/s", rates, short_number),
+        Chart("Batch time", "ms", times, short_number),
         *(Chart("Waiting at the sources", name, {name: points}, short_number) for name, points in waiting.items()),
         Chart("Waiting by split", "", _highest(of_splits), short_number),
         Chart("Event time reached by split", "UTC", _highest(frontiers), short_time, from_zero=False),
@@ -163,7 +172,7 @@ def _tiles(run: Run) -> str:
     tiles = {"state": run.state or "running", "rows": f"{rows:,}", "batches": f"{len(run.batches):,}"}
     tiles["time in batches"] = human_duration(took)
     if last is not None:
-        tiles["commits"] = f"{last.commits:,}"
+        tiles["commits"] = f"{sum({batch.query: batch.commits for batch in run.batches}.values()):,}"
         tiles |= {name.replace("_", " "): f"{last.metrics[name]:,}" for name in _TELLING if last.metrics.get(name)}
         tiles |= {
             f"{word} splits": ", ".join(last.event_time[word]) for word in ("held", "idle") if last.event_time.get(word)

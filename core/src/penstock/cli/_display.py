@@ -78,9 +78,10 @@ class PlainReporter(Reporter):
         self.view.add(progress)
         lag = f"lag {human_lag(progress.lag)}, " if progress.lag else ""
         rows, commits = plural(progress.rows, "row"), plural(progress.commits, "commit")
+        query = f"{progress.query}: " if progress.query else ""
         self.line(
-            f"batch {progress.batch}: {rows} in {progress.batch_ms:,} ms ({progress.rows_per_second:,.0f} rows/s), "
-            f"{lag}{commits}"
+            f"{query}batch {progress.batch}: {rows} in {progress.batch_ms:,} ms "
+            f"({progress.rows_per_second:,.0f} rows/s), {lag}{commits}"
         )
 
     def line(self, text: str) -> None:

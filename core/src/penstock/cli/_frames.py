@@ -1,48 +1,85 @@
-"""The pipeline as a streaming DataFrame."""
+"""The views of a pipeline, as DataFrames of a session."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli._pipeline import Pipeline, PythonEntry, SourceSpec
+from penstock.cli._pipeline import Pipeline, PythonEntry, SourceSpec, ViewSpec
 from penstock.errors import BadConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["build_frame"]
+__all__ = ["Views"]
 
 
-def build_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """Returns what the sink is given. Each source becomes a temporary view on the way."""
-    return _transformed(spark, pipeline, {source.view: _read(spark, source) for source in pipeline.sources})
+class Views:
+    """The sources and views of a pipeline, each a temporary view of the session."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self.frames = {source.view: _read(spark, source) for source in pipeline.sources}
+        for view in pipeline.views:
+            if view.python is not None:
+                self._functions[view.name] = _load(spark, view.python, pipeline.path.resolve().parent)
+            self.frames[view.name] = self._made(spark, view, self.frames)
+
+    def frame(self, name: str) -> DataFrame:
+        """Returns a source or a view; Spark compares names without regard to case, and so does this."""
+        return next(frame for one, frame in self.frames.items() if one.lower() == name.lower())
+
+    def again(self, base: str, rows: DataFrame, names: Iterable[str]) -> dict[str, DataFrame]:
+        """Returns the views ``names``, which follow from ``base`` alone, for ``rows`` of it: a batch of a stream.
+
+        They are views of the session that ``rows`` has, which is the query's own.
+        """
+        spark, wanted = rows.sparkSession, {name.lower() for name in names}
+        if base:
+            rows.createOrReplaceTempView(base)
+        made = {base: rows}
+        tables = {name: spark.table(name) for name, frame in self.frames.items() if name and not frame.isStreaming}
+        for view in self._pipeline.views:
+            if view.name.lower() in wanted:
+                made[view.name] = self._made(spark, view, {**tables, **made})
+        return made
+
+    def _made(self, spark: SparkSession, view: ViewSpec, above: dict[str, DataFrame]) -> DataFrame:
+        if view.sql is not None:
+            frame = spark.sql(view.sql)
+        else:
+            frame = self._functions[view.name](spark, dict(above))
+            if not hasattr(frame, "isStreaming"):
+                assert view.python is not None
+                raise BadConfigurationError(
+                    f"{view.python.function}() returned {type(frame).__name__}, it must return a DataFrame"
+                )
+        if view.watermark is not None:
+            frame = frame.withWatermark(view.watermark.column, view.watermark.delay)
+        return _as_view(spark, view.name, frame)
 
 
 def _read(spark: SparkSession, source: SourceSpec) -> DataFrame:
-    reader = spark.readStream.format(source.format).options(**source.options)
+    reader = spark.read if source.is_batch else spark.readStream
     if source.schema is not None:
         reader = reader.schema(source.schema)
-    frame = reader.load()
+    frame = reader.format(source.format).options(**source.options).load()
     if source.watermark is not None:
         frame = frame.withWatermark(source.watermark.column, source.watermark.delay)
-    frame.createOrReplaceTempView(source.view)
-    return frame
+    return _as_view(spark, source.view, frame)
 
 
-def _transformed(spark: SparkSession, pipeline: Pipeline, sources: dict[str, DataFrame]) -> DataFrame:
-    if pipeline.sql is not None:
-        return spark.sql(pipeline.sql)
-    if pipeline.python is None:
-        return next(iter(sources.values()))
-    frame = _load(spark, pipeline.python, pipeline.path.resolve().parent)(spark, sources)
-    if not hasattr(frame, "writeStream"):
-        raise BadConfigurationError(
-            f"{pipeline.python.function}() returned {type(frame).__name__}, it must return a DataFrame"
-        )
-    return frame
+def _as_view(spark: SparkSession, name: str, frame: DataFrame) -> DataFrame:
+    """Returns the frame under its name, also in the plans of what is made of it."""
+    if not name:
+        return frame
+    frame.createOrReplaceTempView(name)
+    return spark.table(name)
 
 
 def _load(spark: SparkSession, entry: PythonEntry, directory: Path) -> Any:

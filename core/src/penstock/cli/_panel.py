@@ -41,13 +41,19 @@ class RunView:
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
     times: deque[float] = field(default_factory=lambda: deque(maxlen=_HISTORY))
     peak_lag: float = 0
-    commits: int = 0
+    commits_by_query: dict[str, int] = field(default_factory=dict)
+    last_by_query: dict[str, BatchProgress] = field(default_factory=dict)
     waits: Sequence[str] = ()
+
+    @property
+    def commits(self) -> int:
+        """Those of all queries."""
+        return sum(self.commits_by_query.values())
 
     def add(self, progress: BatchProgress) -> None:
         """Takes in one batch."""
-        self.last = progress
-        self.commits = progress.commits
+        self.last = self.last_by_query[progress.query] = progress
+        self.commits_by_query[progress.query] = progress.commits
         self.batches += 1
         self.rows += progress.rows
         self.rates.append(progress.rows_per_second)
@@ -65,7 +71,7 @@ def panel(view: RunView) -> Panel:
     style = _STATE_STYLES.get(view.state, "cyan")
     clock = human_duration(time.monotonic() - view.started)
     return Panel(
-        Group(_flow(view), Text(), _measures(view), Text(), _totals(view), *_waits(view)),
+        Group(_flow(view), Text(), _measures(view), Text(), *_queries(view), _totals(view), *_waits(view)),
         title=Text.assemble((f" {printable(view.name)} ", "bold")),
         subtitle=Text.assemble(" ", ("● ", style), (printable(view.state), style), f" · {clock} "),
         title_align="left",
@@ -119,6 +125,21 @@ def _lag_cells(view: RunView) -> tuple[Text, Text, str]:
     peak = human_bytes(view.peak_lag) if "bytes" in lag else human_count(view.peak_lag)
     note = f"peak {peak}" if view.peak_lag else ""
     return Text(printable(human_lag(lag)), "bold"), Text(bar(fraction, _SPARK_WIDTH), style), note
+
+
+def _queries(view: RunView) -> list[Table | Text]:
+    """Returns a row for the last batch of each query, if there are several."""
+    if not any(view.last_by_query):
+        return []
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(justify="right")
+    table.add_column(style="dim", no_wrap=True, overflow="ellipsis")
+    for name, last in view.last_by_query.items():
+        cells = f"batch {last.batch:,}", f"{human_count(last.rows_per_second)} rows/s", f"lag {human_lag(last.lag)}"
+        table.add_row(*(Text(printable(cell)) for cell in (name, *cells)))
+    return [table, Text()]
 
 
 def _waits(view: RunView) -> list[Text]:

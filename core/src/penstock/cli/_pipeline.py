@@ -5,6 +5,7 @@
     name: flights                       # optional; shown while it runs
     source:                             # or sources: {name: {...}, ...}; each becomes a view of that name
       format: penstock.filesystem       # any format of Spark or Penstock
+      read: stream                      # stream (default), or batch: a table to look up in
       schema: id long, at timestamp     # DDL; optional where the source knows its schema
       options: {path: in/, format: csv}
       watermark: {column: at, delay: 10 minutes}
@@ -18,6 +19,16 @@
     checkpoint: checkpoint/
     spark: {spark.sql.shuffle.partitions: 4}
 
+In place of ``transform`` and ``sink``, a file may have several of both::
+
+    views:                              # in order; each may use those above it
+      large: SELECT * FROM orders WHERE amount > 100
+      counts: {sql: ..., watermark: {column: at, delay: 1 minute}}
+    sinks:
+      topic: {from: large, format: penstock.kafka, options: {...}}
+      files: {from: large, format: penstock.filesystem, options: {...}}
+    commit: together                    # together (default), each, separate: see Commit
+
 Relative paths are relative to the file's directory. ``${NAME}`` and ``${NAME:-default}`` are filled in from the
 environment in every value.
 """
@@ -28,6 +39,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from penstock.cli._located import Document, Located
@@ -42,14 +54,27 @@ from penstock.cli._parts import (
 )
 from penstock.options import nearest_hint
 
-__all__ = ["Endpoint", "Pipeline", "PythonEntry", "Reading", "SourceSpec", "read_pipeline"]
+__all__ = [
+    "Commit",
+    "Endpoint",
+    "Pipeline",
+    "PythonEntry",
+    "Reading",
+    "SinkSpec",
+    "SourceSpec",
+    "ViewSpec",
+    "read_pipeline",
+]
 
-_TOP = ("name", "source", "sources", "transform", "sink", "trigger", "checkpoint", "spark")
+_TOP = (
+    *("name", "source", "sources", "transform", "views", "sink", "sinks"),
+    *("commit", "trigger", "checkpoint", "spark"),
+)
+_READS = ("stream", "batch")
 _MODES = ("append", "update", "complete")
 #: Options that hold a path, for Spark's formats and Penstock's.
 _PATH_OPTIONS = ("path", "sourcearchivedir")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_VIEW_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -63,13 +88,37 @@ class Endpoint:
     option_places: dict[str, tuple[Located, Located]] = field(repr=False, compare=False)
 
 
+class Commit(str, Enum):
+    """How the sinks of ``sinks`` get a batch."""
+
+    #: One query; a batch becomes visible in all sinks, or in none.
+    TOGETHER = "together"
+    #: One query; each sink is exactly once by itself.
+    EACH = "each"
+    #: A query for each sink, with a checkpoint of its own below the pipeline's.
+    SEPARATE = "separate"
+
+
 @dataclass(frozen=True)
 class SourceSpec(Endpoint):
-    """A stream to read and the view it becomes."""
+    """A stream or a table to read, and the view it becomes. ``name_at`` is where the name stands."""
 
     view: str
+    is_batch: bool
     schema: str | None
     watermark: Watermark | None
+    name_at: Located = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class SinkSpec(Endpoint):
+    """A sink, the view it takes from, and where these stand. ``name`` is empty for that of ``sink``."""
+
+    name: str
+    view: str
+    mode: str
+    view_at: Located = field(repr=False, compare=False)
+    mode_at: Located = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -83,19 +132,35 @@ class PythonEntry:
 
 
 @dataclass(frozen=True)
+class ViewSpec:
+    """A step: SQL or Python over the views above it. ``name`` is empty for ``transform``, which only sinks can use."""
+
+    name: str
+    sql: str | None
+    python: PythonEntry | None
+    watermark: Watermark | None
+    name_at: Located = field(repr=False, compare=False)
+    at: Located = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Pipeline:
-    """A pipeline file, read."""
+    """A pipeline file, read. ``commit`` is ``None`` for the file with the key ``sink``."""
 
     path: Path
     name: str
     sources: tuple[SourceSpec, ...]
-    sql: str | None
-    python: PythonEntry | None
-    sink: Endpoint
-    mode: str
+    views: tuple[ViewSpec, ...]
+    sinks: tuple[SinkSpec, ...]
+    commit: Commit | None
     trigger: Trigger
     checkpoint: str
     spark: dict[str, str] = field(repr=False)
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """What the checkpoint's storage may need, such as ``s3.key``: the options of every sink."""
+        return {name: text for sink in self.sinks for name, text in sink.options.items()}
 
 
 @dataclass
@@ -105,8 +170,9 @@ class Reading:
     document: Document
     pipeline: Pipeline | None = None
     sources: list[SourceSpec] = field(default_factory=list)
-    sink: Endpoint | None = None
-    python: PythonEntry | None = None
+    views: list[ViewSpec] = field(default_factory=list)
+    sinks: list[SinkSpec] = field(default_factory=list)
+    commit: Commit | None = None
     spark: dict[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -131,73 +197,132 @@ class _Reader:
 
     def read(self, root: Located) -> None:
         """Reads every part that is there, so that one mistake does not hide the next."""
-        top = root.section("a mapping with the keys source, sink and checkpoint", _TOP, ("sink", "checkpoint"))
+        top = root.section("a mapping with the keys source, sink and checkpoint", _TOP, ("checkpoint",))
         if top is None:
             return
         made = self._reading
         made.sources = self._sources(root, top)
-        sql, made.python = self._transform(top["transform"]) if "transform" in top else (None, None)
-        if "transform" not in top and len(made.sources) > 1:
-            top["sources"].complain("several sources need a 'transform' that makes one of them")
-        made.sink, mode = self._sink(top["sink"]) if "sink" in top else (None, "append")
+        made.views = self._views(top)
+        made.sinks = self._sinks(root, top)
+        made.commit = self._commit(top)
         trigger = read_trigger(top["trigger"]) if "trigger" in top else Trigger()
         checkpoint = self._checkpoint(top["checkpoint"]) if "checkpoint" in top else None
         made.spark = values_of(read_options(top["spark"])) if "spark" in top else {}
         name = top["name"].text() if "name" in top else self._default_name()
-        if made.sources and made.sink is not None and checkpoint is not None:
-            made.pipeline = Pipeline(
-                self._path,
-                name or "",
-                tuple(made.sources),
-                sql,
-                made.python,
-                made.sink,
-                mode,
-                trigger,
-                checkpoint,
-                made.spark,
-            )
+        if made.sources and made.sinks and checkpoint is not None:
+            parts = tuple(made.sources), tuple(made.views), tuple(made.sinks)
+            made.pipeline = Pipeline(self._path, name or "", *parts, made.commit, trigger, checkpoint, made.spark)
 
     def _default_name(self) -> str:
         return self._directory.name if self._path.stem == "pipeline" else self._path.stem
 
+    def _named(self, root: Located, top: dict[str, Located], one: str, several: str) -> list[tuple[Located, Located]]:
+        """Returns (name, value) of what the key ``one`` or the key ``several`` has; of ``one`` the key names it."""
+        if one in top and several in top:
+            top[several].complain(f"give either '{one}' or '{several}', not both")
+        if one not in top and several not in top:
+            root.complain(f"the pipeline needs the key '{one}' (or '{several}', for several)")
+        found = [(top[one], top[one])] if one in top else []
+        if several in top:
+            entries = top[several].mapping(f"a mapping of name to {one}") or {}
+            if not entries and top[several].is_mapping:
+                top[several].complain(f"'{several}' is empty")
+            found += [(key, value) for key, value in entries.values()]
+        return found
+
     def _sources(self, root: Located, top: dict[str, Located]) -> list[SourceSpec]:
-        if "source" in top and "sources" in top:
-            top["sources"].complain("give either 'source' or 'sources', not both")
-        if "source" not in top and "sources" not in top:
-            root.complain("the pipeline needs the key 'source' (or 'sources', for several)")
-        found: list[SourceSpec | None] = []
-        if "source" in top:
-            found.append(self._source("source", top["source"]))
-        if "sources" in top:
-            entries = top["sources"].mapping("a mapping of name to source") or {}
-            if not entries and top["sources"].is_mapping:
-                top["sources"].complain("'sources' is empty")
-            for view, (key, value) in entries.items():
-                if not _VIEW_NAME.fullmatch(view):
-                    key.complain(f"'{view}' can't name a view: letters, digits and underscores only")
-                found.append(self._source(view, value))
+        found = [self._source(*one) for one in self._named(root, top, "source", "sources")]
         return [source for source in found if source is not None]
 
-    def _source(self, view: str, at: Located) -> SourceSpec | None:
-        keys = at.section("a mapping with a 'format'", ("format", "schema", "options", "watermark"), ("format",))
+    def _source(self, name: Located, at: Located) -> SourceSpec | None:
+        known = ("format", "read", "schema", "options", "watermark")
+        keys = at.section("a mapping with a 'format'", known, ("format",))
         if keys is None:
             return None
+        read = self._choice(keys, "read", _READS, "a way to read")
         schema, columns = read_schema(keys["schema"]) if "schema" in keys else (None, [])
         watermark = read_watermark(keys["watermark"], columns) if "watermark" in keys else None
+        if watermark is not None and read == "batch":
+            keys["watermark"].complain("only a stream has a watermark, and 'read' is batch: leave it out")
         endpoint = self._endpoint(at, keys)
         if endpoint is None:
             return None
-        return SourceSpec(**vars(endpoint), view=view, schema=schema, watermark=watermark)
+        is_batch = read == "batch"
+        return SourceSpec(
+            **vars(endpoint), view=at.name, is_batch=is_batch, schema=schema, watermark=watermark, name_at=name
+        )
 
-    def _sink(self, at: Located) -> tuple[Endpoint | None, str]:
-        keys = at.section("a mapping with a 'format'", ("format", "mode", "options"), ("format",))
+    def _choice(self, keys: dict[str, Located], key: str, choices: tuple[str, ...], what: str) -> str:
+        """Returns one of ``choices``: the first unless the file has another."""
+        text = keys[key].text() if key in keys else None
+        if text is not None and text.lower() not in choices:
+            hint = nearest_hint(text, choices)
+            keys[key].complain(f"'{text}' is not {what} ({', '.join(choices)}){hint}")
+            return choices[0]
+        return (text or choices[0]).lower()
+
+    def _views(self, top: dict[str, Located]) -> list[ViewSpec]:
+        if "transform" in top and "views" in top:
+            top["views"].complain("give either 'transform' or 'views', not both")
+        found = []
+        if "transform" in top:
+            keys = top["transform"].section("{sql: ...} or {python: ...}", ("sql", "python"))
+            found.append(self._step("", top["transform"], top["transform"], keys))
+        if "views" in top:
+            for name, (key, value) in (top["views"].mapping("a mapping of name to SQL") or {}).items():
+                found.append(self._view(name, key, value))
+        return [view for view in found if view is not None]
+
+    def _view(self, name: str, key: Located, at: Located) -> ViewSpec | None:
+        if at.is_mapping:
+            return self._step(name, key, at, at.section("SQL, or {sql: ...}", ("sql", "python", "watermark")))
+        return self._step(name, key, at, {"sql": at})
+
+    def _step(self, name: str, key: Located, at: Located, keys: dict[str, Located] | None) -> ViewSpec | None:
         if keys is None:
-            return None, "append"
-        mode = keys["mode"].text() if "mode" in keys else "append"
-        if mode is not None and mode.lower() not in _MODES:
-            keys["mode"].complain(f"'{mode}' is not a mode ({', '.join(_MODES)}){nearest_hint(mode, _MODES)}")
-        return self._endpoint(at, keys), (mode or "append").lower()
+            return None
+        if len(keys.keys() & {"sql", "python"}) != 1:
+            at.complain(f"'{at.name}' takes one of 'sql' and 'python'")
+        sql = keys["sql"].text() if "sql" in keys else None
+        if sql is not None and not sql.strip():
+            keys["sql"].complain(f"'{keys['sql'].name}' is empty")
+        python = self._python(keys["python"]) if "python" in keys else None
+        watermark = read_watermark(keys["watermark"], []) if "watermark" in keys else None
+        return ViewSpec(name, sql, python, watermark, key, at)
+
+    def _sinks(self, root: Located, top: dict[str, Located]) -> list[SinkSpec]:
+        several = "sinks" in top
+        found = [self._sink(at.name if several else "", at) for _, at in self._named(root, top, "sink", "sinks")]
+        return [sink for sink in found if sink is not None]
+
+    def _sink(self, name: str, at: Located) -> SinkSpec | None:
+        keys = at.section("a mapping with a 'format'", ("format", "from", "mode", "options"), ("format",))
+        if keys is None:
+            return None
+        mode = self._choice(keys, "mode", _MODES, "a mode")
+        view = keys["from"].text() if "from" in keys else self._last_view(at)
+        endpoint = self._endpoint(at, keys)
+        if endpoint is None or view is None:
+            return None
+        view_at, mode_at = keys.get("from", at), keys.get("mode", at)
+        return SinkSpec(**vars(endpoint), name=name, view=view, mode=mode, view_at=view_at, mode_at=mode_at)
+
+    def _last_view(self, at: Located) -> str | None:
+        """Returns what a sink takes from unless it says so: what the last step makes, or the only source."""
+        made = self._reading
+        if made.views:
+            return made.views[-1].name
+        if len(made.sources) > 1:
+            at.complain("there are several sources: write 'from', with the name of one, or a view that joins them")
+        return made.sources[0].view if len(made.sources) == 1 else None
+
+    def _commit(self, top: dict[str, Located]) -> Commit | None:
+        if "sinks" in top:
+            choices = tuple(one.value for one in Commit)
+            return Commit(self._choice(top, "commit", choices, "a way to commit"))
+        if "commit" in top:
+            top["commit"].complain("'commit' is for several sinks: write 'sinks' in place of 'sink', or leave it out")
+        return None
 
     def _endpoint(self, at: Located, keys: dict[str, Located]) -> Endpoint | None:
         places = read_options(keys["options"]) if "options" in keys else {}
@@ -213,17 +338,6 @@ class _Reader:
         return Endpoint(
             name_of_format, options, at, keys["format"], {name: place for name, (place, _) in places.items()}
         )
-
-    def _transform(self, at: Located) -> tuple[str | None, PythonEntry | None]:
-        keys = at.section("{sql: ...} or {python: ...}", ("sql", "python"))
-        if keys is None:
-            return None, None
-        if len(keys) != 1:
-            at.complain("'transform' takes one of 'sql' and 'python'")
-        sql = keys["sql"].text() if "sql" in keys else None
-        if sql is not None and not sql.strip():
-            keys["sql"].complain("'sql' is empty")
-        return sql, self._python(keys["python"]) if "python" in keys else None
 
     def _python(self, at: Located) -> PythonEntry | None:
         text = at.text()

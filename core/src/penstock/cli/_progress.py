@@ -11,7 +11,8 @@ One JSON line for each batch (``penstock run --json``)::
      "lag": {"files": 3, "bytes": 81920},     what waits at the sources, as each of them counts it
      "metrics": {"rows_read": 1200, ...},     counters since the start, as the connectors name them
      "pending": {"committables": 0, "parts": 3},  decided and not published, and committed and not visible
-     "event_time": {"frontiers": {...}, ...}} how far splits are, of a source that aligns them; empty otherwise
+     "event_time": {"frontiers": {...}, ...}, how far splits are, of a source that aligns them; empty otherwise
+     "query": "files"}                         whose batch it is, if a pipeline has a query for each sink
 
 The last line of a run is ``{"time", "state": "finished" | "stopped" | "failed", "rows", "batches", "commits"}``, with
 ``"error"`` if it failed.
@@ -43,10 +44,14 @@ class BatchProgress:
     metrics: dict[str, float] = field(default_factory=dict)
     event_time: dict[str, Any] = field(default_factory=dict)
     pending: dict[str, float] = field(default_factory=dict)
+    query: str = ""
 
     def to_json(self) -> str:
         """Returns one line of JSON."""
-        return json.dumps(asdict(self))
+        value = asdict(self)
+        if not self.query:
+            del value["query"]
+        return json.dumps(value)
 
 
 def batch_progress(

@@ -1,4 +1,4 @@
-"""``penstock run``: checks the pipeline file, starts Spark, runs the query and shows it."""
+"""``penstock run``: checks the pipeline file, starts Spark, runs its queries and shows them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._causes import root_cause
-from penstock._commit import Chain
 from penstock._monitoring import count_open
-from penstock.checkpoint import chain_of
+from penstock.checkpoint import chain_of, home_of
 from penstock.cli._check import check_pipeline
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter, Reporter
-from penstock.cli._frames import build_frame
 from penstock.cli._panel import RunView
 from penstock.cli._pipeline import Pipeline
 from penstock.cli._progress import batch_progress, query_state
+from penstock.cli._queries import PlannedQuery, plan_queries
+from penstock.cli._run_layout import check_layout
 from penstock.cli._screen import say
 from penstock.cli._secrets import redactor_of
 from penstock.cli._waits import collecting_waits, waits_in
@@ -30,6 +30,8 @@ from penstock.storage import open_storage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    Queries = dict[PlannedQuery, StreamingQuery]
 
 __all__ = ["MetricsPlace", "RunChoices", "run"]
 
@@ -92,10 +94,11 @@ def _reporter(display: str, view: RunView) -> Reporter:
 
 def _flow(pipeline: Pipeline) -> tuple[str, ...]:
     sources = " + ".join(_place(source.format, source.options) for source in pipeline.sources)
-    middle = ["SQL"] if pipeline.sql else [f"{pipeline.python.function}()"] if pipeline.python else []
-    flow = (sources, *middle, _place(pipeline.sink.format, pipeline.sink.options))
+    sinks = " + ".join(_place(sink.format, sink.options) for sink in pipeline.sinks)
+    functions = [f"{view.python.function}()" for view in pipeline.views if view.python]
+    middle = [*(["SQL"] if any(view.sql for view in pipeline.views) else []), *functions]
     # A format of others takes a path with a password in it.
-    return tuple(map(redactor_of(pipeline), flow))
+    return tuple(map(redactor_of(pipeline), (sources, *middle, sinks)))
 
 
 def _place(name: str, options: Mapping[str, str]) -> str:
@@ -125,7 +128,7 @@ class _Run:
         self._signal: int | None = None
         self._metrics: Callable[[], dict[str, dict[str, int]]] = dict
         self._commit_counts: Callable[[], dict[str, int]] = dict
-        self._seen = -1
+        self._seen: dict[str, int] = {}
 
     def run(self) -> int:
         """Runs to the end; never raises for what a user can bring about."""
@@ -135,8 +138,9 @@ class _Run:
             spark = self._start()
             self._take_signals(at_once=False)
             self._stop_if_asked()
-            self._follow(self._query(spark))
-            self._finish()
+            queries = self._start_queries(spark)
+            self._follow(queries)
+            self._finish(queries)
         except _Stopped as stopped:
             self._reporter.end("stopped")
             return stopped.exit_code
@@ -167,13 +171,17 @@ class _Run:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, handle)
 
-    def _stop_if_asked(self, query: StreamingQuery | None = None) -> None:
+    def _stop_if_asked(self, queries: Queries | None = None) -> None:
         if self._signal is not None:
-            if query is not None:
+            if queries:
                 self._reporter.state("stopping")
-                query.stop()
-                self._report(query)
+                self._stop(queries)
             raise _Stopped(self._signal)
+
+    def _stop(self, queries: Queries) -> None:
+        for planned, query in queries.items():
+            query.stop()
+            self._report(planned, query)
 
     def _start(self) -> SparkSession:
         from penstock.cli._session import start_session
@@ -186,94 +194,108 @@ class _Run:
             warnings.simplefilter("ignore")
             registration = register(spark)
         self._metrics = registration.metrics
-        session = SessionMetrics.of(spark, storage_options=self._pipeline.sink.options)
+        session = SessionMetrics.of(spark, storage_options=self._pipeline.storage_options)
         self._commit_counts = session.commit_counts
         if self._choices.metrics is not None:
             server = session.serve(self._choices.metrics.host, self._choices.metrics.port)
             self._reporter.line(f"metrics at {server.address}")
         checkpoint = registration.home.locate(self._pipeline.checkpoint)
+        check_layout(self._pipeline, checkpoint)
         self._pipeline = replace(self._pipeline, checkpoint=checkpoint)
         return spark
 
-    def _query(self, spark: SparkSession) -> StreamingQuery:
+    def _start_queries(self, spark: SparkSession) -> Queries:
+        """Starts all, or none: if one can't be started, those before it are stopped."""
         self._reporter.state("planning")
-        pipeline = self._pipeline
-        frame = build_frame(spark, pipeline)
-        writer = frame.writeStream.format(pipeline.sink.format).outputMode(pipeline.mode).queryName(pipeline.name)
-        writer = writer.options(**pipeline.sink.options).option("checkpointLocation", pipeline.checkpoint)
-        if pipeline.trigger.available_now:
-            writer = writer.trigger(availableNow=True)
-        elif pipeline.trigger.processing_time is not None:
-            writer = writer.trigger(processingTime=pipeline.trigger.processing_time)
-        return writer.start()
+        started: Queries = {}
+        try:
+            for planned, writer in plan_queries(spark, self._pipeline).items():
+                started[planned] = writer.start()
+        except BaseException:
+            self._stop(started)
+            raise
+        return started
 
-    def _follow(self, query: StreamingQuery) -> None:
-        """Polls until the query ends. Raises what it failed with."""
-        while query.isActive:
-            self._stop_if_asked(query)
-            self._report(query)
-            self._reporter.state(query_state(query.status["message"]))
-            self._reporter.waits([self._redact(one) for one in waits_in(self._waits)])
-            time.sleep(_POLL_SECONDS)
-        self._reporter.waits(())
-        self._report(query)
-        failure = query.exception()
-        if failure is not None:
-            raise failure
+    def _follow(self, queries: Queries) -> None:
+        """Polls until all queries have ended. If one fails, stops the others and raises what it failed with."""
+        running = dict(queries)
+        while running:
+            self._stop_if_asked(running)
+            for planned, query in list(running.items()):
+                is_over = not query.isActive
+                self._report(planned, query)
+                if is_over:
+                    del running[planned]
+                    if (failure := query.exception()) is not None:
+                        self._stop(running)
+                        raise failure
+            for query in running.values():
+                self._reporter.state(query_state(query.status["message"]))
+                break
+            self._reporter.waits([self._redact(one) for one in waits_in(self._waits)] if running else ())
+            if running:
+                time.sleep(_POLL_SECONDS)
 
-    def _report(self, query: StreamingQuery) -> None:
-        last = query.lastProgress
-        if last is None or last["batchId"] <= self._seen:
+    def _report(self, planned: PlannedQuery, query: StreamingQuery) -> None:
+        last, seen = query.lastProgress, self._seen.get(planned.label, -1)
+        if last is None or last["batchId"] <= seen:
             return
         # Asking for all of them is dear: only if batches ended between two polls.
-        missed = last["batchId"] > self._seen + 1
+        missed = last["batchId"] > seen + 1
         for progress in query.recentProgress if missed else [last]:
             # While a query is idle, Spark reports the batch to come, which has added nothing.
-            if progress["batchId"] > self._seen and "addBatch" in progress["durationMs"]:
-                self._seen = int(progress["batchId"])
-                commits, pending = self._decisions()
-                self._reporter.batch(batch_progress(progress, commits, self._counters(), pending))
+            if progress["batchId"] > self._seen.get(planned.label, -1) and "addBatch" in progress["durationMs"]:
+                self._seen[planned.label] = int(progress["batchId"])
+                commits, pending = self._decisions(planned)
+                made = batch_progress(progress, commits, self._counters(), pending)
+                self._reporter.batch(replace(made, query=planned.label))
 
     def _counters(self) -> dict[str, int]:
         total: dict[str, int] = {}
         for counts in (*self._metrics().values(), self._commit_counts()):
-            for name, amount in counts.items():
-                total[name] = total.get(name, 0) + amount
+            _add(total, counts)
         return total
 
-    def _decisions(self) -> tuple[int, dict[str, int]]:
+    def _decisions(self, planned: PlannedQuery) -> tuple[int, dict[str, int]]:
         """Returns how many decisions were carried out since the checkpoint began, and what is open.
 
         For other sinks these are the batches committed in this run, and nothing.
         """
-        if not self._pipeline.sink.format.startswith("penstock."):
-            return self._reporter.view.batches + 1, {}
+        known = self._reporter.view.commits_by_query.get(planned.label, 0)
+        if not all(sink.format.startswith("penstock.") for sink in planned.sinks):
+            return known + 1, {}
+        commits, pending = 0, dict[str, int]()
         try:
-            chain = _chain(self._pipeline)
-            head = chain.head()
-            return head.link.batch + (1 if head.pending is None else 0), count_open(chain, head)
+            storage, path = open_storage(planned.checkpoint, self._pipeline.storage_options)
+            for name in planned.logs:
+                chain = chain_of(storage, home_of(path, name))
+                head = chain.head()
+                commits += head.link.batch + (1 if head.pending is None else 0)
+                _add(pending, count_open(chain, head))
         except (OSError, PenstockError):
-            return self._reporter.view.commits, {}  # a display must not end what it shows
+            return known, {}  # a display must not end what it shows
+        return commits, pending
 
-    def _finish(self) -> None:
+    def _finish(self, queries: Queries) -> None:
         """Publishes what an ended run has left open, so that everything it read can be seen."""
-        pipeline = self._pipeline
-        if not (
-            self._choices.finish and pipeline.trigger.available_now and pipeline.sink.format.startswith("penstock.")
-        ):
+        if not (self._choices.finish and self._pipeline.trigger.available_now):
             return
         from penstock.checkpoint import finish
 
         self._reporter.state("publishing what is open")
-        try:
-            finish(pipeline.checkpoint, pipeline.sink.options)
-        except BadConfigurationError:
-            if self._reporter.view.batches:
-                raise
-            return  # nothing was ever written with this checkpoint
-        self._reporter.view.commits, _ = self._decisions()
+        for planned in queries:
+            # What is written in a batch function is published by the end of the batch.
+            if planned.commit is not None or not planned.sinks[0].format.startswith("penstock."):
+                continue
+            try:
+                finish(planned.checkpoint, planned.sinks[0].options)
+            except BadConfigurationError:
+                if planned.label in self._seen:
+                    raise
+                continue  # nothing was ever written with this checkpoint
+            self._reporter.view.commits_by_query[planned.label], _ = self._decisions(planned)
 
 
-def _chain(pipeline: Pipeline) -> Chain:
-    storage, path = open_storage(pipeline.checkpoint, pipeline.sink.options)
-    return chain_of(storage, path)
+def _add(total: dict[str, int], counts: Mapping[str, int]) -> None:
+    for name, amount in counts.items():
+        total[name] = total.get(name, 0) + amount

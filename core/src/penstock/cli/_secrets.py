@@ -24,10 +24,11 @@ def redactor_of(pipeline: Pipeline) -> Callable[[str], str]:
     that repeats its settings in an error may write them.
     """
     found = [text for key, text in pipeline.spark.items() if sounds_secret(key)]
-    found += _secrets_of(pipeline.sink, "sink")
+    for sink in pipeline.sinks:
+        found += _secrets_of(sink, "sink")
     for source in pipeline.sources:
         found += _secrets_of(source, "source")
-    for options in (pipeline.spark, pipeline.sink.options, *(source.options for source in pipeline.sources)):
+    for options in (pipeline.spark, *(endpoint.options for endpoint in (*pipeline.sinks, *pipeline.sources))):
         for text in options.values():
             found += credentials_in(text)
     return _hiding(found)

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -106,7 +106,7 @@ class Replay:
         writer = self._frame().writeStream.foreachBatch(self._function).queryName("penstock-replay")
         query = writer.option("checkpointLocation", self._checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
-        return sum(int(one["numInputRows"]) for one in query.recentProgress)
+        return sum(self._function.read)
 
     def _frame(self) -> DataFrame:
         connector, form = self._letters.connector, self._letters.form
@@ -145,10 +145,13 @@ class _Function:
     sink: StoredSink | None
     source_options: dict[str, str]
     to: str | None
+    #: How many letters each batch has had.
+    read: list[int] = field(default_factory=list)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         df = df.persist()
         try:
+            self.read.append(df.count())
             kinds = sorted((tuple(kind) for kind in df.select(*_KIND).distinct().collect()), key=repr)
             # All of them first: a letter that has no way stops the batch before anything is written.
             ways = {kind: self._way(*kind) for kind in kinds}
