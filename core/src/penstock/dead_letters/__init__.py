@@ -13,6 +13,7 @@ from penstock.dead_letters._letter import (
     LETTER_DDL,
     LETTER_SCHEMA,
     LETTER_TYPE,
+    TIMESTAMP_HEADER,
     is_letter_type,
     letters,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "LETTER_DDL",
     "LETTER_SCHEMA",
     "LETTER_TYPE",
+    "TIMESTAMP_HEADER",
     "LetterForm",
     "LetterReturn",
     "is_letter_type",

@@ -15,6 +15,7 @@ from penstock.dead_letters._letter import (
     HEADERS_TYPE,
     LETTER_DDL,
     LETTER_SCHEMA,
+    TIMESTAMP_HEADER,
 )
 from penstock.serialization.values import JsonWriter, ValueText, why_not_json
 
@@ -96,25 +97,25 @@ _RECORDS = pa.schema(
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
         pa.field("headers", HEADERS_TYPE),
-        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
     ]
 )
 
 
 def _records(letters: pa.RecordBatch) -> pa.RecordBatch:
-    headers = _with_connects_headers(letters)
-    columns = [letters.column("key"), letters.column("value"), headers, letters.column("timestamp")]
+    columns = [letters.column("key"), letters.column("value"), _with_reasons(letters)]
     return pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
 
 
-def _with_connects_headers(letters: pa.RecordBatch) -> pa.Array:
-    """Returns the record's own headers, then Kafka Connect's. What a letter lacks has no header."""
+def _with_reasons(letters: pa.RecordBatch) -> pa.Array:
+    """Returns the record's own headers, then Kafka Connect's, then Penstock's. What a letter lacks has no header."""
     own = letters.column("headers")
     rows = pa.array(range(letters.num_rows), pa.int64())
     owners = [pc.list_parent_indices(own).cast(pa.int64())]
     items = [own.flatten()]
     values = {name: letters.column(source).cast(pa.string()) for name, source in CONNECT_HEADERS.items()}
     values[CONNECT_EXCEPTION_CLASS] = pa.repeat(pa.scalar(_EXCEPTION_CLASS, pa.string()), len(rows))
+    milliseconds = letters.column("timestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False)
+    values[TIMESTAMP_HEADER] = milliseconds.cast(pa.int64()).cast(pa.string())
     for name, texts in values.items():
         there = texts.is_valid()
         owners.append(rows.filter(there))
@@ -135,13 +136,20 @@ def _with_connects_headers(letters: pa.RecordBatch) -> pa.Array:
 
 def _of_records() -> dict[str, str]:
     """Returns the inverse. Of several headers of one name the last counts: Connect appends its own."""
-    fields = {name: name for name in ("timestamp", "key", "value")}
+    fields = {"key": "key", "value": "value"}
     for header, name in CONNECT_HEADERS.items():
-        item = f"try_element_at(filter(headers, one -> one.key = '{header}'), -1)"
         kind = _SQL_TYPES[str(LETTER_SCHEMA.field(name).type)]
-        fields[name] = f"try_cast(cast({item}.value as string) as {kind})"
-    fields["headers"] = f"filter(headers, one -> not startswith(one.key, '{_CONNECTS}'))"
+        fields[name] = f"try_cast({_header(header)} as {kind})"
+    # Kafka Connect's own letters have the record's.
+    fields["timestamp"] = f"coalesce(timestamp_millis(try_cast({_header(TIMESTAMP_HEADER)} as bigint)), timestamp)"
+    fields["headers"] = (
+        f"filter(headers, one -> not startswith(one.key, '{_CONNECTS}') and one.key <> '{TIMESTAMP_HEADER}')"
+    )
     return fields
+
+
+def _header(name: str) -> str:
+    return f"cast(try_element_at(filter(headers, one -> one.key = '{name}'), -1).value as string)"
 
 
 #: The record as it was, with headers that say why.

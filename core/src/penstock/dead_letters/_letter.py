@@ -14,6 +14,7 @@ __all__ = [
     "LETTER_DDL",
     "LETTER_SCHEMA",
     "LETTER_TYPE",
+    "TIMESTAMP_HEADER",
     "is_letter_type",
     "letters",
 ]
@@ -66,6 +67,9 @@ CONNECT_HEADERS = {
     "__connect.errors.exception.message": "error",
 }
 CONNECT_EXCEPTION_CLASS = "__connect.errors.exception.class.name"
+#: Penstock's own header: the record's timestamp, in milliseconds since 1970, as text. The letter itself has the time at
+#: which it is written. With that of an old record, the topic's retention could delete it before anyone has seen it.
+TIMESTAMP_HEADER = "penstock.errors.timestamp"
 
 
 def is_letter_type(kind: pa.DataType) -> bool:
