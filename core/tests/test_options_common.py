@@ -16,6 +16,7 @@ LACKING = {
         "source maxBytesPerTrigger": "the bytes of a split are an estimate: maxSplitsPerTrigger",
         "source discoveryInterval": "a table is read once, nothing is looked for",
         "source failOnDataLoss": "a table keeps no history that could be lost",
+        "sink keyColumns": "the table says it: its primary key",
     },
     "filesystem": {
         "source maxRowsPerTrigger": "the rows of a file are not known before it is read: maxFilesPerTrigger",
@@ -26,6 +27,7 @@ LACKING = {
         "source tls.caFile": "the environment's, as every S3 client takes it",
         "source tls.checkHostname": "the environment's, as every S3 client takes it",
         "sink deadLetterPath": "a row that fits the schema can be written",
+        "sink unavailableColumn": "files keep the column as it is, for the query that compacts them",
         "sink requestTimeout": "storage clients have time-outs of their own",
         "sink user": "s3.key",
         "sink password": "s3.secret",
@@ -40,6 +42,7 @@ LACKING = {
         "source tls.caFile": "kafka.ssl.*",
         "source tls.checkHostname": "kafka.ssl.*",
         "sink deadLetterPath": "a row that the broker refuses fails the query, or logFailuresOnly",
+        "sink orderColumn": "a topic keeps the order in which rows come",
         "sink requestTimeout": "kafka.request.timeout.ms",
         "sink user": "kafka.sasl.*",
         "sink password": "kafka.sasl.*",
@@ -49,6 +52,10 @@ LACKING = {
     "pravega": {
         "source badRecordColumn": "bad events are null",
         "sink deadLetterPath": "an event that can't be written fails the query",
+        **dict.fromkeys(
+            ("sink keyColumns", "sink operationColumn", "sink orderColumn", "sink unavailableColumn"),
+            "a stream is not compacted by key",
+        ),
     },
 }
 #: Options of a source only, and of a sink only.
@@ -60,7 +67,7 @@ OF_SOURCES = {
     "discoveryInterval",
     "failOnDataLoss",
 }
-OF_SINKS = {"delivery", "deadLetterPath"}
+OF_SINKS = {"delivery", "deadLetterPath", "keyColumns", "operationColumn", "orderColumn", "unavailableColumn"}
 
 
 @pytest.mark.parametrize("name", sorted(LACKING))

@@ -17,6 +17,7 @@ from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
 from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
+from penstock_kafka.sink._keyed_rows import KeyedRows
 from penstock_kafka.sink._partitioners import Partitions
 from penstock_kafka.sink._rows import RecordColumns
 from penstock_kafka.transactions import ProducerPool, ReadyProducer, release_pool
@@ -30,15 +31,16 @@ _ABORT_TIMEOUT_MS = 10_000
 
 
 class RecordBatches:
-    """Rows to records, with their partitions chosen."""
+    """Rows to records, with their partitions chosen. ``keyed``: for rows that are not the columns of records."""
 
-    def __init__(self, columns: RecordColumns, partitions: Partitions | None) -> None:
+    def __init__(self, columns: RecordColumns, partitions: Partitions | None, keyed: KeyedRows | None = None) -> None:
         self._columns = columns
         self._partitions = partitions
+        self._keyed = keyed
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns a batch of ``DELIVERY_SCHEMA`` columns."""
-        records = self._columns.convert(batch)
+        records = self._columns.convert(batch if self._keyed is None else self._keyed.convert(batch))
         return records if self._partitions is None else self._partitions.fill(records)
 
 
