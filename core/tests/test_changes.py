@@ -111,3 +111,11 @@ def test_values_that_the_database_did_not_send():
 def test_a_value_that_no_column_lacks(name, why):
     with pytest.raises(BadDataError, match=f"column 'unavailable' names '{name.removeprefix('after.')}', which {why}"):
         CHANGES.unavailable_in(batch(("u", 1, "a", 1, None), ("u", 1, "a", 1, [name])))
+
+
+@pytest.mark.parametrize("operation", ["c", "r"])
+def test_a_new_row_lacks_nothing(operation):
+    """As Debezium says a change of the key whose large column stayed as it was: nothing has the value."""
+    rows = batch(("u", 1, None, 1, ["after.note"]), (operation, 2, None, 2, ["after.note"]))
+    with pytest.raises(BadDataError, match=r"names 'note' of a row that is new: .*replica identity full.*'id': 2"):
+        CHANGES.check_rows(rows)

@@ -27,7 +27,6 @@ LACKING = {
         "source tls.caFile": "the environment's, as every S3 client takes it",
         "source tls.checkHostname": "the environment's, as every S3 client takes it",
         "sink deadLetterPath": "a row that fits the schema can be written",
-        "sink unavailableColumn": "files keep the column as it is, for the query that compacts them",
         "sink requestTimeout": "storage clients have time-outs of their own",
         "sink user": "s3.key",
         "sink password": "s3.secret",

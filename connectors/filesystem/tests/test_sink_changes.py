@@ -36,7 +36,7 @@ def test_what_is_no_change(sink_query, tmp_path, row, message):
         sink_query(tmp_path, SCHEMA, **OPTIONS).write([rows(("c", 1, 10), row)])
 
 
-@pytest.mark.parametrize("option", ["keyColumns", "operationColumn", "orderColumn"])
+@pytest.mark.parametrize("option", ["keyColumns", "operationColumn", "orderColumn", "unavailableColumn"])
 def test_columns_that_are_not_there(sink_query, tmp_path, option):
     with pytest.raises(BadConfigurationError, match=f"option '{option}': the rows have no column 'other'"):
         sink_query(tmp_path, SCHEMA, **{**OPTIONS, option: "other"})

@@ -20,6 +20,7 @@ __all__ = ["ChangeColumns", "check_not_null"]
 
 #: As Debezium writes them: a row that was created, updated, or read by a snapshot is there; a deleted one is not.
 _WRITES = pa.array(["c", "u", "r"])
+_NEW_ROWS = pa.array(["c", "r"])
 _DELETE = "d"
 #: Before the name of a column whose value the database did not send; names of old values begin otherwise.
 _NEW, _OLD = "after.", "before."
@@ -69,11 +70,12 @@ class ChangeColumns:
             _check_type(option, schema.field(name))
 
     def check_rows(self, batch: pa.RecordBatch) -> None:
-        """Raises BadDataError for a null in a key or a position, and as :meth:`deletes` does."""
+        """Raises BadDataError for a null in a key or a position, and as :meth:`unavailable_in` does."""
         check_not_null(batch, self.keys, "key column")
         if self.order:
             check_not_null(batch, (self.order,), "order column")
         self.deletes(batch)
+        self.unavailable_in(batch)
 
     def deletes(self, batch: pa.RecordBatch) -> pa.BooleanArray | None:
         """Returns which rows are deleted; ``None`` without a column of operations.
@@ -96,7 +98,8 @@ class ChangeColumns:
         """Returns, for each column that lacks a value in ``batch``, in which rows it does.
 
         Names are as the format ``debezium`` writes them (``after.note``), or plain; old values do not count, nor those
-        of rows that are deleted. Raises BadDataError for a name that is no column of the rows, or one of the key.
+        of rows that are deleted. Raises BadDataError for a name that is no column of the rows, or one of the key; and
+        for a row that is new: nothing has the value that it lacks. A database sends such a row where a key was changed.
         """
         names = batch.column(self.unavailable) if self.unavailable else None
         if names is None or not len(names.flatten()):
@@ -107,6 +110,7 @@ class ChangeColumns:
         if gone is not None:
             counts = pc.and_(counts, pc.invert(gone.take(rows)))
         rows, flat = rows.filter(counts), pc.replace_substring_regex(flat.filter(counts), f"^{_NEW}", "")
+        self._check_are_not_new(batch, rows, flat)
         numbers = pa.array(range(batch.num_rows), rows.type)
         found = {}
         for name in pc.unique(flat).to_pylist():
@@ -117,6 +121,19 @@ class ChangeColumns:
                 raise BadDataError(f"column '{self.unavailable}' names '{name}', which {why} ({excerpt(batch, row)})")
             found[name] = pc.is_in(numbers, lacking)
         return found
+
+    def _check_are_not_new(self, batch: pa.RecordBatch, rows: pa.Array, names: pa.Array) -> None:
+        if not self.operation:
+            return
+        operations = batch.column(self.operation).take(rows)
+        new = pc.is_in(operations, _NEW_ROWS.cast(operations.type))
+        if pc.any(new).as_py():
+            at = pc.index(new, True).as_py()
+            raise BadDataError(
+                f"column '{self.unavailable}' names '{names[at].as_py()}' of a row that is new: nothing has its value. "
+                "A database sends such a row where a key was changed, unless it sends old rows in full (PostgreSQL: "
+                f"replica identity full). Then take a new snapshot ({excerpt(batch, rows[at].as_py())})"
+            )
 
 
 def check_not_null(batch: pa.RecordBatch, names: Sequence[str], what: str) -> None:

@@ -57,6 +57,7 @@ SINK_OPTIONS = OptionSet(
         common_option("keyColumns", ". Files keep them; a row that has a null there is refused"),
         common_option("operationColumn", ". Files keep it"),
         common_option("orderColumn", ". Files keep it; a row that has a null there is refused"),
+        common_option("unavailableColumn", ". Files keep it; a new row that lacks a value is refused"),
         Option("partPrefix", "First part of every file's name", default="part"),
         Option("partSuffix", "Comes before the extension in every file's name", default=""),
         Option(
