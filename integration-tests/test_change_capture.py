@@ -97,8 +97,9 @@ def wait_for(holds, what, check=lambda: None):
 def latest(spark, folder):
     spark.read.parquet(str(folder)).createOrReplaceTempView("changes")
     rows = spark.sql("""
-        select id, max_by(customer, lsn) as customer, max_by(price, lsn) as price,
-               md5(max_by(note, lsn) filter (where not array_contains(unavailable, 'after.note'))) as note
+        select id, max_by(customer, lsn) as customer, max_by(price, lsn) as price, md5(
+            max_by(note, lsn) filter (where not coalesce(array_contains(unavailable, 'after.note'), false))
+        ) as note
         from changes group by id having max_by(op, lsn) <> 'd'
     """)
     return {row.id: (row.customer or "-", row.price, row.note or "-") for row in rows.collect()}

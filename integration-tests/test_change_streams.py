@@ -64,9 +64,7 @@ class Database:
 
     def _write(self, op: str, key: int, note: str | None, n: int, unavailable: list[str] | None = None) -> None:
         self.rows[key] = (note, n)
-        self.changes.append(
-            {"op": op, "id": key, "note": note, "n": n, "lsn": self._lsn, "unavailable": unavailable or []}
-        )
+        self.changes.append({"op": op, "id": key, "note": note, "n": n, "lsn": self._lsn, "unavailable": unavailable})
 
     def _delete(self, key: int) -> None:
         del self.rows[key]
@@ -135,7 +133,7 @@ def latest(spark: Any, folder: Path) -> dict[int, tuple[str | None, int]]:
     changes.createOrReplaceTempView("changes")
     rows = spark.sql("""
         select id, max_by(n, lsn) as n,
-               max_by(note, lsn) filter (where not array_contains(unavailable, 'after.note')) as note
+               max_by(note, lsn) filter (where not coalesce(array_contains(unavailable, 'after.note'), false)) as note
         from changes group by id having max_by(op, lsn) <> 'd'
     """)
     return {row.id: (row.note, row.n) for row in rows.collect()}
