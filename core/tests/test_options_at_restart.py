@@ -335,6 +335,7 @@ EXPECTED = {
     "cassandra source maxSplitSize": ("kept", "64mb", "32mb", TABLE),
     "cassandra source splits": ("kept", "4", "8", TABLE),
     # Where what was sent is noted: elsewhere nothing would be known of it.
+    "cassandra sink orderColumn": ("refused", "lsn", "at", TABLE),
     "cassandra sink checkpointKeyspace": ("refused", "k", "notes", {**TABLE, "delivery": "write-ahead"}),
 }
 

@@ -16,6 +16,7 @@ LACKING = {
         "source maxBytesPerTrigger": "the bytes of a split are an estimate: maxSplitsPerTrigger",
         "source discoveryInterval": "a table is read once, nothing is looked for",
         "source failOnDataLoss": "a table keeps no history that could be lost",
+        "sink keyColumns": "the table says it: its primary key",
     },
     "filesystem": {
         "source maxRowsPerTrigger": "the rows of a file are not known before it is read: maxFilesPerTrigger",
@@ -38,13 +39,17 @@ LACKING = {
         "source password": "kafka.sasl.*",
         "source tls.caFile": "kafka.ssl.*",
         "source tls.checkHostname": "kafka.ssl.*",
+        "sink orderColumn": "a topic keeps the order in which rows come",
         "sink requestTimeout": "kafka.request.timeout.ms",
         "sink user": "kafka.sasl.*",
         "sink password": "kafka.sasl.*",
         "sink tls.caFile": "kafka.ssl.*",
         "sink tls.checkHostname": "kafka.ssl.*",
     },
-    "pravega": {},
+    "pravega": dict.fromkeys(
+        ("sink keyColumns", "sink operationColumn", "sink orderColumn", "sink unavailableColumn"),
+        "a stream is not compacted by key",
+    ),
 }
 #: Options of a source only, and of a sink only.
 OF_SOURCES = {
@@ -54,7 +59,7 @@ OF_SOURCES = {
     "discoveryInterval",
     "failOnDataLoss",
 }
-OF_SINKS = {"delivery"}
+OF_SINKS = {"delivery", "keyColumns", "operationColumn", "orderColumn", "unavailableColumn"}
 
 
 @pytest.mark.parametrize("name", sorted(LACKING))

@@ -82,6 +82,9 @@ EXAMPLES = {
         **KAFKA,
         **WRITTEN,
         "partitioner": ["round-robin", "task"],
+        "keyColumns": ["key"],
+        "operationColumn": ["p"],
+        "unavailableColumn": ["gone"],
         **{name.replace("value", "key"): texts for name, texts in WRITTEN.items()},
     },
     "cassandra source": {"bundle": [], "where": ["n > 1"], "query": ["SELECT n FROM k.t"]},
@@ -102,12 +105,14 @@ EXAMPLES = {
     },
 }
 TLS = {"controller": "tls://127.0.0.1:9"}
+JSON = {"value.format": "json"}
 ON_S3 = {"path": "s3://bucket/in"}
 #: What an option needs without declaring it, or in another form.
 BESIDE = {
     "filesystem source": {"notificationQueue": ON_S3, "listingInterval": ON_S3},
     "pravega source": {"tls.caFile": TLS, "tls.checkHostname": TLS},
     "pravega sink": {"tls.caFile": TLS, "tls.checkHostname": TLS},
+    "kafka sink": {"keyColumns": JSON, "operationColumn": JSON, "unavailableColumn": JSON},
     "kafka source": {"groupOffsetsFallback": {"kafka.group.id": "g", "startingOffsets": "group-offsets"}},
 }
 SCHEMA = pa.schema(
@@ -122,7 +127,8 @@ def cases(name: str) -> OptionCases:
     made = next(one for one in installed_connectors() if one.name == connector).load()
     declared = made.source_options if side == "source" else made.sink_options
     assert declared is not None
-    make = made.create_source if side == "source" else functools.partial(made.create_sink, schema=SCHEMA)
+    schema = SCHEMA.append(pa.field("gone", pa.list_(pa.string()))) if name == "kafka sink" else SCHEMA
+    make = made.create_source if side == "source" else functools.partial(made.create_sink, schema=schema)
     known = (GIVEN.get(name, {}), EXAMPLES.get(name, {}), (OptionValues,), BESIDE.get(name, {}))
     return OptionCases(declared, make, *known)
 

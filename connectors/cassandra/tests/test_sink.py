@@ -110,6 +110,84 @@ def test_rows_are_deleted_by_a_column(cassandra, table):
     assert seen(cassandra, table) == [(k, "c", "new") for k in range(0, 10, 2)]
 
 
+def changes(*rows):
+    """Rows of table ``(k, c, v)``: operation, k, value, position, names of columns that lack a value."""
+    names = ("op", "k", "v", "at", "no")
+    return [{"c": "c", **dict(zip(names, row, strict=False))} for row in rows]
+
+
+def test_changes_are_ordered_by_their_position(cassandra, table):
+    """Whatever order, task and batch they come in; a row that is deleted and made again is there."""
+    options = {"table": table, "operationColumn": "op", "orderColumn": "at"}
+    later = changes(("c", 1, "again", 30), ("d", 1, None, 20), ("u", 2, "new", 20), ("d", 3, None, 20))
+    earlier = changes(("c", 1, "first", 10), ("u", 2, "old", 10), ("u", 3, "old", 10), ("c", 2, "oldest", 5))
+    write(cassandra, later, **options)
+    write(cassandra, earlier, stamp=STAMP + 10, **options)
+    assert seen(cassandra, table) == [(1, "c", "again"), (2, "c", "new")]
+
+
+def test_changes_without_a_position_come_in_their_order(cassandra, table):
+    rows = [("c", 1, "a"), ("d", 1, None), ("c", 1, "b"), ("c", 2, "a"), ("d", 2, None)]
+    write(cassandra, changes(*rows), table=table, operationColumn="op")
+    assert seen(cassandra, table) == [(1, "c", "b")]
+
+
+def test_a_value_that_the_database_did_not_send_stays(cassandra, table):
+    """Also where the one before it comes in the same batch of rows."""
+    schema = pa.schema(
+        {
+            "c": pa.string(),
+            "op": pa.string(),
+            "k": pa.int32(),
+            "v": pa.string(),
+            "at": pa.int64(),
+            "no": pa.list_(pa.string()),
+        }
+    )
+    options = {"table": table, "operationColumn": "op", "orderColumn": "at", "unavailableColumn": "no"}
+    rows = changes(("c", 1, "large", 10, []), ("u", 1, None, 20, ["after.v"]), ("u", 2, None, 20, None))
+    write(cassandra, rows, schema=schema, **options)
+    assert seen(cassandra, table) == [(1, "c", "large"), (2, "c", None)]
+    write(cassandra, changes(("u", 1, None, 30, ["v"])), schema=schema, stamp=STAMP + 10, **options)
+    assert seen(cassandra, table) == [(1, "c", "large"), (2, "c", None)]
+    with pytest.raises(BadDataError, match="names 'k', which is of the key"):
+        write(cassandra, changes(("u", 1, None, 30, ["after.k"])), schema=schema, **options)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (("t", 1, "a", 10), "column 'op': 't' says that the table was truncated"),
+        (("u", 1, "a", None), "order column 'at' is null"),
+    ],
+)
+def test_changes_that_can_not_be_written(cassandra, table, tmp_path, row, reason):
+    options = {"table": table, "operationColumn": "op", "orderColumn": "at"}
+    rows = changes(("c", 0, "a", 10), row)
+    with pytest.raises(BadDataError, match=f"the row with key.*{reason}"):
+        write(cassandra, rows, **options)
+    letters = tmp_path / "letters"
+    assert run_with_letters(cassandra, rows, tmp_path, **options, **to_folder(letters))["bad_rows"] == 1
+    assert seen(cassandra, table) == [(0, "c", "a")]
+    ((_, why),) = refused_rows(letters)
+    assert reason in why
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"operationColumn": "op", "deleteColumn": "gone"}, "can't be used with"),
+        ({"orderColumn": "at", "timestampColumn": "at"}, "can't be used with"),
+        ({"unavailableColumn": "no"}, "takes effect only with 'orderColumn' or 'timestampColumn'"),
+        ({"operationColumn": "po"}, "option 'operationColumn': the rows have no column 'po'; did you mean 'op'"),
+        ({"keyColumns": "k"}, "has no option 'keyColumns'"),
+    ],
+)
+def test_options_of_changes_that_do_not_go_together(cassandra, table, options, message):
+    with pytest.raises(BadConfigurationError, match=message):
+        write(cassandra, changes(("c", 1, "a", 10)), table=table, **options)
+
+
 def test_times_to_live_and_timestamps_from_columns(cassandra, table):
     rows = [
         {"k": 1, "c": "c", "v": "a", "seconds": 1000, "at": 5_000},

@@ -161,6 +161,74 @@ def test_structs_as_json(kafka, write):
     assert [(record.key, record.value) for record in kafka.read(topic)] == [(b"k", b'{"id":1}')]
 
 
+CHANGES = pa.schema(
+    [("op", pa.string()), ("id", pa.int64()), ("timestamp", pa.string()), ("no", pa.list_(pa.string()))]
+)
+KEYED = {"keyColumns": "id", "operationColumn": "op", "key.format": "json", "value.format": "json"}
+
+
+def changes(*rows):
+    return pa.RecordBatch.from_pylist([dict(zip(CHANGES.names, row, strict=True)) for row in rows], CHANGES)
+
+
+def test_rows_under_a_key_and_a_tombstone_for_a_deleted_one(kafka, write):
+    """Columns named as parts of a record are columns of the row; the key's partition is that of its bytes."""
+    topic = kafka.create_topic(partitions=3)
+    rows = [("c", 1, "a", []), ("u", 2, None, None), ("d", 1, None, ["before.timestamp"]), ("r", 1, "b", [])]
+    write(CHANGES, changes(*rows), topic=topic, unavailableColumn="no", **KEYED)
+    read = kafka.read(topic)
+    assert [record.value for record in read if record.key == b'{"id":1}'] == [
+        b'{"id":1,"timestamp":"a"}',
+        None,
+        b'{"id":1,"timestamp":"b"}',
+    ]
+    assert [record.value for record in read if record.key == b'{"id":2}'] == [b'{"id":2}']
+    assert len({record.partition for record in read if record.key == b'{"id":1}'}) == 1
+
+
+def test_one_key_column_as_it_is_and_rows_that_are_all_there(kafka, write):
+    topic, schema = kafka.create_topic(), pa.schema([("user", pa.string()), ("n", pa.int64())])
+    batch = pa.record_batch([["a", "b"], [1, None]], schema=schema)
+    write(schema, batch, topic=topic, keyColumns="user", **{"value.format": "json"})
+    assert [(record.key, record.value) for record in kafka.read(topic)] == [
+        (b"a", b'{"user":"a","n":1}'),
+        (b"b", b'{"user":"b"}'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("x", 1, "a", []), "column 'op': 'x' is none of c, u, r"),
+        (("u", None, "a", []), "key column 'id' is null"),
+        (("u", 1, None, ["after.timestamp"]), "column 'no' names 'timestamp': a record has the whole row"),
+    ],
+)
+def test_changes_that_are_refused(kafka, write, row, message):
+    with pytest.raises(BadDataError, match=message):
+        write(CHANGES, changes(row), topic=kafka.create_topic(), unavailableColumn="no", **KEYED)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"topic": "t", "value.format": "json", "keyColumns": "id"}, "id can't be a key as it is.*'key.format'"),
+        ({"topic": "t", "keyColumns": "id"}, "only with value.format other than binary"),
+        ({"keyColumns": "id", "value.format": "json"}, "option 'keyColumns' needs the option 'topic'"),
+        ({"topic": "t", "operationColumn": "op"}, "'operationColumn' takes effect only with 'keyColumns'"),
+        (
+            {"topic": "t", **KEYED, "partitioner": "task"},
+            "'keyColumns' can't be used with partitioner=round-robin or",
+        ),
+        ({"topic": "t", **KEYED, "keyColumns": "di"}, "option 'keyColumns': the rows have no column 'di'"),
+        ({"topic": "t", **KEYED, "orderColumn": "id"}, "has no option 'orderColumn'"),
+    ],
+)
+def test_rows_under_a_key_need(write, options, message):
+    with pytest.raises(BadConfigurationError, match=message):
+        write(CHANGES, **options)
+
+
 def test_a_refused_record_is_an_error_and_the_next_task_starts_afresh(kafka, write):
     small, topic = kafka.create_topic(max_message_bytes=500), kafka.create_topic()
     large = pa.record_batch([["x" * 3000]], schema=VALUE)

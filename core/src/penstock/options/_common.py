@@ -16,6 +16,20 @@ COMMON_OPTIONS = {
         Option("delivery", "What a crash may do to the rows of a batch", kind="choice"),
         Option("badRecords", "What happens to a record that can't be decoded", kind="choice"),
         Option("badRecordColumn", "Name of the column with what can't be decoded"),
+        Option("keyColumns", "Columns that are the key of a row, with commas between; none of them may be null"),
+        Option(
+            "operationColumn",
+            "Column that says what a change is, in Debezium's letters: c, u or r (the row is there), or d (it is "
+            "deleted); others are refused",
+        ),
+        Option(
+            "orderColumn",
+            "Column with the position of a change, never null: of the changes of one key the greatest is the last",
+        ),
+        Option(
+            "unavailableColumn",
+            "Column with the names of the columns whose value the database did not send, as format debezium gives them",
+        ),
         Option(
             "maxRowsPerTrigger", "Most rows in a micro-batch", kind="int", minimum=1, only_in="stream", tolerated=True
         ),

@@ -14,6 +14,7 @@ write-ahead       :class:`WriteAheadSink`: a :class:`Sender` for rows that were 
 A sink that is only a :class:`Sink` delivers at least once.
 """
 
+from penstock.sink._changes import ChangeColumns, check_not_null
 from penstock.sink._columns import check_bytes_or_text, warn_about_left_out
 from penstock.sink._contracts import (
     TIMESTAMPS_PER_RUN,
@@ -53,6 +54,7 @@ from penstock.sink._write_ahead import (
 
 __all__ = [
     "TIMESTAMPS_PER_RUN",
+    "ChangeColumns",
     "CheckpointCommitter",
     "CheckpointLocation",
     "Committer",
@@ -84,6 +86,7 @@ __all__ = [
     "as_one",
     "base_of",
     "check_bytes_or_text",
+    "check_not_null",
     "convert_refusing",
     "describe_state",
     "owned",

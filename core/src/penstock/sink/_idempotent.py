@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import BadConfigurationError, BadDataError
+from penstock.errors import BadConfigurationError
 from penstock.serialization import JsonSerializer
+from penstock.sink._changes import check_not_null
 from penstock.sink._contracts import (
     NOTHING_SERIALIZER,
     TIMESTAMPS_PER_RUN,
@@ -66,6 +67,8 @@ class Upserter(ABC):
     def upsert(self, batch: pa.RecordBatch, timestamp_us: int) -> None:
         """Inserts or replaces the row of each key; no key is in ``batch`` twice, none is null.
 
+        Of a sink with an :attr:`IdempotentSink.order_column`, no key is in it twice with the same position.
+
         ``timestamp_us`` is what the rows must be stamped with if the system has write timestamps: it grows from call to
         call and from batch to batch. What is in flight on return is finished, or found to have failed, by
         :meth:`flush`. Raises :class:`penstock.errors.RetriableError` for a failure that may pass: the call is then
@@ -88,13 +91,22 @@ class IdempotentSink(SupportsCompleteMode, SupportsWriteTimestamps, TwoPhaseComm
     refuses its output mode *update*.
 
     Rows of one key that come in one task are written in their order, so that the last one stays. Rows of one key in
-    *several* tasks of one batch have no order: repartition by the key before the sink where that matters.
+    *several* tasks of one batch have no order: repartition by the key before the sink where that matters, or give the
+    sink an :attr:`order_column`.
     """
 
     @property
     @abstractmethod
     def key_columns(self) -> Sequence[str]:
         """The columns that are the key, at least one."""
+
+    @property
+    def order_column(self) -> str:
+        """The column of the rows by which the system itself keeps the greatest of a key; empty without one.
+
+        Then all rows of a key are written, in any order and by any task. Of equal positions the last row is written.
+        """
+        return ""
 
     @abstractmethod
     def create_upserter(self, context: WriterContext) -> Upserter:
@@ -121,7 +133,7 @@ class IdempotentSink(SupportsCompleteMode, SupportsWriteTimestamps, TwoPhaseComm
     @final
     def create_writer(self, context: WriterContext) -> CommittingSinkWriter[None, None]:
         """Makes a writer that upserts the rows of one attempt. Task."""
-        return _UpsertWriter(self.create_upserter(context), tuple(self.key_columns), context)
+        return _UpsertWriter(self.create_upserter(context), tuple(self.key_columns), self.order_column, context)
 
     @final
     def create_committer(self, context: SinkContext) -> Committer[None, None]:
@@ -146,9 +158,10 @@ class _NothingToCommit(Committer[None, None]):
 class _UpsertWriter(CommittingSinkWriter[None, None]):
     """Memory: one Arrow batch, and what the upserter has in flight."""
 
-    def __init__(self, upserter: Upserter, keys: tuple[str, ...], context: WriterContext) -> None:
+    def __init__(self, upserter: Upserter, keys: tuple[str, ...], order: str, context: WriterContext) -> None:
         self._upserter = upserter
         self._keys = keys
+        self._order = order
         self._context = context
         self._calls = 0
         self._rows = 0
@@ -163,22 +176,25 @@ class _UpsertWriter(CommittingSinkWriter[None, None]):
         # Beyond the last one calls share it: a system that compares timestamps would then order equal keys at random.
         timestamp_us = self._context.write_timestamp_us + min(self._calls, TIMESTAMPS_PER_RUN - 1)
         self._calls += 1
-        rows = _last_of_each_key(batch, self._upserter.comparable_keys(batch, self._keys))
+        keys = [*self._upserter.comparable_keys(batch, self._keys)]
+        if self._order:
+            keys.append(batch.column(self._order))
+        rows = _last_of_each_key(batch, keys)
         self._with_retries(lambda: self._upserter.upsert(rows, timestamp_us))
         self._rows += batch.num_rows
         self._context.metrics.add("bytes_written", batch.nbytes)
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the rows whose key is whole. The others become dead letters, or fail the batch."""
+        if self._context.refused is None:
+            check_not_null(batch, self._keys, "key column")
+            return batch
         reasons: dict[int, str] = {}
         for name in self._keys:
             column = batch.column(name)
             if column.null_count:
                 rows = pc.indices_nonzero(column.is_null()).to_pylist()
                 reasons = {**dict.fromkeys(rows, f"key column '{name}' is null"), **reasons}
-        if reasons and self._context.refused is None:
-            row = min(reasons)
-            raise BadDataError(f"{reasons[row]} in row {row} of a batch: {_excerpt(batch, row)}. Leave such rows out")
         return self._context.refuse(batch, reasons)
 
     def prepare_commit(self) -> PreparedCommit[None, None]:
@@ -204,9 +220,3 @@ def _last_of_each_key(batch: pa.RecordBatch, keys: Sequence[pa.Array]) -> pa.Rec
     if len(last) == batch.num_rows:
         return batch
     return batch.take(last.take(pc.sort_indices(last)).combine_chunks())
-
-
-def _excerpt(batch: pa.RecordBatch, row: int) -> str:
-    values: dict[str, Any] = batch.slice(row, 1).to_pylist()[0]
-    text = str(values)
-    return text if len(text) <= 200 else text[:200] + "…"

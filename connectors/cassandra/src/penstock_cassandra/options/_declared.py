@@ -202,6 +202,23 @@ SINK_OPTIONS = OptionSet(
             "Boolean column: where it is true, the row with that key is deleted; not written itself",
             excludes=(_STATEMENT, _IF_NOT_EXISTS),
         ),
+        common_option(
+            "operationColumn",
+            ": the row with that key is written or deleted. Not written itself",
+            excludes=(_STATEMENT, _IF_NOT_EXISTS, when("deleteColumn")),
+        ),
+        common_option(
+            "orderColumn",
+            ", whatever order rows come in: it is their write timestamp (a whole number, or a timestamp). Not written "
+            "itself. Into a table that has rows with other write timestamps, set timestampColumn instead",
+            excludes=(_STATEMENT, _IF_NOT_EXISTS, when("timestamp"), when("timestampColumn")),
+            at_restart="refused",
+        ),
+        common_option(
+            "unavailableColumn",
+            ": they keep the value that the table has. Not written itself",
+            needs=((when("orderColumn"), when("timestampColumn")),),
+        ),
         Option(
             "ifNotExists",
             "Write only rows whose key is not there, by a light-weight transaction for each: slow, first one wins",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.options import OptionValues
+from penstock.sink import ChangeColumns
 from penstock_cassandra.client import ConnectionSettings
 from penstock_cassandra.options._columns import Target, parse_columns
 from penstock_cassandra.options._connection import connection_settings
@@ -29,6 +30,7 @@ class SinkOptions:
     unset_nulls: bool
     columns: Mapping[str, Target]
     delete_column: str
+    changes: ChangeColumns
     if_not_exists: bool
     batch_bytes: int
     grouping: str
@@ -49,10 +51,11 @@ class SinkOptions:
             ttl=values["ttl"],
             ttl_column=values["ttlColumn"] or "",
             timestamp_us=values["timestamp"],
-            timestamp_column=values["timestampColumn"] or "",
+            timestamp_column=values["timestampColumn"] or values["orderColumn"] or "",
             unset_nulls=values["nulls"] == "unset",
             columns=parse_columns(values["columns"]) if values["columns"] else {},
             delete_column=values["deleteColumn"] or "",
+            changes=ChangeColumns.from_values(values),
             if_not_exists=values["ifNotExists"],
             batch_bytes=values["batchBytes"],
             grouping=values["batchGrouping"],

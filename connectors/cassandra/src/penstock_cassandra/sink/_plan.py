@@ -48,8 +48,8 @@ class BoundStatement:
 @dataclass(frozen=True)
 class WritePlan:
     """``key``: columns of the rows that are the primary key. ``partition_key``: those that decide where a row goes,
-    with their types; empty if they are unknown. ``deletes`` is for rows that the delete column marks. ``table_id``: of
-    the table that was planned for.
+    with their types; empty if they are unknown. ``deletes`` is for rows that are deleted, as the column of operations
+    or the delete column says. ``table_id``: of the table that was planned for.
     """
 
     writes: BoundStatement
@@ -131,10 +131,13 @@ def write_plan(client: Client, options: SinkOptions, schema: pa.Schema) -> Write
 
 def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WritePlan:
     table = table_of(client, options.keyspace, options.table)
+    options.changes.check_schema(schema)
     named = {
         "ttlColumn": options.ttl_column,
         "timestampColumn": options.timestamp_column,
         "deleteColumn": options.delete_column,
+        "operationColumn": options.changes.operation,
+        "unavailableColumn": options.changes.unavailable,
     }
     for option, name in named.items():
         if name and name not in schema.names:
@@ -168,7 +171,7 @@ def _of_table(client: Client, options: SinkOptions, schema: pa.Schema) -> WriteP
     row_key = tuple(of_table[name] for name in key)
     writes = _prepared(client, insert, table.id, [*names, *extra], _unset(options, targets, key) | set(extra), row_key)
     deletes = None
-    if options.delete_column:
+    if options.delete_column or options.changes.operation:
         stamp = [name for name in extra if name == options.timestamp_column]
         conditions = " AND ".join(f"{quoted(name)} = ?" for name in key)
         delete = f"DELETE FROM {where}{' USING TIMESTAMP ?' if stamp else ''} WHERE {conditions}"  # noqa: S608 - quoted

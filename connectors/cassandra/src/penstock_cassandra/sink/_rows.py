@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
-from penstock.sink import rows_refused_by
+from penstock.sink import ChangeColumns, check_not_null, rows_refused_by
 from penstock_cassandra.native import tokens_of
 from penstock_cassandra.options import SinkOptions
 from penstock_cassandra.sink._plan import Binding, BoundStatement, WritePlan
@@ -22,6 +22,7 @@ from penstock_cassandra.types import NULL, UNSET, encode, key_cells, prefixed
 __all__ = ["Encoded", "Grouping", "Request", "encode_rows", "find_bad_rows", "requests"]
 
 _EMPTY = pa.scalar(b"", pa.binary())
+_UNSET = pa.scalar(UNSET.to_bytes(4, "big", signed=True), pa.binary())
 #: The protocol counts a batch's statements in 16 bits.
 _MOST_ROWS = 30_000
 ENCODING_ERRORS = (BadDataError, pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, TypeError)
@@ -95,10 +96,15 @@ class Grouping:
         return found
 
 
-def _cells(batch: pa.RecordBatch, prepared: BoundStatement, timestamp_column: str) -> pa.BinaryArray:
+def _cells(batch: pa.RecordBatch, prepared: BoundStatement, changes: ChangeColumns, stamps: str) -> pa.BinaryArray:
+    """``changes`` says which values are missing, ``stamps`` is the column of write timestamps."""
     identifier = prepared.statement.id
     head = b"\x01" + len(identifier).to_bytes(2, "big") + identifier + len(prepared.bindings).to_bytes(2, "big")
-    cells = [_cell(batch, one, timestamp_column) for one in prepared.bindings]
+    missing = changes.unavailable_in(batch)
+    cells = [_cell(batch, one, stamps) for one in prepared.bindings]
+    for at, binding in enumerate(prepared.bindings):
+        if binding.column in missing and not binding.is_key:
+            cells[at] = pc.if_else(missing[binding.column], _UNSET, cells[at])
     heads = pa.array([head], pa.binary()).take(pa.array(np.zeros(batch.num_rows, np.int64)))
     return pc.binary_join_element_wise(heads, *cells, _EMPTY)
 
@@ -117,15 +123,19 @@ def _cell(batch: pa.RecordBatch, binding: Binding, timestamp_column: str) -> pa.
 def encode_rows(batch: pa.RecordBatch, plan: WritePlan, grouping: Grouping, options: SinkOptions) -> Encoded:
     """Returns the statements of each row, groups kept together. Raises BadDataError that names the column."""
     rows = batch.num_rows
-    timestamp_column = options.timestamp_column
+    stamps, changes = options.timestamp_column, replace(options.changes, keys=plan.key)
+    if changes.order:
+        check_not_null(batch, (changes.order,), "order column")
     if plan.deletes is None:
-        statements = _cells(batch, plan.writes, timestamp_column)
+        statements = _cells(batch, plan.writes, changes, stamps)
     else:
-        gone = pc.fill_null(batch.column(options.delete_column), False)
+        gone = changes.deletes(batch)
+        if gone is None:
+            gone = pc.fill_null(batch.column(options.delete_column), False)
         kept = pc.invert(gone)
         both = [
-            _cells(batch.filter(kept), plan.writes, timestamp_column),
-            _cells(batch.filter(gone), plan.deletes, timestamp_column),
+            _cells(batch.filter(kept), plan.writes, changes, stamps),
+            _cells(batch.filter(gone), plan.deletes, changes, stamps),
         ]
         mask = gone.to_numpy(zero_copy_only=False)
         at = np.where(mask, np.cumsum(mask) - 1 + len(both[0]), np.cumsum(~mask) - 1)

@@ -37,6 +37,11 @@ class CassandraUpsertSink(IdempotentSink):
         return self._plan().key
 
     @property
+    def order_column(self) -> str:
+        """That of write timestamps, if the rows have one."""
+        return self.options.timestamp_column
+
+    @property
     def target(self) -> str:
         return target_of(self.options)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from penstock.errors import BadConfigurationError
 from penstock.options import Condition, Option, OptionSet, OptionValues, common_option, when
 from penstock.serialization.values import check_zone
+from penstock.sink import ChangeColumns
 from penstock.storage import STORAGE_OPTIONS, storage_options
 from penstock_filesystem.formats import WRITE_FORMATS, WriteOptions, check_line_sep
 from penstock_filesystem.options._formats import format_options
@@ -53,6 +54,10 @@ SINK_OPTIONS = OptionSet(
             "avro: deflate (default), none. "
             "csv, json, text: none (default), gzip, zstd. sequencefile: none (default), deflate, bzip2, snappy, lz4",
         ),
+        common_option("keyColumns", ". Files keep them; a row that has a null there is refused"),
+        common_option("operationColumn", ". Files keep it"),
+        common_option("orderColumn", ". Files keep it; a row that has a null there is refused"),
+        common_option("unavailableColumn", ". Files keep it; a new row that lacks a value is refused"),
         Option("partPrefix", "First part of every file's name", default="part"),
         Option("partSuffix", "Comes before the extension in every file's name", default=""),
         Option(
@@ -193,6 +198,7 @@ class SinkOptions:
     max_open_buckets: int
     max_open_chunks: int
     format: WriteOptions
+    changes: ChangeColumns
     values: OptionValues = field(repr=False)
 
     @classmethod
@@ -223,5 +229,6 @@ class SinkOptions:
             max_open_buckets=values["maxOpenBuckets"],
             max_open_chunks=values["maxOpenChunks"],
             format=WriteOptions.from_values(values),
+            changes=ChangeColumns.from_values(values),
             values=values,
         )

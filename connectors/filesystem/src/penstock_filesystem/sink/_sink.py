@@ -68,6 +68,7 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
                 f"format {options.format.name}: a file of it can't continue in the next batch: set rollOnCheckpoint to "
                 "true, so that each batch publishes its files"
             )
+        self._changes = options.changes
         self._max_open_buckets = options.max_open_buckets
         self._max_open_chunks = options.max_open_chunks
 
@@ -86,6 +87,7 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
         duplicates = {name for name in schema.names if schema.names.count(name) > 1}
         if duplicates:
             raise BadConfigurationError(f"two columns are named '{min(duplicates)}': rename one")
+        self._changes.check_schema(schema)
         self._assigner.validate(schema)
         self._format_writer.validate()
 
@@ -105,6 +107,7 @@ class FileSystemTransactionalSink(TwoPhaseCommitSink[PendingPart, Chunk], Suppor
             self._format_writer,
             self._assigner,
             self._policy,
+            self._changes,
             salt=context.query_id,
             max_open=self._max_open_buckets,
             clock=self.clock,

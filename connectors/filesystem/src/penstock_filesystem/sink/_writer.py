@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.metrics import Metrics
-from penstock.sink import CommittingSinkWriter, PreparedCommit
+from penstock.sink import ChangeColumns, CommittingSinkWriter, PreparedCommit
 from penstock_filesystem.formats import Encoder, FormatWriter
 from penstock_filesystem.sink._buckets import BucketAssigner, split_by_bucket
 from penstock_filesystem.sink._committable import Chunk, PendingPart
@@ -49,6 +49,7 @@ class FileSystemWriter(CommittingSinkWriter[PendingPart, Chunk]):
         format_writer: FormatWriter,
         assigner: BucketAssigner,
         policy: RollingPolicy,
+        changes: ChangeColumns,
         *,
         salt: str,
         max_open: int,
@@ -59,6 +60,7 @@ class FileSystemWriter(CommittingSinkWriter[PendingPart, Chunk]):
         self._format_writer = format_writer
         self._assigner = assigner
         self._policy = policy
+        self._changes = changes
         self._salt = salt
         self._max_open = max_open
         self._clock = clock
@@ -72,6 +74,7 @@ class FileSystemWriter(CommittingSinkWriter[PendingPart, Chunk]):
         """Adds rows to the open parts of their buckets; publishes parts that are full."""
         if not batch.num_rows:
             return
+        self._changes.check_rows(batch)
         now_ms = self._clock() // 1_000_000
         buckets = self._assigner.bucket_ids(batch, now_ms)
         columns = [batch.column(field.name) for field in self._format_writer.schema]

@@ -13,6 +13,7 @@ __all__ = ["SINK_OPTIONS", "SOURCE_OPTIONS"]
 #: A starting time takes precedence over offsets, as in Spark.
 _NO_STARTING_TIME = (unless("startingTimestamp"), unless("startingOffsetsByTimestamp"))
 _TRANSACTIONS = (when("delivery", "exactly-once"),)
+_KEYED = (when("keyColumns"),)
 _NO_ENDING_TIME = (unless("endingTimestamp"), unless("endingOffsetsByTimestamp"))
 _DECODED = (unless("key.format", "binary"), unless("value.format", "binary"))
 
@@ -227,7 +228,27 @@ SOURCE_OPTIONS = OptionSet(
 SINK_OPTIONS = OptionSet(
     (
         *_CLIENT,
-        Option("topic", "Topic of every row; takes precedence over a column topic"),
+        Option(
+            "topic",
+            "Topic of every row; takes precedence over a column topic",
+            required_with=(when("keyColumns"),),
+        ),
+        common_option(
+            "keyColumns",
+            ". Then rows are not columns of records: these are the record's key, and all columns are its value",
+            needs=(unless("value.format", "binary"),),
+            excludes=(when("partitioner", "round-robin", "task"),),
+        ),
+        common_option(
+            "operationColumn",
+            ": a row that is deleted is a record with a null value. Not in the value",
+            needs=_KEYED,
+        ),
+        common_option(
+            "unavailableColumn",
+            ": a row with such a name fails, since a record holds the whole row. Not in the value",
+            needs=_KEYED,
+        ),
         Option(
             "includeHeaders",
             "Accepted for compatibility with Spark; has no effect, as there: a column headers is always written",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.serialization.formats import FormatSettings
+from penstock.sink import ChangeColumns
 from penstock_kafka.config import (
     ClientSettings,
     Delivery,
@@ -47,6 +48,7 @@ class SinkOptions:
     log_failures_only: bool
     key_format: FormatSettings
     value_format: FormatSettings
+    changes: ChangeColumns
 
     @property
     def target(self) -> str:
@@ -77,6 +79,7 @@ class SinkOptions:
             log_failures_only=values["logFailuresOnly"],
             key_format=FormatSettings.from_values(values, "key", reading=False),
             value_format=FormatSettings.from_values(values, "value", reading=False),
+            changes=ChangeColumns.from_values(values),
         )
 
 

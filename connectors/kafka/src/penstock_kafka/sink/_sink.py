@@ -27,6 +27,7 @@ from penstock_kafka.options import SinkOptions
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
 from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
+from penstock_kafka.sink._keyed_rows import KeyedRows
 from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, Partitions, create_partitioner
 from penstock_kafka.sink._rows import RecordColumns, check_schema
 from penstock_kafka.sink._writer import KafkaAtLeastOnceWriter, KafkaTransactionalWriter, RecordBatches
@@ -50,6 +51,12 @@ class _Delivery:
 
     options: SinkOptions
     encoders: dict[str, RecordEncoder]
+    keyed: KeyedRows | None
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raises BadConfigurationError if rows can't become records."""
+        records = schema if self.keyed is None else self.keyed.schema
+        check_schema(records, self.options.topic, frozenset(self.encoders))
 
     def producer_config(self, transaction_timeout_ms: int | None = None) -> dict[str, str]:
         config = self.options.producer.librdkafka()
@@ -66,12 +73,12 @@ class _Delivery:
         partitioner = create_partitioner(self.options.partitioner, writer_index)
         most_bytes = int(self.options.producer.librdkafka().get("message.max.bytes", _MOST_RECORD_BYTES))
         if partitioner is None:
-            return RecordBatches(columns, None, most_bytes)
+            return RecordBatches(columns, None, most_bytes, self.keyed)
         # Here and not above: it brings kafka-python, for which few writers have a use.
         from penstock_kafka.client.broker import kafka_admin
 
         admin = kafka_admin(self.options.admin.librdkafka())
-        return RecordBatches(columns, Partitions(partitioner, admin.partition_count), most_bytes)
+        return RecordBatches(columns, Partitions(partitioner, admin.partition_count), most_bytes, self.keyed)
 
     def shares_transactions_with(self, other: _Delivery) -> bool:
         """Returns whether a transaction of this one can hold the other's records: what sends them is the same."""
@@ -91,7 +98,7 @@ class KafkaAtLeastOnceSink(Sink):
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if rows can't become records."""
-        check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
+        self.delivery.check_schema(schema)
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
         """Makes the writer of a task, on a producer that the process keeps."""
@@ -132,7 +139,7 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any], Supports
 
     def validate_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if rows can't become records."""
-        check_schema(schema, self.delivery.options.topic, frozenset(self.delivery.encoders))
+        self.delivery.check_schema(schema)
 
     def with_rows_of(self, other: Sink) -> Sink | None:
         """Rows of the same brokers go into the same transactions."""
@@ -216,6 +223,8 @@ def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaAtLeastOnceSink
     Raises BadConfigurationError, and RetriableError if a schema registry does not answer.
     """
     formats = (options.key_format, options.value_format)
-    encoders = {one.part: one.create_encoder(schema, topic=options.topic) for one in formats}
-    delivery = _Delivery(options, {part: encoder for part, encoder in encoders.items() if encoder is not None})
+    keyed = KeyedRows(schema, options.changes, key_is_raw=options.key_format.is_raw) if options.changes.keys else None
+    records = schema if keyed is None else keyed.schema
+    encoders = {one.part: one.create_encoder(records, topic=options.topic) for one in formats}
+    delivery = _Delivery(options, {part: encoder for part, encoder in encoders.items() if encoder is not None}, keyed)
     return KafkaTransactionalSink(delivery) if options.delivery == "exactly-once" else KafkaAtLeastOnceSink(delivery)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.system import system
 from penstock_kafka.client import BatchProducer, DeliveryError
 from penstock_kafka.sink._committable import KafkaCommittable
 from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
+from penstock_kafka.sink._keyed_rows import KeyedRows
 from penstock_kafka.sink._partitioners import Partitions
 from penstock_kafka.sink._rows import RecordColumns, too_large
 from penstock_kafka.transactions import ProducerPool, ReadyProducer, release_pool
@@ -31,23 +32,35 @@ _ABORT_TIMEOUT_MS = 10_000
 
 
 class RecordBatches:
-    """Rows to records, with their partitions chosen. ``most_bytes``: of a record that the client takes."""
+    """Rows to records, with their partitions chosen. ``most_bytes``: of a record that the client takes. ``keyed``: for
+    rows that are not the columns of records.
+    """
 
-    def __init__(self, columns: RecordColumns, partitions: Partitions | None, most_bytes: int) -> None:
+    def __init__(
+        self, columns: RecordColumns, partitions: Partitions | None, most_bytes: int, keyed: KeyedRows | None = None
+    ) -> None:
         self._columns = columns
         self._partitions = partitions
         self._most_bytes = most_bytes
+        self._keyed = keyed
 
     def convert(self, batch: pa.RecordBatch, context: WriterContext) -> pa.RecordBatch:
         """Returns a batch of ``DELIVERY_SCHEMA`` columns. Rows that make no record become dead letters, if such are
         kept.
         """
-        if context.refused is not None:
-            batch = context.refuse(batch, self._columns.without_topic(batch), self._columns.letter_fields)
-        batch, records = convert_refusing(context, batch, self._columns.convert, self._columns.letter_fields)
+        if context.refused is not None and self._keyed is None:
+            batch = context.refuse(batch, self._columns.without_topic(batch), self._letter_fields)
+        batch, records = convert_refusing(context, batch, self._records, self._letter_fields)
         if context.refused is not None and (reasons := too_large(records, self._most_bytes)):
-            records = self._columns.convert(context.refuse(batch, reasons, self._columns.letter_fields))
+            records = self._records(context.refuse(batch, reasons, self._letter_fields))
         return records if self._partitions is None else self._partitions.fill(records)
+
+    def _records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._columns.convert(batch if self._keyed is None else self._keyed.convert(batch))
+
+    def _letter_fields(self, batch: pa.RecordBatch) -> Mapping[str, Any]:
+        # A keyed row is kept as a row: its columns are not those of a record, whatever they are called.
+        return self._columns.letter_fields(batch if self._keyed is None else batch.select([]))
 
 
 class _Proof:
