@@ -51,7 +51,7 @@ class _Delivery:
 
     options: SinkOptions
     encoders: dict[str, RecordEncoder]
-    keyed: KeyedRows | None
+    keyed: KeyedRows | None = None
 
     def check_schema(self, schema: pa.Schema) -> None:
         """Raises BadConfigurationError if rows can't become records."""
