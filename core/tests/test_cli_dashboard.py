@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from penstock import BadConfigurationError
 from penstock.cli import app
 from penstock.cli._dashboard import page, read_run, write_dashboard
+from penstock.cli._progress import BatchProgress
 from penstock.printable import printable
 from suite.hostile import TEXTS
 
@@ -200,3 +201,15 @@ def test_a_run_that_goes_on_is_watched_to_its_end(tmp_path, monkeypatch):
     assert len(shown) == 2 and all('http-equiv="refresh"' in page for page in shown)
     assert "No batch has ended yet" in shown[0] and "Throughput" in shown[1]
     assert "Throughput" in target.read_text("utf-8") and 'http-equiv="refresh"' not in target.read_text("utf-8")
+
+
+def test_several_queries_of_one_run():
+    """Each has its line, and the commits of all are added up."""
+    batches = [
+        BatchProgress("2026-01-31T12:00:00Z", number, 10, 40.0, 250, number + 1, query=query)
+        for number in range(2)
+        for query in ("rows", "counts")
+    ]
+    drawn = page(read_run([one.to_json() for one in batches]), "p")
+    assert "<dt>commits</dt><dd>4</dd>" in drawn and "commits of counts" in drawn
+    assert drawn.count("</i>rows</span>") == 2 and "rows/s</span>" not in drawn

@@ -9,6 +9,8 @@ from penstock.cli._check_flow import tables_of
 from penstock.cli._pipeline import Commit
 from penstock.cli._queries import planned_queries
 from penstock.cli._run import _flow
+from penstock.connector import Connector
+from penstock.options import Option, OptionSet
 
 GOOD = """\
 sources:
@@ -232,3 +234,8 @@ def test_two_kafka_sinks_whose_rows_name_the_topic(tmp_path):
 )
 def test_tables_that_a_query_names(sql, tables):
     assert tables_of(sql) == tables
+
+
+def test_a_connector_names_its_target_by_options_that_it_has():
+    with pytest.raises(TypeError, match=r"Lost\.target_options: the sink has no option 'pth'"):
+        type("Lost", (Connector,), {"sink_options": OptionSet([Option("path", "Where")]), "target_options": ("pth",)})
