@@ -17,7 +17,7 @@ from penstock import BadConfigurationError
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
-LOG, COMMITTER = "penstock._commit._chain:Chain", "penstock_kafka.sink._committer:KafkaCommitter"
+COMMITTER = "penstock_kafka.sink._committer:KafkaCommitter"
 SCHEMA = "struct<id: long, name: string>"
 HEADERS = [("trace", b"1"), ("trace", None)]
 
@@ -163,6 +163,7 @@ def test_the_command_says_what_it_has_sent(to_topic):
     assert "starting Spark" not in done.stderr
 
 
+@pytest.mark.exhaustive("a batch function that is killed, once more; test_foreach_batch kills others in the first tier")
 @pytest.mark.parametrize("point", [f"{COMMITTER}.publish:before:1", f"{COMMITTER}.publish:after:1"])
 def test_a_replay_that_is_killed_sends_the_rest(to_topic, driver, point):
     orders, kafka = to_topic, to_topic.kafka
