@@ -33,5 +33,5 @@ def test_the_commands_hide_such_values(monkeypatch):
     found = SimpleNamespace(load=lambda: connector)
     monkeypatch.setattr("penstock.cli._secrets.find_connector", lambda name: found)
     source = SimpleNamespace(format="penstock.t", options=GIVEN)
-    pipeline = SimpleNamespace(spark={}, sources=[source], sink=SimpleNamespace(format="console", options={}))
+    pipeline = SimpleNamespace(spark={}, sources=[source], sinks=[])
     assert redactor_of(pipeline)("anna hunter2") == "anna ***"
