@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pyarrow as pa
@@ -130,6 +131,16 @@ def test_a_record_that_is_too_large_goes_to_a_folder(kafka, query, topics, tmp_p
     (letter,) = letters_in(tmp_path / "letters")
     assert letter["value"] == b"x" * 2_000_000 and letter["key"] == b"k" and letter["source"] == topics[0]
     assert letter["error"] == "a record of 2000002 bytes is larger than message.max.bytes, 1000000"
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_row_is_kept_whole_if_a_format_encodes_a_part_of_it(query, topics, tmp_path, part):
+    row = {"key": "k", "value": "x" * 2_000_000, part: {"a": "x" * 2_000_000}}
+    batch = pa.RecordBatch.from_pylist([row])
+    options = {f"{part}__format": "json", "deadLetters__topic": None, **to_folder(tmp_path / "letters")}
+    query(batch.schema, **options).run_all([[[batch]]])
+    (letter,) = letters_in(tmp_path / "letters")
+    assert json.loads(letter["value"]) == row and letter["key"] is None
 
 
 def test_at_least_once_sends_letters_at_least_once(kafka, query, topics):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.functions import from_json
+from pyspark.sql.functions import from_json, when
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock._letters import letters_of, parse_letters
@@ -149,6 +149,9 @@ class _Function:
     read: list[int] = field(default_factory=list)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
+        if self.to is not None:
+            # One kind then, from however many files they come.
+            df = df.withColumn("source", when(df["stage"] == _REFUSED, df["source"]))
         df = df.persist()
         try:
             self.read.append(df.count())
@@ -186,10 +189,12 @@ class _Function:
         """Returns the way to the sink that refused the rows. They are dead letters once more if it still does."""
         options = sink.options.texts(secrets=True)
         back = sink.connector.letter_return()
-        if back is not None and back.from_source and sink.options.get("value.format", "binary") == "binary":
-            if source is not None:
-                options[back.target] = source
-            return _Way(f"penstock.{sink.name}", options, _selecting(back.columns))
+        is_raw = all(sink.options.get(f"{part}.format", "binary") == "binary" for part in ("key", "value"))
+        if back is not None and back.from_source and is_raw:
+            target = source or self.to
+            if target is None:
+                raise BadConfigurationError(f"{self._place}: rows had no {back.target}: name one with --to")
+            return _Way(f"penstock.{sink.name}", {**options, back.target: target}, _selecting(back.columns))
         schema = from_arrow_schema(pa.schema([field for field in sink.schema if not is_letter_type(field.type)]))
 
         def rows(letters: DataFrame) -> DataFrame:

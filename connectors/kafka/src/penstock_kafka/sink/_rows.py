@@ -88,13 +88,12 @@ class RecordColumns:
 
     def letter_fields(self, batch: pa.RecordBatch) -> dict[str, Any]:
         """Returns what the letters of rows that are refused say: the record as it was to be, unless a format encodes
-        its value, in which case the row is kept.
+        its key or its value, in which case the row is kept.
         """
         given = {name.lower(): batch.column(i) for i, name in enumerate(batch.schema.names)}
         fields: dict[str, Any] = {"source": given.get("topic") if self._topic is None else self._topic}
-        for part in ("key", "value"):
-            if part in given and part not in self._encoders:
-                fields[part] = given[part].cast(pa.binary())
+        if not self._encoders:
+            fields |= {part: given[part].cast(pa.binary()) for part in ("key", "value") if part in given}
         if "headers" in given:
             fields["headers"] = given["headers"].cast(HEADERS_TYPE)
         return {**fields, "timestamp": given.get("timestamp")}
