@@ -149,9 +149,9 @@ def measure(bench: Bench, rows: int, batches: int, repetitions: int) -> list[Mea
 def main() -> int:
     """Large batches and small ones."""
     parser = argparse.ArgumentParser(prog="scripts/bench foreach_batch", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, one repetition")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the rows, one repetition")
     arguments = parser.parse_args()
-    scale, repetitions = (1, 1) if arguments.quick else (10, 3)
+    scale, repetitions = (1, 1) if arguments.quick else (5, 2)
     cases = [(60_000 * scale, 3), (2_000 * scale, 20)]
     name = ".cache/bench-foreach_batch-quick.json" if arguments.quick else "benchmarks/results/foreach_batch.json"
     results = Results(ROOT / name, PACKAGES)
