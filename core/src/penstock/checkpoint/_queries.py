@@ -131,7 +131,8 @@ def open_stored_query(
     home = home_of(path, sink_name)
     connector: str
     sink: AnySink
-    if sink_name and (members := members_of(storage, home)) is not None:
+    members = members_of(storage, home) if sink_name else None
+    if members is not None:
         sink, retry = load_group(storage, home, members, options_by_member(options or {}, members))
         connector, schema = f"group of {', '.join(members)}", _NO_SCHEMA
     else:
@@ -141,8 +142,8 @@ def open_stored_query(
             raise BadConfigurationError(_no_sink(storage, path, checkpoint, sink_name)) from None
     if not waits:
         retry = NO_RETRIES
-    is_group = schema is _NO_SCHEMA
-    return StoredQuery(connector, query_id, sink, schema, storage.retrying(retry), path, retry, sink_name, is_group)
+    storage = storage.retrying(retry)
+    return StoredQuery(connector, query_id, sink, schema, storage, path, retry, sink_name, members is not None)
 
 
 def stored_sink_of(
