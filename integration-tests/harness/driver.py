@@ -22,7 +22,8 @@ __all__ = ["Driver"]
 class Driver(StartedProcess):
     """Runs ``jobs/<job>.py`` in ``folder``, with ``key=value`` arguments.
 
-    For ``fault``, ``scope`` and ``action`` see :class:`~harness.faults.FaultPoints`.
+    For ``fault``, ``scope`` and ``action`` see :class:`~harness.faults.FaultPoints`. ``python`` runs the driver and its
+    tasks; ``variables`` are environment variables besides.
     """
 
     def __init__(
@@ -33,14 +34,17 @@ class Driver(StartedProcess):
         fault: str = "",
         scope: str = "",
         action: str = "",
+        *,
+        python: str = sys.executable,
+        **variables: str,
     ) -> None:
         own = folder / f"driver-{time.time_ns()}"
         own.mkdir()
         self._faults = FaultPoints(own, fault, scope, action)
         super().__init__(
-            [sys.executable, "-m", f"harness.jobs.{job}", *(f"{name}={value}" for name, value in arguments.items())],
+            [python, "-m", f"harness.jobs.{job}", *(f"{name}={value}" for name, value in arguments.items())],
             own / "log",
-            environment(SPARK_SUBMIT_OPTS=_jvm_options(), **self._faults.variables),
+            environment(python=python, SPARK_SUBMIT_OPTS=_jvm_options(), **self._faults.variables, **variables),
             folder,
         )
 

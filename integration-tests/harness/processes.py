@@ -22,12 +22,12 @@ SPARK_HOME = Path(pyspark.__file__).parent
 _PYTHON_PATH = (Path(__file__).resolve().parents[1], Path(sitecustomize.__file__).parent)
 
 
-def environment(*python_path: Path, **variables: str) -> dict[str, str]:
-    """Returns the variables for Spark and the Python processes it starts: this Python, 127.0.0.1, our packages."""
+def environment(*python_path: Path, python: str = sys.executable, **variables: str) -> dict[str, str]:
+    """Returns the variables for Spark and the Python processes it starts: ``python``, 127.0.0.1, our packages."""
     ours = {
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
         "PYTHONPATH": os.pathsep.join(map(str, (*python_path, *_PYTHON_PATH))),
     }
     # Measuring coverage would double the time that each of these processes takes.

@@ -1,0 +1,55 @@
+"""What is tried: environments (a Python, its libraries, a Java) and servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["SUBJECTS", "Environment", "Server", "Subject"]
+
+NEWEST_PYTHON = "3.13"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment. All four connectors run in it, each with the server that the tests use.
+
+    ``lowest`` installs the lowest version of each library that the packages ask for by name, else the newest one.
+    ``pins`` are requirements besides, ``instead`` maps a library to one that takes its place. ``java`` is the major
+    version of the Java that Spark runs on; empty, it is the one of the machine.
+    """
+
+    name: str
+    title: str
+    python: str = NEWEST_PYTHON
+    lowest: bool = False
+    pins: tuple[str, ...] = ()
+    instead: dict[str, str] = field(default_factory=dict)
+    java: str = ""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A version of a server. Its connector writes to it and reads from it, with files at the other end.
+
+    It runs in the environment that the tests use. ``java`` is the major version of the server's own Java; empty, it is
+    the one of the machine.
+    """
+
+    name: str
+    title: str
+    system: Literal["kafka", "cassandra", "pravega"]
+    version: str
+    java: str = ""
+
+
+Subject = Environment | Server
+
+SUBJECTS: tuple[Subject, ...] = (
+    *(Environment(f"python-{version}", f"Python {version}", version) for version in ("3.10", "3.11", "3.12", "3.13")),
+    Environment("python-3.14", "Python 3.14", "3.14"),
+    Environment("lowest", "the lowest version of every library", "3.10", lowest=True),
+    Environment("spark-4.2.1", "Spark 4.2.1", pins=("pyspark==4.2.1",)),
+    *(Environment(f"java-{version}", f"Java {version}", java=version) for version in ("17", "21", "25")),
+    Environment("scylla-driver", "ScyllaDB's driver", instead={"cassandra-driver": "scylla-driver>=3.29,<4"}),
+)
