@@ -26,7 +26,16 @@ PROJECTS = {
 #: What a job of each connector needs besides the packages' own requirements.
 EXTRAS = {"spark", "cli", "avro"}
 #: The libraries that the page names.
-NAMED = ("pyspark", "pyarrow", "numpy", "confluent-kafka", "kafka-python", "cassandra-driver", "scylla-driver", "grpcio")
+NAMED = (
+    "pyspark",
+    "pyarrow",
+    "numpy",
+    "confluent-kafka",
+    "kafka-python",
+    "cassandra-driver",
+    "scylla-driver",
+    "grpcio",
+)
 
 
 class Missing(Exception):

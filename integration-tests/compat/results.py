@@ -50,11 +50,12 @@ class Results:
 
     def page(self, text: str) -> str:
         """Returns the page's text with new tables."""
-        tables = {
-            "environments": self._environments,
-            **{system: lambda system=system: self._servers(system) for system in SYSTEMS[1:]},
-        }
-        return _BLOCK.sub(lambda block: f"{block[1]}{tables[block[2]]()}\n{block[3]}", text)
+
+        def new(block: re.Match[str]) -> str:
+            table = self._environments() if block[2] == "environments" else self._servers(block[2])
+            return f"{block[1]}{table}\n{block[3]}"
+
+        return _BLOCK.sub(new, text)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
@@ -68,8 +69,8 @@ class Results:
         if found is None:
             return [subject.title, *["not run"] * 8]
         versions = found["versions"]
-        cells = [self._cell(found, system) for system in SYSTEMS]
-        return [subject.title, *(versions.get(name, "") for name in ("python", "pyspark", "pyarrow")), *cells, found["date"]]
+        named = [versions.get(name, "") for name in ("python", "pyspark", "pyarrow")]
+        return [subject.title, *named, *(self._cell(found, system) for system in SYSTEMS), found["date"]]
 
     def _servers(self, system: str) -> str:
         subjects = [one for one in SUBJECTS if isinstance(one, Server) and one.system == system]
@@ -81,7 +82,8 @@ class Results:
         if found is None:
             return [subject.title, *["not run"] * 4]
         kinds = found["systems"].get(subject.system, {})
-        return [subject.title, *(kinds.get(kind, "not run") for kind in (READ, AT_LEAST_ONCE, EXACTLY_ONCE)), found["date"]]
+        cells = [kinds.get(kind, "not run") for kind in (READ, AT_LEAST_ONCE, EXACTLY_ONCE)]
+        return [subject.title, *cells, found["date"]]
 
     def _cell(self, found: dict[str, Any], system: str) -> str:
         kinds = found["systems"].get(system)

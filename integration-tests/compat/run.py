@@ -6,6 +6,7 @@ A subject that this machine lacks the interpreter or the Java for is named at th
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -66,7 +67,9 @@ def _run(chosen: Sequence[Subject], results: Results) -> list[str]:
                 results.add(subject, *found)
                 problems = results.problems(subject)
                 failed += problems
-                print(f"{subject.name}: {'; '.join(problems) or 'works'} ({time.monotonic() - began:.0f} s)", flush=True)
+                print(
+                    f"{subject.name}: {'; '.join(problems) or 'works'} ({time.monotonic() - began:.0f} s)", flush=True
+                )
     return failed
 
 
@@ -101,7 +104,8 @@ class _Machine(ExitStack):
         return versions(python), list(smoke(ring, place, start))
 
     def _with_server(self, subject: Server, place: Path, stack: ExitStack) -> tuple[dict[str, str], list[Result]]:
-        system = stack.enter_context(_OPENERS[subject.system](place, subject))
+        with _java(subject.java):
+            system = stack.enter_context(_OPENERS[subject.system](place, subject))
         files = self._systems[0]
         found = smoke([(files, system), (system, files)], place, _starter(stack, place))
         return {}, [one for one in found if one.system == subject.system]
@@ -129,6 +133,20 @@ def _starter(stack: ExitStack, place: Path, **settings: str) -> Callable[..., Dr
         return driver
 
     return start
+
+
+@contextmanager
+def _java(major: str) -> Iterator[None]:
+    """A server that is started meanwhile runs on that Java."""
+    earlier = os.environ.get("JAVA_HOME")
+    if major:
+        os.environ["JAVA_HOME"] = str(java_home(major))
+    try:
+        yield
+    finally:
+        os.environ.pop("JAVA_HOME", None)
+        if earlier is not None:
+            os.environ["JAVA_HOME"] = earlier
 
 
 @contextmanager

@@ -8,6 +8,10 @@ from typing import Literal
 __all__ = ["SUBJECTS", "Environment", "Server", "Subject"]
 
 NEWEST_PYTHON = "3.13"
+KAFKAS = ("2.8.2", "3.0.2", "3.4.1", "3.9.1", "4.0.1", "4.3.1")
+#: Cassandra's version → the Java it runs on.
+CASSANDRAS = {"3.11.19": "8", "4.0.19": "11", "4.1.10": "11", "5.0.9": "17"}
+PRAVEGAS = ("0.12.0", "0.13.0")
 
 
 @dataclass(frozen=True)
@@ -52,4 +56,10 @@ SUBJECTS: tuple[Subject, ...] = (
     Environment("spark-4.2.1", "Spark 4.2.1", pins=("pyspark==4.2.1",)),
     *(Environment(f"java-{version}", f"Java {version}", java=version) for version in ("17", "21", "25")),
     Environment("scylla-driver", "ScyllaDB's driver", instead={"cassandra-driver": "scylla-driver>=3.29,<4"}),
+    *(Server(f"kafka-{version}", f"Apache Kafka {version}", "kafka", version) for version in KAFKAS),
+    *(
+        Server(f"cassandra-{version}", f"Apache Cassandra {version}", "cassandra", version, java)
+        for version, java in CASSANDRAS.items()
+    ),
+    *(Server(f"pravega-{version}", f"Pravega {version}", "pravega", version) for version in PRAVEGAS),
 )

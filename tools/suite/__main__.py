@@ -57,11 +57,27 @@ def main(arguments: Sequence[str]) -> int:
     os.chdir(ROOT)
     given = [argument for argument in joined(arguments) if argument != "--cover"]
     command = [sys.executable, "-m", "pytest", *processes(given), *given]
-    if "--cover" not in arguments:
-        os.execve(sys.executable, command, environment())
-    status = subprocess.run(command, env=environment() | cover.prepare(), check=False).returncode
-    print(cover.report())
-    return status
+    if "--cover" in arguments:
+        status = subprocess.run(command, env=environment() | cover.prepare(), check=False).returncode
+        print(cover.report())
+        return status
+    if os.environ.get("PENSTOCK_TEST_WITH") == "container":
+        return _with_containers(command)
+    os.execve(sys.executable, command, environment())
+
+
+def _with_containers(command: Sequence[str]) -> int:
+    """Runs it where a container engine answers: the one of this machine, or podman for as long as it takes."""
+    from containers import NoEngine, build_images, container_engine
+
+    try:
+        with container_engine() as variables:
+            if variables:
+                build_images(variables, lambda text: print(f"containers: {text}", flush=True))
+            return subprocess.run(command, env=environment() | variables, check=False).returncode
+    except NoEngine as problem:
+        print(f"scripts/test: {problem}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -15,11 +15,10 @@ from penstock._plugins import find_connector
 from penstock.cli._draw import plural
 from penstock.cli._screen import Screen, as_text, say, say_json
 from penstock.dev import DevServer, Found, Progress, Record, Status, Way, down, status, up
+from penstock.dev._ways import way_named
 from penstock.errors import BadConfigurationError
 
 __all__ = ["show_status", "start_server", "stop_server"]
-
-_WAYS: tuple[Way, ...] = ("address", "container", "process")
 
 
 def start_server(name: str, wanted: str | None, port: int | None, *, as_json: bool) -> int:
@@ -71,12 +70,7 @@ def _server_of(name: str) -> DevServer:
 
 
 def _way(text: str | None) -> Way | None:
-    if text is None:
-        return None
-    for way in _WAYS:
-        if way == text:
-            return way
-    raise BadConfigurationError(f"--with {text}: it is one of {', '.join(_WAYS)}")
+    return None if text is None else way_named(text, "--with")
 
 
 @contextmanager

@@ -12,19 +12,18 @@ from penstock.errors import FatalError
 __all__ = ["container_is_running", "remove_container", "run_container", "why_no_container"]
 
 # Clients of engines raise errors of several libraries (docker, requests, urllib3): all are caught, and put in words.
-_PING_SECONDS = 1
 #: An engine elsewhere would publish the port elsewhere.
 _LOCAL_HOSTS = ("localhost", LOOPBACK, "::1")
 
 
-def why_no_container(server: DevServer) -> str:
-    """Returns why the server can't be had as a container here; empty if it can. Takes a second at most."""
+def why_no_container(server: DevServer, timeout_s: float = 1) -> str:
+    """Returns why the server can't be had as a container here; empty if it can. Takes ``timeout_s`` at most."""
     if server.container(1) is None:
         return f"there is no container image for {server.title}"
     if find_spec("testcontainers") is None:
         return "testcontainers is not installed (pip install testcontainers)"
     try:
-        client = _client(timeout=_PING_SECONDS)
+        client = _client(timeout=timeout_s)
         client.client.ping()
         host = client.host()
     except Exception as error:

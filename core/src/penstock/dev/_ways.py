@@ -14,12 +14,24 @@ from penstock.dev._local import LocalServer, await_answer
 from penstock.dev._ports import free_ports
 from penstock.errors import BadConfigurationError, FatalError, RetriableError
 
-__all__ = ["Way", "await_container", "choose_way", "given_address", "open_server", "started_container"]
+__all__ = [
+    "WAYS",
+    "Way",
+    "await_container",
+    "choose_way",
+    "given_address",
+    "open_server",
+    "started_container",
+    "way_named",
+]
 
 #: How a server is had: one that is there, in a container, as a process of its own.
 Way = Literal["address", "container", "process"]
 
+WAYS: tuple[Way, ...] = ("address", "container", "process")
+
 _CHECK_SECONDS = 5.0
+_TEST_WITH = "PENSTOCK_TEST_WITH"
 
 
 def choose_way(server: DevServer, wanted: Way | None = None) -> Way:
@@ -32,10 +44,23 @@ def choose_way(server: DevServer, wanted: Way | None = None) -> Way:
         )
     if wanted is None and os.environ.get(server.environment_variable):
         return "address"
-    problem = why_no_container(server)
+    problem = why_no_container(server, _CHECK_SECONDS * 2 if wanted == "container" else 1)
     if wanted == "container" and problem:
         raise BadConfigurationError(f"{server.title} can't run as a container: {problem}")
     return "process" if problem else "container"
+
+
+def way_named(text: str, where: str) -> Way:
+    """Returns the way called ``text``. Raises BadConfigurationError, which names ``where`` it was given."""
+    for way in WAYS:
+        if way == text:
+            return way
+    raise BadConfigurationError(f"{where} {text}: it is one of {', '.join(WAYS)}")
+
+
+def _way_of_tests() -> Way | None:
+    given = os.environ.get(_TEST_WITH)
+    return way_named(given, _TEST_WITH) if given else None
 
 
 def given_address(server: DevServer) -> str:
@@ -56,9 +81,10 @@ def open_server(server: DevServer, folder: Path | str, way: Way | None = None) -
     """The address of a server for the time of a ``with`` block; for a test run's own or a given one.
 
     What is started keeps its data in ``folder`` (the caller's to delete) and is killed at the end; a server given by
-    the environment variable is left as it is. Raises as :func:`choose_way` and :class:`LocalServer` do.
+    the environment variable is left as it is. Without ``way``, the environment variable PENSTOCK_TEST_WITH decides, and
+    then what this machine has. Raises as :func:`choose_way` and :class:`LocalServer` do.
     """
-    chosen = choose_way(server, way)
+    chosen = choose_way(server, way or _way_of_tests())
     if chosen == "address":
         yield given_address(server)
     elif chosen == "process":

@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, ServerFiles
 from penstock.errors import FatalError, PenstockError, RetriableError
 from penstock_cassandra.client import Client, ConnectionSettings
+from penstock_cassandra.dev._releases import NEWEST, Release
 from penstock_cassandra.dev._settings import (
     ALONE,
-    JAVA_OPTIONS,
     JOINING,
     KILLED,
+    java_options,
+    nodetool_options,
     server_settings,
     write_logging,
     write_settings,
@@ -22,15 +24,10 @@ from penstock_cassandra.dev._settings import (
 
 __all__ = ["CassandraDevServer", "CassandraServer", "cassandra_server"]
 
-VERSION = "5.0.9"
-_NODETOOL_OPTIONS = (
-    *("--add-exports", "java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
-    *("--add-opens", "java.base/java.lang=ALL-UNNAMED", "-Xmx128m", "-XX:TieredStopAtLevel=1"),
-)
-
 
 class CassandraDevServer(DevServer):
-    """A node of Cassandra 5.0.9. ``settings`` override the defaults in cassandra.yaml; ``None`` leaves one out.
+    """A node of Cassandra ``version``. ``settings`` override the defaults in cassandra.yaml; ``None`` leaves one out.
+    They have the names of Cassandra 5, whatever the version.
 
     ``heap_mb`` is its heap (it takes 200 MB more). ``connection`` is how :meth:`check` connects, for a server that
     wants a password or TLS. ``quick_start`` spends less on compiling: right for tests, wrong for measuring. ``seed`` is
@@ -38,9 +35,7 @@ class CassandraDevServer(DevServer):
     """
 
     name: ClassVar[str] = "cassandra"
-    title: ClassVar[str] = f"Apache Cassandra {VERSION}"
     environment_variable: ClassVar[str] = "PENSTOCK_CASSANDRA_ADDRESS"
-    jars: ClassVar[JarSet | None] = JarSet(f"cassandra-{VERSION}", (f"org.apache.cassandra:cassandra-all:{VERSION}",))
     #: For clients, for other nodes, for nodetool.
     port_count: ClassVar[int] = 3
     start_seconds: ClassVar[float] = 180
@@ -53,24 +48,39 @@ class CassandraDevServer(DevServer):
         quick_start: bool = False,
         connection: Mapping[str, Any] | None = None,
         seed: str | None = None,
+        version: str = NEWEST,
     ) -> None:
+        self.release = Release(version)
+        self.title = f"Apache Cassandra {version}"
+        self.jars = JarSet(f"cassandra-{version}", (f"org.apache.cassandra:cassandra-all:{version}",))
         self.settings = dict(settings or {})
         self.heap_mb = heap_mb
         self.quick_start = quick_start
         self.connection = dict(connection or {})
         self.seed = seed
 
+    def of_version(self, version: str) -> CassandraDevServer:
+        """Returns a node of another version, from 3.11.0 on. Raises BadConfigurationError for what is no version."""
+        return CassandraDevServer(
+            self.settings,
+            heap_mb=self.heap_mb,
+            quick_start=self.quick_start,
+            connection=self.connection,
+            seed=self.seed,
+            version=version,
+        )
+
     def command(self, place: ServerFiles) -> list[str]:
         """Rewrites the settings on every start; data stays."""
         port, storage_port, control_port = place.ports
         (place.folder / "tmp").mkdir(exist_ok=True)
         settings = server_settings(place.folder, port, storage_port, self.seed) | self.settings
-        write_settings(place.folder / "cassandra.yaml", settings)
+        write_settings(place.folder / "cassandra.yaml", self.release.named(settings))
         write_logging(place.folder / "logback.xml")
         assert place.jars is not None
         (agent,) = place.jars.glob("jamm-*.jar")
         options = [
-            *JAVA_OPTIONS,
+            *java_options(self.release),
             *(ALONE if self.seed is None else JOINING),
             *(["-XX:TieredStopAtLevel=1"] if self.quick_start else []),
             f"-Xms{self.heap_mb}m",
@@ -83,7 +93,9 @@ class CassandraDevServer(DevServer):
             f"-Dcassandra.storagedir={place.folder}",
             f"-Dcassandra.jmx.local.port={control_port}",
         ]
-        return place.java("org.apache.cassandra.service.CassandraDaemon", options=options)
+        at_least, at_most = self.release.java
+        daemon = "org.apache.cassandra.service.CassandraDaemon"
+        return place.java(daemon, options=options, at_least=at_least, at_most=at_most)
 
     def check(self, address: str, timeout_s: float) -> None:
         """A node answers a query."""
@@ -102,7 +114,7 @@ class CassandraDevServer(DevServer):
         heap = f"{self.heap_mb}M"
         variables = {"MAX_HEAP_SIZE": heap, "HEAP_NEWSIZE": "100M", "CASSANDRA_BROADCAST_ADDRESS": "127.0.0.1"}
         variables["JVM_EXTRA_OPTS"] = "-Dcassandra.size_recorder_interval=5 -Dcassandra.superuser_setup_delay_ms=0"
-        return ContainerImage(f"cassandra:{VERSION}", 9042, variables)
+        return ContainerImage(f"cassandra:{self.release.version}", 9042, variables)
 
     def usage(self, address: str) -> str:
         """Returns the options of the source and the sink."""
@@ -115,10 +127,9 @@ class CassandraServer(LocalServer):
 
     def nodetool(self, *arguments: str) -> str:
         """Returns what ``nodetool`` prints (a JVM's start: about 2 s). Raises FatalError if it fails."""
-        jars = CassandraDevServer.jars
-        assert jars is not None
-        place = ServerFiles(self.folder, self.ports, jars.folder)
-        options = [*_NODETOOL_OPTIONS, f"-Dcassandra.storagedir={self.folder / 'nodetool'}"]
+        assert isinstance(self.server, CassandraDevServer)
+        place = ServerFiles(self.folder, self.ports, self.server.jars.folder)
+        options = [*nodetool_options(self.server.release), f"-Dcassandra.storagedir={self.folder / 'nodetool'}"]
         options.append(f"-Dlogback.configurationFile={self.folder / 'logback.xml'}")
         where = ("-h", "127.0.0.1", "-p", str(self.ports[2]))
         command = place.java("org.apache.cassandra.tools.NodeTool", *where, *arguments, options=options)
@@ -135,6 +146,7 @@ def cassandra_server(
     heap_mb: int = 512,
     quick_start: bool = False,
     connection: Mapping[str, Any] | None = None,
+    version: str = NEWEST,
 ) -> CassandraServer:
     """Returns a server with its data in ``folder``, as a context manager; see :class:`penstock.dev.LocalServer`.
 
@@ -148,5 +160,7 @@ def cassandra_server(
             server.start()   # the same data, the same address
     """
     settings = {**KILLED, **(settings or {})}
-    kind = CassandraDevServer(settings, heap_mb=heap_mb, quick_start=quick_start, connection=connection)
+    kind = CassandraDevServer(
+        settings, heap_mb=heap_mb, quick_start=quick_start, connection=connection, version=version
+    )
     return CassandraServer(kind, folder)

@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ALONE", "JAVA_OPTIONS", "JOINING", "server_settings", "write_logging", "write_settings"]
+from penstock_cassandra.dev._releases import Release
+
+__all__ = [
+    "ALONE",
+    "JOINING",
+    "KILLED",
+    "java_options",
+    "nodetool_options",
+    "server_settings",
+    "write_logging",
+    "write_settings",
+]
 
 _EXPORTED = (
     "java.base/jdk.internal.misc java.base/java.lang.ref java.base/sun.nio.ch "
@@ -22,10 +33,16 @@ _OPENED = (
     "java.rmi/sun.rmi.transport.tcp jdk.management/com.sun.management.internal"
 )
 
-#: Estimates of sizes are renewed often.
-JAVA_OPTIONS = (
+_MODULES = (
     *(option for module in _EXPORTED.split() for option in ("--add-exports", f"{module}=ALL-UNNAMED")),
     *(option for module in _OPENED.split() for option in ("--add-opens", f"{module}=ALL-UNNAMED")),
+)
+_NODETOOL_MODULES = (
+    *("--add-exports", "java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
+    *("--add-opens", "java.base/java.lang=ALL-UNNAMED"),
+)
+#: Estimates of sizes are renewed often.
+_OPTIONS = (
     "-XX:+UseSerialGC",
     "-XX:MaxDirectMemorySize=256m",
     "-XX:+ExitOnOutOfMemoryError",
@@ -54,6 +71,16 @@ KILLED: Mapping[str, Any] = {
     # Each waits for the disk with what it has written.
     "concurrent_writes": 256,
 }
+
+
+def java_options(release: Release) -> tuple[str, ...]:
+    """Returns the options of the node's JVM."""
+    return (*(_MODULES if release.java != (8, 8) else ()), *_OPTIONS)
+
+
+def nodetool_options(release: Release) -> tuple[str, ...]:
+    """Returns the options of the JVM of Cassandra's tool for operators."""
+    return (*(_NODETOOL_MODULES if release.java != (8, 8) else ()), "-Xmx128m", "-XX:TieredStopAtLevel=1")
 
 
 def server_settings(folder: Path, port: int, storage_port: int, seed: str | None = None) -> dict[str, Any]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, ServerFiles
-from penstock.errors import RetriableError
+from penstock.dev import ContainerImage, DevServer, LocalServer, ServerFiles
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock_pravega.client import Controller, ControllerSettings
-from penstock_pravega.dev._jars import PRAVEGA_JARS, VERSION
+from penstock_pravega.dev._jars import NEWEST, pravega_jars
 from penstock_pravega.dev._loopback import loopback_library
 
 __all__ = ["PravegaDevServer", "pravega_server"]
 
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
 _LOG_CONFIGURATION = (
     "<configuration>"
     '<appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>'
@@ -34,26 +36,39 @@ _FOR_TESTS = {
 
 
 class PravegaDevServer(DevServer):
-    """Pravega 0.13.0, standalone: everything is in memory and gone when it ends. ``heap_mb`` bounds what it can hold.
+    """Pravega ``version``, standalone: everything is in memory and gone when it ends.
 
-    ``properties`` override the default settings. ``quick_start`` spends less on compiling and on long-term storage,
-    and sets marks for noted times each second: right for tests, wrong for measuring.
+    ``heap_mb`` bounds what it can hold. ``properties`` override the default settings. ``quick_start`` spends less on
+    compiling and on long-term storage, and sets marks for noted times each second: right for tests, wrong for
+    measuring.
     """
 
     name: ClassVar[str] = "pravega"
-    title: ClassVar[str] = f"Pravega {VERSION} standalone"
     environment_variable: ClassVar[str] = "PENSTOCK_PRAVEGA_ADDRESS"
-    jars: ClassVar[JarSet | None] = PRAVEGA_JARS
     #: Controller, segment store, ZooKeeper.
     port_count: ClassVar[int] = 3
     start_seconds: ClassVar[float] = 120
 
     def __init__(
-        self, properties: Mapping[str, str] | None = None, *, heap_mb: int = 768, quick_start: bool = False
+        self,
+        properties: Mapping[str, str] | None = None,
+        *,
+        heap_mb: int = 768,
+        quick_start: bool = False,
+        version: str = NEWEST,
     ) -> None:
+        if _VERSION.fullmatch(version) is None:
+            raise BadConfigurationError(f"'{version}' is no version of Pravega: write it as {NEWEST}")
+        self.version = version
+        self.title = f"Pravega {version} standalone"
+        self.jars = pravega_jars(version)
         self.properties = dict(properties or {})
         self.heap_mb = heap_mb
         self.quick_start = quick_start
+
+    def of_version(self, version: str) -> PravegaDevServer:
+        """Returns a server of another version. Raises BadConfigurationError for what is no version."""
+        return PravegaDevServer(self.properties, heap_mb=self.heap_mb, quick_start=self.quick_start, version=version)
 
     def command(self, place: ServerFiles) -> list[str]:
         """Starts the standalone server with its three ports."""
@@ -126,7 +141,11 @@ class PravegaDevServer(DevServer):
 
 
 def pravega_server(
-    folder: Path | str, properties: Mapping[str, str] | None = None, *, heap_mb: int = 768
+    folder: Path | str,
+    properties: Mapping[str, str] | None = None,
+    *,
+    heap_mb: int = 768,
+    version: str = NEWEST,
 ) -> LocalServer:
     """Returns a server as a context manager; see :class:`penstock.dev.LocalServer`. A restart begins empty."""
-    return LocalServer(PravegaDevServer(properties, heap_mb=heap_mb), folder)
+    return LocalServer(PravegaDevServer(properties, heap_mb=heap_mb, version=version), folder)
