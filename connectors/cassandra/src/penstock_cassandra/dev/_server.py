@@ -38,9 +38,9 @@ class CassandraDevServer(DevServer):
     """
 
     name: ClassVar[str] = "cassandra"
-    title: ClassVar[str] = f"Apache Cassandra {VERSION}"
+    title: str = f"Apache Cassandra {VERSION}"
     environment_variable: ClassVar[str] = "PENSTOCK_CASSANDRA_ADDRESS"
-    jars: ClassVar[JarSet | None] = JarSet(f"cassandra-{VERSION}", (f"org.apache.cassandra:cassandra-all:{VERSION}",))
+    jars: JarSet | None = JarSet(f"cassandra-{VERSION}", (f"org.apache.cassandra:cassandra-all:{VERSION}",))
     #: For clients, for other nodes, for nodetool.
     port_count: ClassVar[int] = 3
     start_seconds: ClassVar[float] = 180

@@ -41,9 +41,9 @@ class PravegaDevServer(DevServer):
     """
 
     name: ClassVar[str] = "pravega"
-    title: ClassVar[str] = f"Pravega {VERSION} standalone"
+    title: str = f"Pravega {VERSION} standalone"
     environment_variable: ClassVar[str] = "PENSTOCK_PRAVEGA_ADDRESS"
-    jars: ClassVar[JarSet | None] = PRAVEGA_JARS
+    jars: JarSet | None = PRAVEGA_JARS
     #: Controller, segment store, ZooKeeper.
     port_count: ClassVar[int] = 3
     start_seconds: ClassVar[float] = 120
