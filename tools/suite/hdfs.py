@@ -56,9 +56,9 @@ class NameNode(DevServer):
     """Its address is that of its RPC port; the second port has its state as JSON."""
 
     name: ClassVar[str] = "hdfs"
-    title: ClassVar[str] = f"HDFS name node {VERSION}"
+    title: str = f"HDFS name node {VERSION}"
     environment_variable: ClassVar[str] = "PENSTOCK_HDFS_ADDRESS"
-    jars: ClassVar[JarSet | None] = JARS
+    jars: JarSet | None = JARS
     port_count: ClassVar[int] = 2
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -98,9 +98,9 @@ class DataNode(DevServer):
     """Keeps the blocks of one name node."""
 
     name: ClassVar[str] = "hdfs-data"
-    title: ClassVar[str] = f"HDFS data node {VERSION}"
+    title: str = f"HDFS data node {VERSION}"
     environment_variable: ClassVar[str] = "PENSTOCK_HDFS_DATA_ADDRESS"
-    jars: ClassVar[JarSet | None] = JARS
+    jars: JarSet | None = JARS
     port_count: ClassVar[int] = 3
 
     def __init__(self, name_node: str, properties: Mapping[str, str] | None = None) -> None:

@@ -19,8 +19,9 @@ __all__ = ["java_options", "make"]
 
 
 def _archive() -> Path:
-    assert KafkaDevServer.jars is not None
-    return archive_path("kafka", str(KafkaDevServer.jars.folder))
+    jars = KafkaDevServer().jars
+    assert jars is not None
+    return archive_path("kafka", str(jars.folder))
 
 
 def java_options() -> str:

@@ -6,7 +6,7 @@ epoch that only grows, and at most one open transaction. ``test_simulation.py`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from penstock.testing.simulation import Event, Process, Scheduler, SimulatedTarg
 from penstock_kafka.client import Ended, OpenTransaction, Proof, TransactionRef
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
+from penstock_kafka.sink._states import DescribedStates, ProvenStates, TransactionStates
 from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix
 
 __all__ = ["FencedError", "KafkaTarget", "ModelCoordinators"]
@@ -115,6 +116,14 @@ class ModelCoordinators:
         ref = TransactionRef(transactional_id, one.producer_id, one.epoch)
         return OpenTransaction(ref, one.state, one.started_ms, _TIMEOUT_MS, ())
 
+    def pending(self, groups: Collection[str]) -> set[str]:
+        """OffsetFetch of stable offsets: groups to which something open is to commit."""
+        return {one for one in groups if one in self.ids and self.ids[one].proof is not None}
+
+    def known_groups(self) -> list[str]:
+        """ListGroups."""
+        return sorted({*self.groups, *self.pending(self.ids)})
+
     def open_ids(self) -> list[str]:
         """ListTransactions."""
         return sorted(name for name, one in self.ids.items() if one.state == "Ongoing")
@@ -123,11 +132,15 @@ class ModelCoordinators:
 class KafkaTarget(SimulatedTarget):
     """Brokers, and the machine that lends slots."""
 
+    #: Whether transactions can be listed and described.
+    lists = True
+
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)
-        self.model = ModelCoordinators(bumps=bool(scheduler.choices.pick(2)))
+        self.model = ModelCoordinators(bumps=self.lists and bool(scheduler.choices.pick(2)))
         self._slots: dict[tuple[int, int], tuple[Process, int]] = {}
         self._names: dict[tuple[int, int], int] = {}
+        self.shut_out: dict[str, float] = {}
 
     def create_sink(self) -> AnySink:
         """See the base class."""
@@ -205,6 +218,12 @@ class KafkaTarget(SimulatedTarget):
         return self.scheduler.call(label, noted)
 
 
+class UnlistedKafkaTarget(KafkaTarget):
+    """Brokers that can't list or describe transactions."""
+
+    lists = False
+
+
 def _name(ref: TransactionRef) -> str:
     return f"{ref.transactional_id}/{ref.epoch}"
 
@@ -244,9 +263,22 @@ class _SimulatedCoordinators:
         proofs: dict[str, Proof] = there.ask(f"proofs of {list(groups)}", read)
         return proofs
 
-    def fence(self, transactional_id: str) -> None:
+    def fence(self, *transactional_ids: str) -> None:
         there = target()
-        there.ask(f"fence {transactional_id}", lambda: there.model.init(transactional_id) and None)
+        for one in transactional_ids:
+            there.ask(f"fence {one}", lambda one=one: there.model.init(one) and None)
+
+    def groups(self, owns: Callable[[str], bool]) -> list[str]:
+        there = target()
+        ids: list[str] = there.ask("list groups", lambda: [one for one in there.model.known_groups() if owns(one)])
+        return ids
+
+    def pending(self, groups: Mapping[str, Collection[str]]) -> set[str]:
+        there = target()
+        if not groups:
+            return set()
+        found: set[str] = there.ask(f"pending offsets of {sorted(groups)}", lambda: there.model.pending(groups))
+        return found
 
     def open_ids(self, owns: Callable[[str], bool]) -> list[str]:
         there = target()
@@ -281,7 +313,14 @@ class _SimulatedKafkaSink(TwoPhaseCommitSink[KafkaCommittable, None]):
 
     def create_committer(self, context: SinkContext) -> KafkaCommitter:
         coordinators: Any = _SimulatedCoordinators()
-        return KafkaCommitter(coordinators, QueryPrefix(DEFAULT_PREFIX, context.query_id), Metrics())
+        there = target()
+
+        def states() -> TransactionStates:
+            if there.lists:
+                return DescribedStates(coordinators)
+            return ProvenStates(coordinators, _TIMEOUT_MS, ["out"], there.shut_out)
+
+        return KafkaCommitter(coordinators, QueryPrefix(DEFAULT_PREFIX, context.query_id), Metrics(), states)
 
 
 class _SimulatedWriter(CommittingSinkWriter[KafkaCommittable, None]):

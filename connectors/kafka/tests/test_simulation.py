@@ -9,20 +9,19 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.metrics import Metrics
 from penstock_kafka.client import Proof, TransactionRef, open_producer
 from penstock_kafka.client.broker import Coordinators
-from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.transactions import QueryPrefix
-from suite.kafka_model import FencedError, KafkaTarget, ModelCoordinators
+from penstock_kafka.sink._states import DescribedStates
+from suite.kafka_model import FencedError, KafkaTarget, ModelCoordinators, UnlistedKafkaTarget
 from suite.schedules import check_schedules, check_seed
 
 
+@pytest.mark.parametrize("target", [KafkaTarget, UnlistedKafkaTarget])
 @pytest.mark.parametrize(
     "schedules", [300, pytest.param(10_000, marks=pytest.mark.exhaustive("as many as two minutes have room for"))]
 )
-def test_schedules_by_chance(schedules):
-    check_schedules(KafkaTarget, schedules, "killed after", "times out")
+def test_schedules_by_chance(schedules, target):
+    check_schedules(target, schedules, "killed after", "times out")
 
 
 def test_a_batch_is_published_by_one_driver_or_given_up_by_another():
@@ -57,8 +56,7 @@ class Broker:
 
     def state(self):
         """When it is none that leads to another one."""
-        committer = KafkaCommitter(self.coordinators, QueryPrefix("penstock", "q"), Metrics())
-        return committer._describe_settled([self.id])[self.id].state
+        return DescribedStates(self.coordinators).settled_ids([self.id])[self.id].state
 
     def close(self):
         for producer in self.producers:

@@ -20,6 +20,7 @@ from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER
 from penstock_kafka.sink._committer import KafkaCommitter
+from penstock_kafka.sink._states import DescribedStates
 from penstock_kafka.sink._writer import KafkaTransactionalWriter
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
@@ -40,7 +41,7 @@ class Fuse:
             (Coordinators, "end"),
             (Coordinators, "open_ids"),
             (KafkaCommitter, "look"),
-            (KafkaCommitter, "_await_marks"),
+            (DescribedStates, "await_ends"),
             (KafkaCommitter, "publish"),
             (KafkaTransactionalWriter, "prepare_commit"),
         ):

@@ -328,12 +328,15 @@ def dev_up(
     port: Annotated[
         int | None, typer.Option(help="The port to listen on; by default a free one.", min=1, max=65_535)
     ] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Another version of the server than the usual one, such as 3.9.1.")
+    ] = None,
     as_json: _AsJson = False,
 ) -> None:
     """Starts a server that outlives this command, or finds it running; prints its address."""
     from penstock.cli._dev import start_server
 
-    raise typer.Exit(start_server(name, way, port, as_json=as_json))
+    raise typer.Exit(start_server(name, way, port, version, as_json=as_json))
 
 
 @_dev.command("down")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,9 +22,15 @@ from penstock.errors import BadConfigurationError
 __all__ = ["show_status", "start_server", "stop_server"]
 
 
-def start_server(name: str, wanted: str | None, port: int | None, *, as_json: bool) -> int:
+def start_server(name: str, wanted: str | None, port: int | None, version: str | None, *, as_json: bool) -> int:
     """``penstock dev up``. Raises what :func:`penstock.dev.up` raises."""
     server = _server_of(name)
+    if version is not None:
+        if wanted in (None, "address") and os.environ.get(server.environment_variable):
+            raise BadConfigurationError(
+                f"{server.environment_variable} is set, so nothing would be started: unset it, or leave out --version"
+            )
+        server = server.of_version(version)
     began = time.monotonic()
     with _progress() as progress:
         found = up(server, way=_way(wanted), port=port, progress=progress)

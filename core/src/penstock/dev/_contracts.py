@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from penstock.dev._jars import JarSet
 from penstock.dev._java import java_command
+from penstock.errors import BadConfigurationError
 
 __all__ = ["ContainerImage", "DevServer", "ServerFiles", "Progress"]
 
@@ -36,13 +37,30 @@ class ServerFiles:
     ports: tuple[int, ...]
     jars: Path | None
 
-    def java(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
-        """The command that runs a class of the jars. Raises BadConfigurationError if there is no Java.
+    def java(
+        self,
+        main_class: str,
+        *arguments: str,
+        options: Sequence[str] = (),
+        at_least: int = 0,
+        at_most: int | None = None,
+    ) -> list[str]:
+        """The command that runs a class of the jars, by a Java from version ``at_least`` to ``at_most``.
+
+        Raises BadConfigurationError if there is none.
 
         ``PENSTOCK_DEV_JAVA_OPTIONS`` has more options for the JVM, as a shell reads them; they come last.
         """
         more = shlex.split(os.environ.get("PENSTOCK_DEV_JAVA_OPTIONS", ""))
-        return [java_command(), *options, *more, "-cp", f"{self.jars}/*", main_class, *arguments]
+        return [java_command(at_least, at_most), *options, *more, "-cp", f"{self.jars}/*", main_class, *arguments]
+
+    def keep_version(self, title: str) -> None:
+        """Notes whose data is in the folder. Raises BadConfigurationError if it is of another server than ``title``."""
+        note = self.folder / "version"
+        earlier = note.read_text("utf-8") if note.exists() else title
+        if earlier != title:
+            raise BadConfigurationError(f"the data in {self.folder} is of {earlier}: start that, or delete the data")
+        note.write_text(title, "utf-8")
 
 
 class DevServer(ABC):
@@ -54,11 +72,11 @@ class DevServer(ABC):
     #: As in ``penstock dev up NAME``; the connector's name.
     name: ClassVar[str]
     #: For people: product and version.
-    title: ClassVar[str]
+    title: str
     #: Holds the address of a server that the user started.
     environment_variable: ClassVar[str]
     #: What a local process runs on, if it is a Java program.
-    jars: ClassVar[JarSet | None] = None
+    jars: JarSet | None = None
     #: How many ports a local process listens on; the first is that of the address.
     port_count: ClassVar[int] = 1
     #: How long a start may take, and how long a server may take to end before it is killed.
@@ -88,6 +106,10 @@ class DevServer(ABC):
     def address(self, port: int) -> str:
         """Returns the address of a server on ``port`` of this machine, as the connector's option takes it."""
         return f"127.0.0.1:{port}"
+
+    def of_version(self, version: str) -> DevServer:
+        """Returns the same server in another version. Raises BadConfigurationError if there is none."""
+        raise BadConfigurationError(f"{self.title} is the only version that can be started")
 
     def container(self, port: int) -> ContainerImage | None:
         """Returns the server as a container that will be reached at ``port``; ``None`` if there is no such image."""

@@ -106,7 +106,9 @@ def _status(state: StateFolder, record: Record) -> Status:
 
 def _check_fits(server: DevServer, running: Record, way: Way | None, port: int | None) -> None:
     runs = f"{server.name} runs already as a {running.way} on port {running.port}"
-    if (way or running.way) != running.way or (port or running.port) != running.port:
+    if running.title != server.title:
+        runs = f"{running.title} runs already on port {running.port}"
+    if (way or running.way) != running.way or (port or running.port) != running.port or running.title != server.title:
         raise BadConfigurationError(f"{runs}: end it first with 'penstock dev down {server.name}'")
     try:
         server.check(running.address, _CHECK_SECONDS)

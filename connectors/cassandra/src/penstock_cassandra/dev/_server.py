@@ -71,7 +71,11 @@ class CassandraDevServer(DevServer):
         )
 
     def command(self, place: ServerFiles) -> list[str]:
-        """Rewrites the settings on every start; data stays."""
+        """Rewrites the settings on every start; data stays.
+
+        Raises BadConfigurationError if the folder has data of another version.
+        """
+        place.keep_version(self.title)
         port, storage_port, control_port = place.ports
         (place.folder / "tmp").mkdir(exist_ok=True)
         settings = server_settings(place.folder, port, storage_port, self.seed) | self.settings

@@ -20,6 +20,7 @@ from penstock_kafka.client._interfaces import (
 from penstock_kafka.config import hide, is_secret_setting
 
 __all__ = [
+    "LACKING",
     "MISSING",
     "MOVING",
     "NOT_AUTHENTICATED",
@@ -118,6 +119,8 @@ MOVING = frozenset(
 )
 MISSING = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"})
 NOT_AUTHENTICATED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"})
+#: Ours: the brokers do not take requests that are needed.
+LACKING = "_LACKING"
 #: Ours: another topic has the name by now.
 TOPIC_REPLACED = "_TOPIC_REPLACED"
 _NOT_HELD = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}
@@ -225,6 +228,8 @@ def request_error(problem: Problem, what: str, servers: str, patience_s: float) 
     ``what`` is a verb with its object, as in "list topics".
     """
     code, text = problem.code, problem.text
+    if code == LACKING:
+        return BadConfigurationError(f"the Kafka brokers at {servers} {text}")
     if code in NOT_AUTHENTICATED:
         return BadConfigurationError(f"could not {what}: {servers} refuses the connection: {text} ({code})")
     if code in _ACL_NEEDED_TO_ASK:

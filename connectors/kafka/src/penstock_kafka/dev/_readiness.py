@@ -47,7 +47,7 @@ def warm_up_broker(address: str) -> None:
     with closing(RetryingBrokers(config)) as brokers, closing(Coordinators(config)) as coordinators:
         brokers.ask(_ask_for_producer_id, "get a producer id")
         # Only coordinators that have loaded their parts say that they know of none.
-        coordinators.describe(_UNUSED)
+        coordinators.await_loaded(_UNUSED)
         coordinators.proofs(_UNUSED)
 
 

@@ -1,7 +1,8 @@
-"""An Apache Kafka broker for development and tests: KRaft, one node that is broker and controller."""
+"""An Apache Kafka broker for development and tests: one node, its own controller or with ZooKeeper."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import uuid
 from collections.abc import Mapping
@@ -10,12 +11,19 @@ from pathlib import Path
 from typing import ClassVar
 
 from penstock.dev import ContainerImage, DevServer, JarSet, LocalServer, ServerFiles, free_ports
-from penstock.errors import FatalError
+from penstock.errors import BadConfigurationError, FatalError
+from penstock_kafka.dev._properties import write_properties
 from penstock_kafka.dev._readiness import check_broker, warm_up_broker
+from penstock_kafka.dev._zookeeper import with_zookeeper, zookeeper_settings
 
 __all__ = ["KafkaDevServer", "Node", "kafka_server", "new_cluster_id"]
 
 VERSION = "4.3.1"
+_NUMBERS = re.compile(r"\d+\.\d+\.\d+")
+#: The first with Scala 2.13, the first that is fit for use without ZooKeeper, and the first that needs a newer Java.
+_FIRST, _WITHOUT_ZOOKEEPER, _ON_JAVA_17 = (2, 4), (3, 3), (4, 0)
+#: Apache's first image.
+_FIRST_IMAGE = (3, 7)
 _LOG_OPTIONS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
 _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 #: Few partitions of the internal topics: a fresh broker is quick. One node holds everything.
@@ -48,18 +56,15 @@ class Node:
 
 
 class KafkaDevServer(DevServer):
-    """A broker of Kafka 4.3.1. ``properties`` override the default settings; ``heap_mb`` is its heap.
+    """A broker of Kafka ``version``. ``properties`` override the default settings; ``heap_mb`` is its heap.
 
-    ``quick_start`` halves what a start costs the processor, and has the broker do less per second: right for tests,
-    wrong for measuring. Alone, unless it is given a ``node`` of a cluster.
+    Before 3.3 it has ZooKeeper beside it, which ends when it does. ``quick_start`` halves what a start costs the
+    processor, and has the broker do less per second: right for tests, wrong for measuring. Alone, unless it is given a
+    ``node`` of a cluster. Raises BadConfigurationError for a ``version`` that is none.
     """
 
     name: ClassVar[str] = "kafka"
-    title: ClassVar[str] = f"Apache Kafka {VERSION}"
     environment_variable: ClassVar[str] = "PENSTOCK_KAFKA_ADDRESS"
-    jars: ClassVar[JarSet | None] = JarSet(
-        f"kafka-{VERSION}", (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
-    )
     port_count: ClassVar[int] = 2
     start_seconds: ClassVar[float] = 120
 
@@ -70,25 +75,53 @@ class KafkaDevServer(DevServer):
         heap_mb: int = 512,
         quick_start: bool = False,
         node: Node | None = None,
+        version: str = VERSION,
     ) -> None:
+        self.version = version
+        self._numbers = _numbers_of(version)
+        self.title = f"Apache Kafka {version}"
+        self.jars = JarSet(
+            f"kafka-{version}", (f"org.apache.kafka:kafka_2.13:{version}", "org.slf4j:slf4j-simple:1.7.36")
+        )
         self.properties = dict(properties or {})
         self.quick_start = quick_start
         self.heap_mb = heap_mb
         self.node = node
 
+    def of_version(self, version: str) -> KafkaDevServer:
+        """Returns a broker of another version, from 2.4.0 on. Raises BadConfigurationError for what is no version."""
+        return KafkaDevServer(
+            self.properties, heap_mb=self.heap_mb, quick_start=self.quick_start, node=self.node, version=version
+        )
+
     def command(self, place: ServerFiles) -> list[str]:
-        """Formats the storage on the first start; the settings are rewritten on every start."""
+        """Formats the storage on the first start; the settings are rewritten on every start.
+
+        Raises BadConfigurationError if the folder has data of another version.
+        """
+        place.keep_version(self.title)
         settings = place.folder / "server.properties"
-        _write_properties(settings, self._settings(place))
-        if not (place.folder / "data" / "meta.properties").exists():
-            _format_storage(place, settings, self.node.cluster_id if self.node else new_cluster_id())
+        write_properties(settings, self._settings(place))
         options = ["-Xms128m", f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", *_LOG_OPTIONS]
         if self.quick_start:
             options.append(_ONE_COMPILER)
-        return place.java("kafka.Kafka", str(settings), options=options)
+        at_least = 17 if self._numbers >= _ON_JAVA_17 else 8
+        broker = place.java("kafka.Kafka", str(settings), options=options, at_least=at_least)
+        if self._has_zookeeper:
+            return with_zookeeper(place, broker, options=("-Xmx128m", "-XX:+UseSerialGC", _ONE_COMPILER, *_LOG_OPTIONS))
+        if not (place.folder / "data" / "meta.properties").exists():
+            _format_storage(place, settings, self.node.cluster_id if self.node else new_cluster_id())
+        return broker
+
+    @property
+    def _has_zookeeper(self) -> bool:
+        return self._numbers < _WITHOUT_ZOOKEEPER
 
     def _settings(self, place: ServerFiles) -> dict[str, str]:
         port, controller_port = place.ports
+        if self._has_zookeeper:
+            own = zookeeper_settings(port, controller_port)
+            return {**own, "log.dirs": str(place.folder / "data"), **_SETTINGS, **self.properties}
         number, controllers = (self.node.number, self.node.controllers) if self.node else (1, {1: controller_port})
         return {
             **_node_settings(number, port, controllers),
@@ -105,8 +138,10 @@ class KafkaDevServer(DevServer):
         """The coordinators of transactions and groups are there, so that the first producer does not wait a second."""
         warm_up_broker(address)
 
-    def container(self, port: int) -> ContainerImage:
-        """Kafka's own image; it takes settings as variables."""
+    def container(self, port: int) -> ContainerImage | None:
+        """Kafka's own image, which takes settings as variables; there is none of versions before 3.7."""
+        if self._numbers < _FIRST_IMAGE:
+            return None
         settings = {
             **_node_settings(1, 9092, {1: 9093}),
             "listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://127.0.0.1:9093",
@@ -116,7 +151,7 @@ class KafkaDevServer(DevServer):
         }
         variables = {_variable(name): value for name, value in settings.items()}
         variables |= {"CLUSTER_ID": new_cluster_id(), "KAFKA_HEAP_OPTS": f"-Xms128m -Xmx{self.heap_mb}m"}
-        return ContainerImage(f"apache/kafka:{VERSION}", 9092, variables)
+        return ContainerImage(f"apache/kafka:{self.version}", 9092, variables)
 
     def usage(self, address: str) -> str:
         """Returns the option of the source and the sink."""
@@ -130,6 +165,7 @@ def kafka_server(
     heap_mb: int = 512,
     quick_start: bool = False,
     port: int | None = None,
+    version: str = VERSION,
 ) -> LocalServer:
     """Returns a broker with its data in ``folder``, as a context manager; see :class:`penstock.dev.LocalServer`.
 
@@ -140,7 +176,7 @@ def kafka_server(
             server.kill()
             server.start()   # the same data, the same address
     """
-    server = KafkaDevServer(properties, heap_mb=heap_mb, quick_start=quick_start)
+    server = KafkaDevServer(properties, heap_mb=heap_mb, quick_start=quick_start, version=version)
     return LocalServer(server, folder, ports=None if port is None else free_ports(server.port_count, port))
 
 
@@ -162,10 +198,13 @@ def _variable(name: str) -> str:
     return "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
-def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
-    # In this format a backslash escapes.
-    lines = [f"{name}={value}".replace("\\", "\\\\") for name, value in settings.items()]
-    path.write_text("\n".join(lines) + "\n", "utf-8")
+def _numbers_of(version: str) -> tuple[int, ...]:
+    if _NUMBERS.fullmatch(version) is None:
+        raise BadConfigurationError(f"'{version}' is no version of Kafka: write it as 3.9.1")
+    numbers = tuple(int(part) for part in version.split("."))
+    if numbers < _FIRST:
+        raise BadConfigurationError(f"Kafka {version} is too old to be started here: from 2.4.0 on")
+    return numbers
 
 
 def _format_storage(place: ServerFiles, settings: Path, cluster_id: str) -> None:

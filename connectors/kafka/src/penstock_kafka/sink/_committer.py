@@ -7,20 +7,22 @@ was committed to a consumer group as a part of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import FatalError, RetriableError
+from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.printable import get_logger
 from penstock.sink import Committer, Found, Kept
 from penstock.system import system
-from penstock_kafka.client import Ended, OpenTransaction, Partition, TransactionRef
+from penstock_kafka.client import Ended, OpenTransaction
 from penstock_kafka.sink._committable import KafkaCommittable
+from penstock_kafka.sink._states import DescribedStates, TransactionStates
 from penstock_kafka.transactions import QueryPrefix, forget_slots
 
 if TYPE_CHECKING:
-    from penstock_kafka.client.broker import Coordinators, Unmarked
+    from penstock_kafka.client.broker import Coordinators
 
 __all__ = ["KafkaCommitter"]
 
@@ -29,19 +31,28 @@ _log = get_logger("penstock.kafka")
 #: Brokers forget ids and offsets after a while (by default both after 7 days); before that a missing proof is a proof.
 FORGETTING_SETTINGS = {"transactional.id.expiration.ms": 1, "offsets.retention.minutes": 60_000}
 _NOT_BEFORE_MS = 3_600_000
-_SETTLE_S, _PROOF_S = 60.0, 5.0
-_FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.001, 0.064
+_PROOF_S = 5.0
 
 
 class KafkaCommitter(Committer[KafkaCommittable, Any]):
     """Ends the transactions of one query. Driver only, single thread."""
 
-    def __init__(self, coordinators: Coordinators, prefix: QueryPrefix, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        coordinators: Coordinators,
+        prefix: QueryPrefix,
+        metrics: Metrics,
+        states: Callable[[], TransactionStates] | None = None,
+    ) -> None:
         self._coordinators = coordinators
         self._prefix = prefix
         self._metrics = metrics
-        #: Of transactions that were open when they were looked at: coordinators forget it as they end them.
-        self._written_to: dict[TransactionRef, Collection[Partition]] = {}
+        self._choose = states or (lambda: DescribedStates(coordinators))
+
+    @cached_property
+    def _states(self) -> TransactionStates:
+        """Chosen when it is needed: brokers are asked what they can do."""
+        return self._choose()
 
     # 1. Which are open, and how did the others end?
 
@@ -52,15 +63,14 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
 
         A transaction with a third of its timeout left, or less, is lost as long as none is committed.
         """
-        described = self._describe_settled({c.ref.transactional_id for c in committables})
+        described = self._states.settled(committables)
         open_ = [c for c in committables if self._is_open(c, described.get(c.ref.transactional_id))]
-        self._written_to.update({c.ref: described[c.ref.transactional_id].partitions for c in open_})
         found: dict[KafkaCommittable, Found] = dict.fromkeys(open_, Found.OPEN)
         found.update(self._outcomes([c for c in committables if c not in found], described))
         committed = [c for c, state in found.items() if state is Found.COMMITTED]
         if not committed:
             found.update(dict.fromkeys(self._dying(open_, described), Found.LOST))
-        self._await_marks(committed, commit=True)
+        self._states.await_ends(committed, commit=True)
         return [found[c] for c in committables]
 
     @staticmethod
@@ -88,17 +98,6 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     def _is_open(committable: KafkaCommittable, described: OpenTransaction | None) -> bool:
         return described is not None and described.state == "Ongoing" and described.ref == committable.ref
 
-    def _describe_settled(self, transactional_ids: Collection[str]) -> dict[str, OpenTransaction]:
-        """Returns the states of all ids, none of them in transition."""
-        deadline = system().monotonic() + _SETTLE_S
-        while True:
-            described = self._coordinators.describe(transactional_ids)
-            if not any(one.state.startswith("Prepare") for one in described.values()):
-                return described
-            if system().monotonic() > deadline:
-                raise RetriableError(f"a transaction has been ending for {_SETTLE_S:.0f} s; restart the query")
-            system().sleep(0.01)
-
     # 2. End the open ones together.
 
     def publish(self, committables: Sequence[KafkaCommittable]) -> list[Found]:
@@ -107,8 +106,8 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
         found = {c: Found.COMMITTED for c, answer in ended.items() if answer is Ended.DONE}
         self._metrics.add("transactions_committed", len(found))
         over = [c for c in committables if c not in found]  # timed out since it was looked at, or ended by another
-        found.update(self._outcomes(over, self._describe_settled({c.ref.transactional_id for c in over})))
-        self._await_marks([c for c, state in found.items() if state is Found.COMMITTED], commit=True)
+        found.update(self._outcomes(over, self._states.settled(over)))
+        self._states.await_ends([c for c, state in found.items() if state is Found.COMMITTED], commit=True)
         return [found[c] for c in committables]
 
     # 3. How one that is over ended: its coordinator remembers it until the id is used again; after that its proof
@@ -156,43 +155,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
                     "before it"
                 )
 
-    # 4. Readers see the end of a transaction once it is marked in its partitions. A coordinator that was killed on the
-    # way may have left marks out.
-
-    def _await_marks(self, committables: Sequence[KafkaCommittable], *, commit: bool) -> None:
-        """Returns when none of the transactions, which have all ended, is open in any of its partitions."""
-        self._await_marks_in(self._partitions(committables), commit=commit)
-
-    def _await_marks_in(self, partitions: Mapping[TransactionRef, Collection[Partition]], *, commit: bool) -> None:
-        if not partitions:
-            return
-        markers, ids = self._coordinators.markers, {ref.transactional_id for ref in partitions}
-        asked, pause = system().monotonic(), _FIRST_LOOK_S
-        refs, where = set(partitions), {one for some in partitions.values() for one in some}
-        while missing := markers.missing(refs, where):
-            system().sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
-            refs, where = {one.ref for one in missing}, {one.partition for one in missing}
-            if pause < _LONGEST_PAUSE_S:
-                continue  # usually it takes some milliseconds
-            self._describe_settled(ids)
-            # Looked for again: the coordinator may have written them just before it had settled.
-            if left_out := markers.missing(refs, where):
-                # Otherwise they would hide everything after them forever.
-                markers.write(left_out, commit=commit)
-                _log.warning("brokers had ended transactions and not marked it in %s: done now", _places(left_out))
-            if system().monotonic() > asked + _SETTLE_S:
-                raise RetriableError(f"a transaction has been ending for {_SETTLE_S:.0f} s; restart the query")
-
-    def _partitions(self, committables: Sequence[KafkaCommittable]) -> dict[TransactionRef, Collection[Partition]]:
-        """Returns where the transactions wrote to: known of those that were open when looked at, guessed for the
-        others.
-        """
-        others = {topic for c in committables if not self._written_to.get(c.ref) for topic in c.topics}
-        guess = self._coordinators.markers.partitions_of(others)
-        return {c.ref: self._written_to.get(c.ref) or guess for c in committables}
-
-    # 5. What does not count.
+    # 4. What does not count.
 
     def seal(self, committables: Sequence[KafkaCommittable]) -> None:
         """Aborts by producer and epoch. Brokers then refuse a request to commit that is still in flight."""
@@ -205,11 +168,10 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     def _abort(self, committables: Sequence[KafkaCommittable]) -> None:
         if not committables:
             return
-        described = self._coordinators.describe({c.ref.transactional_id for c in committables})
-        self._written_to.update({one.ref: one.partitions for one in described.values()})
+        self._states.note(committables)
         ended = zip(committables, self._coordinators.end([c.ref for c in committables], commit=False), strict=True)
         aborted = [c for c, answer in ended if answer is Ended.DONE]
-        self._await_marks(aborted, commit=False)
+        self._states.await_ends(aborted, commit=False)
         self._metrics.add("transactions_aborted", len(aborted))
 
     def clear(self, kept: Kept[KafkaCommittable, Any]) -> int:
@@ -223,22 +185,20 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
             generation = self._prefix.generation_of(transactional_id)
             return generation is not None and generation < kept.generation and transactional_id not in named
 
-        lingering = self._coordinators.describe(self._coordinators.open_ids(is_garbage))
-        for transactional_id in lingering:
-            self._coordinators.fence(transactional_id)
-        self._await_marks_in({one.ref: one.partitions for one in lingering.values()}, commit=False)
-        if lingering:
-            _log.info("aborted %d transactions that earlier attempts had left open", len(lingering))
-            self._metrics.add("transactions_aborted", len(lingering))
-        return len(lingering)
+        def is_earlier(transactional_id: str) -> bool:
+            generation = self._prefix.generation_of(transactional_id)
+            return generation is not None and generation < kept.generation - 1
+
+        topics = {topic for c in kept.committables for topic in c.topics}
+        count = self._states.end_leftovers(is_garbage, is_earlier, topics)
+        if count:
+            _log.info("aborted %d transactions that earlier attempts had left open", count)
+            self._metrics.add("transactions_aborted", count)
+        return count
 
     def leave(self) -> None:
         """Removes the slots on this machine. Those on others go when nothing has used them for a day."""
         forget_slots(self._prefix)
-
-
-def _places(missing: Collection[Unmarked]) -> str:
-    return ", ".join(sorted({f"{one.partition[0]}-{one.partition[1]}" for one in missing}))
 
 
 def _is_remembered(committable: KafkaCommittable, state: OpenTransaction | None) -> bool:

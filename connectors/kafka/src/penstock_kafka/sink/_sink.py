@@ -30,6 +30,7 @@ from penstock_kafka.sink._kept_producers import KEPT_PRODUCERS
 from penstock_kafka.sink._keyed_rows import KeyedRows
 from penstock_kafka.sink._partitioners import CLIENT_PARTITIONERS, Partitions, create_partitioner
 from penstock_kafka.sink._rows import RecordColumns, check_schema
+from penstock_kafka.sink._states import DescribedStates, ProvenStates, TransactionStates
 from penstock_kafka.sink._writer import KafkaAtLeastOnceWriter, KafkaTransactionalWriter, RecordBatches
 from penstock_kafka.transactions import DEFAULT_PREFIX, QueryPrefix, acquire_pool
 
@@ -43,6 +44,8 @@ _MOST_RECORD_BYTES = 1_000_000
 _MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 #: Kafka's own default, for brokers that do not tell.
 _USUAL_MAX_TIMEOUT_MS = 900_000
+#: What this process has shut out of the ids of earlier runs.
+_SHUT_OUT: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -118,13 +121,15 @@ class KafkaAtLeastOnceSink(Sink):
 
 @dataclass(frozen=True)
 class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any], SupportsOtherRows):
-    """Delivery exactly-once. ``timeout_ms`` is what transactions may last; known once it was started.
+    """Delivery exactly-once. ``timeout_ms`` is what transactions may last; known once it was started, as is
+    ``proves_first``: whether the proof is sent before records, since brokers can't list transactions.
 
     ``other``: that of a second sink, whose rows go into the same transactions.
     """
 
     delivery: _Delivery
     timeout_ms: int = 0
+    proves_first: bool = False
     other: _Delivery | None = None
 
     @property
@@ -152,15 +157,15 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any], Supports
         if self.timeout_ms:
             return self
         options = self.delivery.options
-        most_ms = _longest_transactions.get(_LongestTransaction(options.admin, self.prefix_of(context.query_id)))
-        timeout_ms = options.transaction_timeout_ms or most_ms
+        brokers = _asked_brokers.get(_Question(options.admin, self.prefix_of(context.query_id)))
+        most_ms, timeout_ms = brokers.most_ms, options.transaction_timeout_ms or brokers.most_ms
         if timeout_ms > most_ms:
             raise BadConfigurationError(
                 f"option 'transactionTimeout': {timeout_ms} ms is more than the brokers allow, {most_ms} ms: lower it, "
                 f"or raise the brokers' {_MAX_TIMEOUT_SETTING}"
             )
         check_transaction_timeout(options.producer, timeout_ms)
-        return replace(self, timeout_ms=timeout_ms)
+        return replace(self, timeout_ms=timeout_ms, proves_first=not brokers.can_list)
 
     def prefix_of(self, query_id: str) -> QueryPrefix:
         """Returns the prefix of a query's transactional ids."""
@@ -178,12 +183,19 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any], Supports
         batches = self.delivery.batches(context.writer_index)  # first: it may fail, and the writer releases the pool
         other_batches = self.other.batches(context.writer_index) if self.other is not None else None
         pool = acquire_pool(self.prefix_of(context.query_id), context.generation, kind)
-        return KafkaTransactionalWriter(context, batches, pool, other_batches)
+        return KafkaTransactionalWriter(context, batches, pool, other_batches, proves_first=self.proves_first)
 
     def create_committer(self, context: SinkContext) -> Committer[KafkaCommittable, Any]:
         """Makes the driver's side, on connections that the process keeps."""
         connections = coordinators_of(self.delivery.options.admin)
-        return KafkaCommitter(connections, self.prefix_of(context.query_id), context.metrics)
+
+        def states() -> TransactionStates:
+            if connections.can_list():
+                return DescribedStates(connections)
+            topics = [one.options.topic for one in (self.delivery, self.other) if one is not None and one.options.topic]
+            return ProvenStates(connections, self.timeout_ms or _USUAL_MAX_TIMEOUT_MS, topics, _SHUT_OUT)
+
+        return KafkaCommitter(connections, self.prefix_of(context.query_id), context.metrics, states)
 
     def describe_committable(self, committable: KafkaCommittable) -> str:
         """Describes a transaction in words."""
@@ -197,24 +209,35 @@ def coordinators_of(settings: ClientSettings) -> Coordinators:
     return coordinators(settings.settings)
 
 
-def _prepare_brokers(question: _LongestTransaction) -> int:
+def _prepare_brokers(question: _Question) -> _Brokers:
+    from penstock_kafka.client.broker import TRANSACTIONS
+
     connections = coordinators_of(question.settings)
+    connections.require(TRANSACTIONS)
     # New brokers have none, and it takes them seconds to make some.
     connections.await_group_coordinators(f"{question.prefix.text}start")
     value = connections.broker_setting(_MAX_TIMEOUT_SETTING)
-    return int(value) if value is not None else _USUAL_MAX_TIMEOUT_MS
+    return _Brokers(int(value) if value is not None else _USUAL_MAX_TIMEOUT_MS, connections.can_list())
 
 
 @dataclass(frozen=True)
-class _LongestTransaction:
-    """A question to brokers: how long may a transaction last? They give every query the same answer."""
+class _Brokers:
+    """How long a transaction may last there, in ms, and whether they list transactions."""
+
+    most_ms: int
+    can_list: bool
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A question to brokers: what do they allow? They give every query the same answer."""
 
     settings: ClientSettings
     prefix: QueryPrefix = field(compare=False)
 
 
-#: In ms. A limit that was changed is seen by a query that starts a while later.
-_longest_transactions = PerProcess(_prepare_brokers)
+#: A limit that was changed is seen by a query that starts a while later.
+_asked_brokers = PerProcess(_prepare_brokers)
 
 
 def create_sink(options: SinkOptions, schema: pa.Schema) -> KafkaAtLeastOnceSink | KafkaTransactionalSink:

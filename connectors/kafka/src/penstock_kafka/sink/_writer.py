@@ -113,10 +113,13 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
         batches: RecordBatches,
         pool: ProducerPool,
         other_batches: RecordBatches | None = None,
+        *,
+        proves_first: bool = False,
     ) -> None:
         self._context = context
         self._batches = batches
         self._pool = pool
+        self._proves_first = proves_first
         #: Of the other sink, whose rows this one takes; nothing of those is refused.
         self._other_batches = other_batches
         self._other_context = replace(context, refused=None)
@@ -151,6 +154,8 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
             self._held_back_before = self._ready.producer.held_back.ms
             self._proof = _Proof(self._ready, records.column("topic")[0].as_py(), self._context)
             self._context.metrics.add("transactions_opened")
+            if self._proves_first:
+                self._proof.check()
         self._ready.producer.produce(records)
         self._records += records.num_rows
         self._topics.update(pc.unique(records.column("topic")).to_pylist())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.source.log import LogClient, LogPartition
-from penstock_kafka.client.broker import KafkaAdmin
+from penstock_kafka.client.broker import COMMITTING_OFFSETS, READING, KafkaAdmin
 from penstock_kafka.options import Subscription
 
 __all__ = ["KafkaLogClient"]
@@ -17,10 +17,14 @@ class KafkaLogClient(LogClient):
     def __init__(self, admin: KafkaAdmin, subscription: Subscription) -> None:
         self._admin = admin
         self._subscription = subscription
+        self._can_read = False
 
     def list_partitions(self) -> Mapping[str, tuple[str, int]]:
         """Returns the id and the number of partitions of each topic that is subscribed to."""
         subscription = self._subscription
+        if not self._can_read:
+            self._admin.require(READING)
+            self._can_read = True
         if subscription.pattern is None:
             return self._admin.describe(subscription.topics)
         return self._admin.describe([name for name in self._admin.topic_names() if subscription.matches(name)])
@@ -54,10 +58,12 @@ class KafkaLogClient(LogClient):
 
     def committed(self, group: str, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int | None]:
         """Returns what a consumer group has committed."""
+        self._admin.require(COMMITTING_OFFSETS)
         return self._admin.committed(group, partitions)
 
     def commit(self, group: str, positions: Mapping[LogPartition, int]) -> None:
         """Commits offsets for a consumer group."""
+        self._admin.require(COMMITTING_OFFSETS)
         self._admin.commit(group, positions)
 
     def close(self) -> None:

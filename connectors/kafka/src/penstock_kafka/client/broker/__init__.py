@@ -17,6 +17,13 @@ from penstock_kafka.client.broker._errors import (
     problem_of_code,
     raise_for,
 )
+from penstock_kafka.client.broker._features import (
+    COMMITTING_OFFSETS,
+    LISTING_TRANSACTIONS,
+    READING,
+    TRANSACTIONS,
+    Feature,
+)
 from penstock_kafka.client.broker._kafka_python import find_coordinators
 from penstock_kafka.client.broker._markers import Unmarked
 from penstock_kafka.client.broker._metadata import SILENT_S, spelled_id
@@ -31,16 +38,21 @@ from penstock_kafka.client.broker._settings import (
 )
 
 __all__ = [
+    "COMMITTING_OFFSETS",
     "CONNECTION_SETTINGS",
     "IDENTITY_LOST",
+    "LISTING_TRANSACTIONS",
     "MAYBE_WRITTEN",
     "PATIENCE_SECONDS",
+    "READING",
     "SILENT_S",
+    "TRANSACTIONS",
     "WRITTEN",
     "YES_OR_NO",
     "BrokerConnection",
     "Connections",
     "Coordinators",
+    "Feature",
     "KafkaAdmin",
     "ProblemError",
     "RetryingBrokers",

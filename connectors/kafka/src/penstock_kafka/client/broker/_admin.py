@@ -14,6 +14,7 @@ from penstock.source.log import LogPartition
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client._transactions import Partition
 from penstock_kafka.client.broker._errors import raise_for
+from penstock_kafka.client.broker._features import Feature
 from penstock_kafka.client.broker._groups import commit_offsets, committed_offsets
 from penstock_kafka.client.broker._metadata import Leaders
 from penstock_kafka.client.broker._partitions import UNKNOWN_TOPIC, ask_leaders, by_topic
@@ -43,6 +44,10 @@ class KafkaAdmin:
         first_try_s = min(_FIRST_TRY_SECONDS, patience_s)
         self._brokers = RetryingBrokers(config, patience_s=patience_s, first_try_s=first_try_s)
         self._read_committed = read_committed
+
+    def require(self, feature: Feature) -> None:
+        """Raises BadConfigurationError, which says what to do instead, if the brokers can't do it."""
+        self._brokers.require(feature)
 
     # --- topics -------------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,10 @@ requests; KIP-98 (transactions), KIP-664 (listing), KIP-890 (an epoch for each t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, ListGroupsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest
@@ -21,7 +21,8 @@ from penstock_kafka.client._errors import Code
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client._transactions import Ended, OpenTransaction, Proof, TransactionRef
 from penstock_kafka.client.broker._errors import raise_for
-from penstock_kafka.client.broker._groups import committed_offsets
+from penstock_kafka.client.broker._features import LISTING_TRANSACTIONS, Feature, require
+from penstock_kafka.client.broker._groups import ask_for_offsets, committed_offsets
 from penstock_kafka.client.broker._kafka_python import IN_FLIGHT, find_coordinators
 from penstock_kafka.client.broker._markers import Markers
 from penstock_kafka.client.broker._pool import Connections, Settings
@@ -57,6 +58,17 @@ class Coordinators:
     def __init__(self, config: ClientConfig) -> None:
         self._brokers = RetryingBrokers(config, first_try_s=_FIRST_TRY_S)
         self.markers = Markers(self._brokers)
+        self._can_list: bool | None = None
+
+    def require(self, feature: Feature) -> None:
+        """Raises BadConfigurationError, which says what to do instead, if the brokers can't do it."""
+        self._brokers.require(feature)
+
+    def can_list(self) -> bool:
+        """Returns whether transactions can be listed and described (KIP-664)."""
+        if self._can_list is None:
+            self._can_list = self._brokers.has(LISTING_TRANSACTIONS)
+        return self._can_list
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
@@ -96,22 +108,21 @@ class Coordinators:
         ]
         return [(await answer).error_code for answer in sent]
 
-    def fence(self, transactional_id: str) -> None:
-        """Aborts whatever is open under the id and shuts its producer out, as a new producer would."""
+    def fence(self, *transactional_ids: str) -> None:
+        """Aborts whatever is open under the ids and shuts their producers out, as new producers would."""
+        fenced: set[str] = set()
 
         async def question(brokers: Connections) -> None:
-            code = await self._init_producer_id(brokers, transactional_id)
-            raise_for(code, f"while fencing '{transactional_id}'")
+            while left := [one for one in transactional_ids if one not in fenced][:_TOGETHER]:
+                nodes = await _find(brokers, left)
+                sent = [brokers.send(_registration(one), nodes[one]) for one in left]
+                codes = [int((await answer).error_code) for answer in sent]
+                fenced.update(one for one, code in zip(left, codes, strict=True) if not code)
+                for one, code in zip(left, codes, strict=True):
+                    raise_for(code, f"while fencing '{one}'")
 
-        self._brokers.ask(question, "fence a producer")
-
-    async def _init_producer_id(self, brokers: Connections, transactional_id: str) -> int:
-        nodes = await _find(brokers, [transactional_id])
-        request = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=10_000, producer_id=-1, producer_epoch=-1
-        )
-        answer = await brokers.send(request, nodes[transactional_id])
-        return int(answer.error_code)
+        if transactional_ids:
+            self._brokers.ask(question, "fence a producer")
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -119,6 +130,7 @@ class Coordinators:
         """Ids with an open transaction for which ``owns`` is true, on all brokers. Nothing is touched."""
 
         async def question(brokers: Connections) -> list[str]:
+            require(brokers.client, LISTING_TRANSACTIONS)
             found: set[str] = set()
             for node in brokers.client.nodes():
                 request = ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[], max_version=0)
@@ -134,6 +146,7 @@ class Coordinators:
         wanted = sorted(set(transactional_ids))
 
         async def question(brokers: Connections) -> dict[str, OpenTransaction]:
+            require(brokers.client, LISTING_TRANSACTIONS)
             by_node: dict[int, list[str]] = {}
             for transactional_id, node in (await _find(brokers, wanted)).items():
                 by_node.setdefault(node, []).append(transactional_id)
@@ -148,6 +161,20 @@ class Coordinators:
             return found
 
         return self._brokers.ask(question, "describe transactions") if wanted else {}
+
+    def await_loaded(self, transactional_ids: Collection[str]) -> None:
+        """Returns when the coordinators of the ids, which no producer may have, can be asked about them."""
+        if self.can_list():
+            self.describe(transactional_ids)
+            return
+
+        async def question(brokers: Connections) -> None:
+            # To end a transaction of an id that it does not know is refused, after a coordinator has loaded its part.
+            for code in await self._end_all(brokers, [TransactionRef(one, 0, 0) for one in transactional_ids], False):
+                if code not in _OVER:
+                    raise_for(code, "while looking for coordinators of transactions")
+
+        self._brokers.ask(question, "find the coordinators of transactions")
 
     def proofs(self, groups: Collection[str]) -> dict[str, Proof]:
         """Returns what the transactions of each consumer group last committed to it; groups without anything are left
@@ -179,6 +206,43 @@ class Coordinators:
             ) from error
         self.markers.partitions_of([_GROUPS_TOPIC])
 
+    def groups(self, owns: Callable[[str], bool]) -> list[str]:
+        """Consumer groups for which ``owns`` is true, on all brokers: those that may be described."""
+
+        async def question(brokers: Connections) -> list[str]:
+            nodes = brokers.client.nodes()
+            sent = [brokers.send(ListGroupsRequest(max_version=2), node) for node in nodes]
+            found: set[str] = set()
+            for node, answer in zip(nodes, sent, strict=True):
+                raise_for((await answer).error_code, f"while listing the consumer groups of broker {node}")
+                found.update(one.group_id for one in (await answer).groups)
+            return sorted(filter(owns, found))
+
+        return self._brokers.ask(question, "list consumer groups")
+
+    def pending(self, groups: Mapping[str, Collection[str]]) -> set[str]:
+        """Returns those of the groups to which an open transaction is to commit an offset, or one that is ending.
+
+        ``groups`` maps each to the topics of which it may be: an offset of their first partition.
+        """
+
+        async def question(brokers: Connections) -> set[str]:
+            sent = {
+                group: await ask_for_offsets(brokers, group, [(topic, 0) for topic in topics], stable=True)
+                for group, topics in groups.items()
+            }
+            found: set[str] = set()
+            for group, answer in sent.items():
+                codes = {one.error_code for topic in (await answer).topics for one in topic.partitions}
+                for code in codes - {Code.NONE, Code.UNSTABLE_OFFSET_COMMIT, Code.UNKNOWN_TOPIC_OR_PARTITION}:
+                    raise_for(code, f"while asking for offsets of the consumer group '{group}'")
+                raise_for((await answer).error_code, f"while asking for offsets of the consumer group '{group}'")
+                if Code.UNSTABLE_OFFSET_COMMIT in codes:
+                    found.add(group)
+            return found
+
+        return self._brokers.ask(question, "read consumer group offsets") if groups else set()
+
     def broker_setting(self, name: str) -> str | None:
         """Returns a broker's setting, the same on all of them by custom; ``None`` if it may not be read."""
 
@@ -205,6 +269,12 @@ class Coordinators:
 
 async def _find(brokers: Connections, transactional_ids: Collection[str]) -> dict[str, Any]:
     return await find_coordinators(brokers.client, CoordinatorType.TRANSACTION, transactional_ids)
+
+
+def _registration(transactional_id: str) -> InitProducerIdRequest:
+    return InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=10_000, producer_id=-1, producer_epoch=-1
+    )
 
 
 def _open_transaction(one: Any) -> OpenTransaction:

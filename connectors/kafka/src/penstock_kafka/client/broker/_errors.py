@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import kafka.errors
-from kafka.errors import KafkaError
+from kafka.errors import (
+    AuthorizationError,
+    DelegationTokenAuthDisabledError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+    UnsupportedVersionError,
+)
 
 from penstock_kafka.client._errors import MOVING, Code, Problem, name_of
 
@@ -31,6 +38,11 @@ WRITTEN = frozenset((Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER))
 MAYBE_WRITTEN = frozenset((Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
 #: The broker does not know what the producer has written before.
 IDENTITY_LOST = frozenset((Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.UNKNOWN_PRODUCER_ID))
+#: Of the last, kafka-python's own for a request that no version fits of is one.
+_REFUSALS = (
+    *(AuthorizationError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError),
+    *(DelegationTokenAuthDisabledError, UnsupportedVersionError),
+)
 
 
 class ProblemError(Exception):
@@ -73,10 +85,7 @@ def problem_of(error: BaseException) -> Problem:
 
 def is_refusal(error: BaseException) -> bool:
     """Returns whether the brokers will not take these credentials, or not from this user."""
-    name = type(error).__name__
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return True
-    return "Authorization" in name or "Authentication" in name or name == "UnsupportedVersionError"
+    return isinstance(error, _REFUSALS) or "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 
 def words_of(error: BaseException) -> str:

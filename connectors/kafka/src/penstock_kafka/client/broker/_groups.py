@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kafka.future import Future
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType
 
@@ -14,7 +15,7 @@ from penstock_kafka.client.broker._kafka_python import find_coordinators
 from penstock_kafka.client.broker._partitions import by_topic
 from penstock_kafka.client.broker._pool import Connections
 
-__all__ = ["commit_offsets", "committed_offsets"]
+__all__ = ["ask_for_offsets", "commit_offsets", "committed_offsets"]
 
 
 async def committed_offsets(
@@ -24,13 +25,7 @@ async def committed_offsets(
 
     Belongs to the loop.
     """
-    wanted = OffsetFetchRequest.OffsetFetchRequestTopic
-    topics = None
-    if partitions is not None:
-        topics = [wanted(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(partitions).items()]
-    # Version 7 is the last for a single group, and the last that brokers before 3.0 know.
-    request = OffsetFetchRequest(group_id=group, topics=topics, min_version=2, max_version=7)
-    answer = await brokers.send(request, await _coordinator(brokers, group))
+    answer = await (await ask_for_offsets(brokers, group, partitions))
     raise_for(answer.error_code, f"while asking for offsets of the consumer group '{group}'")
     found = {}
     for topic in answer.topics:
@@ -40,6 +35,22 @@ async def committed_offsets(
             if one.committed_offset >= 0:
                 found[topic.name, one.partition_index] = Proof(one.committed_offset, one.metadata or "")
     return found
+
+
+async def ask_for_offsets(
+    brokers: Connections, group: str, partitions: Iterable[Partition] | None, *, stable: bool = False
+) -> Future:
+    """Returns a future of the coordinator's answer. ``stable``: an offset that an open transaction is to replace is
+    answered as an error. Belongs to the loop.
+    """
+    wanted = OffsetFetchRequest.OffsetFetchRequestTopic
+    topics = None
+    if partitions is not None:
+        topics = [wanted(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(partitions).items()]
+    # Version 7 is the last for a single group, and the last that brokers before 3.0 know.
+    first = 7 if stable else 2
+    request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable, min_version=first, max_version=7)
+    return brokers.send(request, await _coordinator(brokers, group))
 
 
 async def commit_offsets(brokers: Connections, group: str, offsets: Mapping[Partition, int]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError
+from kafka.errors import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError, NodeNotReadyError
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
@@ -182,6 +182,13 @@ class KafkaPython:
         """Returns the newest version of a request that both sides know, between ``limits``."""
         version: int = self._admin._manager.broker_version_data.api_version(request, *limits)
         return version
+
+    def takes(self, request: Any, version: int) -> bool:
+        """Returns whether both sides know the version of a request, or a newer one."""
+        try:
+            return self.version_of(request, version) >= version
+        except IncompatibleBrokerVersion:
+            return False
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from penstock_kafka.client._errors import NOT_AUTHENTICATED, request_error
 from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client.broker._errors import ProblemError, problem_of, words_of
+from penstock_kafka.client.broker._features import Feature, has, require
 from penstock_kafka.client.broker._pool import Connections, acquire, release
 from penstock_kafka.client.broker._settings import connection_settings
 
@@ -103,6 +104,22 @@ class RetryingBrokers:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
             try_s = None if try_s is None else 2 * try_s
+
+    def require(self, feature: Feature) -> None:
+        """Raises BadConfigurationError, which says what to do instead, if the brokers can't do it."""
+
+        async def question(brokers: Connections) -> None:
+            require(brokers.client, feature)
+
+        self.ask(question, f"see whether they can {feature.does}")
+
+    def has(self, feature: Feature) -> bool:
+        """Returns whether the brokers can do it."""
+
+        async def question(brokers: Connections) -> bool:
+            return has(brokers.client, feature)
+
+        return self.ask(question, f"see whether they can {feature.does}")
 
     def _answered(self, took_s: float) -> None:
         with self._lock:
