@@ -136,7 +136,7 @@ class Environment:
         for top in sorted({path.parts[0] for path in found.files or ()} - {"..", "__pycache__"}):
             target = self.packages / top
             if not target.exists():
-                target.symlink_to(found.locate_file(top))
+                target.symlink_to(str(found.locate_file(top)))
         for script in found.entry_points.select(group="console_scripts"):
             path = self.bin / script.name
             path.write_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "READ", "WORKS", "Result", "smoke"]
 READ, AT_LEAST_ONCE, EXACTLY_ONCE = "read", "at least once", "exactly once"
 WORKS = "works"
 ROWS = 300
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b.*: ")
 #: The second batch of a query is decided, and none of it is published: the next run has to complete it.
 DECIDED = "penstock._commit._two_phase:TwoPhaseCommit._decide:after:2:_context.query_id"
 SECONDS = 300.0
@@ -81,6 +83,9 @@ def _problem(stream: Stream, said: str) -> str:
     named = [line for line in said.splitlines() if line.startswith(f"{stream.name} failed: ")]
     if named:
         return named[-1].partition(": ")[2]
-    if problems := stream.problems():
-        return f"{problems}; {said.splitlines()[-1]}" if said else problems
-    return ""
+    problems = stream.problems()
+    if problems and said:
+        # A driver that failed as a whole says why in the last line that names an error.
+        errors = [line.strip() for line in said.splitlines() if _ERROR.match(line)]
+        return f"the job failed: {errors[-1] if errors else said.splitlines()[-1]}"
+    return problems

@@ -63,9 +63,9 @@ class _Podman:
         command = ["podman", "image", "exists", image]
         return subprocess.run(command, env=self._environment, check=False).returncode == 0
 
-    def run(self, *arguments: object, **more: int) -> None:
+    def run(self, *arguments: object, stdin: int | None = None) -> None:
         command = ["podman", *map(str, arguments)]
-        subprocess.run(command, env=self._environment, check=True, stdout=subprocess.DEVNULL, **more)
+        subprocess.run(command, env=self._environment, check=True, stdin=stdin, stdout=subprocess.DEVNULL)
 
 
 def _build_java(podman: _Podman) -> None:

@@ -31,9 +31,12 @@ def java_command(at_least: int = 0, at_most: int | None = None) -> str:
         )
     version = _version(java)
     if version is not None and (version < at_least or (at_most is not None and version > at_most)):
-        wanted = f"{at_least} or newer" if at_most is None else f"{at_least} to {at_most}".replace("8 to 8", "8")
+        wanted = f"{at_least} or newer" if at_most is None else f"{at_least}"
+        if at_most is not None and at_most != at_least:
+            wanted += f" to {at_most}"
         raise BadConfigurationError(
-            f"this server needs Java {wanted}, and {java} is Java {version}: install one that fits, and set JAVA_HOME to it"
+            f"this server needs Java {wanted}, and {java} is Java {version}: install one that fits, and set JAVA_HOME "
+            "to it"
         )
     return java
 

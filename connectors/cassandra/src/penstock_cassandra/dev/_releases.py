@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,8 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?")
 _OLDEST = (3, 11)
 #: From this one on a setting's value has its unit. Before, its name has it.
 _WITH_UNITS = (4, 1)
+#: The first whose seeds have ports.
+_PORTS = (4, 0)
 #: The first with ``commitlog_sync: group``.
 _GROUPS = (4, 0)
 _UNITS = {
@@ -49,11 +52,21 @@ class Release:
             return 8, 8
         return (8, 11) if self._line < (5, 0) else (11, 17)
 
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """Its coordinates in Maven's repositories. Before 4.0 the server had a second protocol, and names its classes."""
+        names = ("cassandra-all",) if self._line >= (4, 0) else ("cassandra-all", "cassandra-thrift")
+        return tuple(f"org.apache.cassandra:{name}:{self.version}" for name in names)
+
     def named(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Returns settings of the newest release as this one knows them."""
         if self._line >= _WITH_UNITS:
             return dict(settings)
         known = dict(settings)
+        if self._line < _PORTS:
+            known["seed_provider"] = json.loads(
+                re.sub(r"(\"seeds\": \"[^\":]*):\d+", r"\1", json.dumps(known["seed_provider"]))
+            )
         if self._line < _GROUPS and known.get("commitlog_sync") == "group":
             # It acknowledges nothing sooner than "group" does.
             known |= {"commitlog_sync": "batch", "commitlog_sync_batch_window_in_ms": 2}

@@ -52,7 +52,7 @@ class CassandraDevServer(DevServer):
     ) -> None:
         self.release = Release(version)
         self.title = f"Apache Cassandra {version}"
-        self.jars = JarSet(f"cassandra-{version}", (f"org.apache.cassandra:cassandra-all:{version}",))
+        self.jars = JarSet(f"cassandra-{version}", self.release.artifacts)
         self.settings = dict(settings or {})
         self.heap_mb = heap_mb
         self.quick_start = quick_start
@@ -131,7 +131,7 @@ class CassandraServer(LocalServer):
 
     def nodetool(self, *arguments: str) -> str:
         """Returns what ``nodetool`` prints (a JVM's start: about 2 s). Raises FatalError if it fails."""
-        assert isinstance(self.server, CassandraDevServer)
+        assert isinstance(self.server, CassandraDevServer) and self.server.jars is not None
         place = ServerFiles(self.folder, self.ports, self.server.jars.folder)
         options = [*nodetool_options(self.server.release), f"-Dcassandra.storagedir={self.folder / 'nodetool'}"]
         options.append(f"-Dlogback.configurationFile={self.folder / 'logback.xml'}")

@@ -100,6 +100,8 @@ def server_settings(folder: Path, port: int, storage_port: int, seed: str | None
         "listen_address": "127.0.0.1",
         "rpc_address": "127.0.0.1",
         "storage_port": storage_port,
+        # Cassandra 3 listens for clients only if it is asked to.
+        "start_native_transport": True,
         "native_transport_port": port,
         "endpoint_snitch": "SimpleSnitch",
         "authenticator": "AllowAllAuthenticator",
