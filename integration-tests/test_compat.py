@@ -29,6 +29,7 @@ class Forgetful(FileSystem):
         return found
 
 
+@pytest.mark.exhaustive("a tool of its own, which starts three drivers")
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_smoke_test_sees_what_works_and_what_does_not(tmp_path):
@@ -47,7 +48,7 @@ def test_the_smoke_test_sees_what_works_and_what_does_not(tmp_path):
             driver.close()
     assert Result("files", EXACTLY_ONCE, WORKS) in found
     (wrong,) = [one.words for one in found if one.system == FORGETFUL]
-    assert wrong.startswith("lost 1 ")
+    assert ": lost 1 [" in wrong
     assert len(started) == 3 and started[1].was_hit()
 
 
@@ -97,4 +98,4 @@ def test_an_environment_names_all_that_the_packages_need():
     )
     assert "scylla-driver" in wanted and wanted[-1] == "a==1"
     assert not [text for text in wanted if text.startswith(("penstock", "cassandra-driver"))]
-    assert [text for text in wanted if text.startswith("pyspark>=")]
+    assert [text for text in wanted if text.startswith("pyspark")]

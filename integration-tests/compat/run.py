@@ -46,8 +46,10 @@ def main() -> int:
         print("\n".join(f"{one.name:20} {one.title}" for one in chosen))
         return 0
     results = Results()
-    failed = [] if arguments.page else _run(chosen, results)
-    PAGE.write_text(results.page(PAGE.read_text("utf-8")), "utf-8")
+    if arguments.page:
+        PAGE.write_text(results.page(PAGE.read_text("utf-8")), "utf-8")
+        return 0
+    failed = _run(chosen, results)
     print("\n".join(failed) or "nothing failed")
     return bool(failed)
 
@@ -65,6 +67,7 @@ def _run(chosen: Sequence[Subject], results: Results) -> list[str]:
                     print(f"{subject.name}: not run: {missing}", flush=True)
                     continue
                 results.add(subject, *found)
+                PAGE.write_text(results.page(PAGE.read_text("utf-8")), "utf-8")
                 problems = results.problems(subject)
                 failed += problems
                 print(

@@ -54,7 +54,10 @@ class Release:
 
     @property
     def artifacts(self) -> tuple[str, ...]:
-        """Its coordinates in Maven's repositories. Before 4.0 the server had a second protocol, and names its classes."""
+        """Its coordinates in Maven's repositories.
+
+        Before 4.0 the server knew a second protocol, whose classes it needs.
+        """
         names = ("cassandra-all",) if self._line >= (4, 0) else ("cassandra-all", "cassandra-thrift")
         return tuple(f"org.apache.cassandra:{name}:{self.version}" for name in names)
 
