@@ -114,15 +114,18 @@ class Coordinators:
 
         async def question(brokers: Connections) -> None:
             while left := [one for one in transactional_ids if one not in fenced][:_TOGETHER]:
-                nodes = await _find(brokers, left)
-                sent = [brokers.send(_registration(one), nodes[one]) for one in left]
-                codes = [int((await answer).error_code) for answer in sent]
+                codes = await self._init_producer_ids(brokers, left)
                 fenced.update(one for one, code in zip(left, codes, strict=True) if not code)
                 for one, code in zip(left, codes, strict=True):
                     raise_for(code, f"while fencing '{one}'")
 
         if transactional_ids:
             self._brokers.ask(question, "fence a producer")
+
+    async def _init_producer_ids(self, brokers: Connections, transactional_ids: Sequence[str]) -> list[int]:
+        nodes = await _find(brokers, transactional_ids)
+        sent = [brokers.send(_registration(one), nodes[one]) for one in transactional_ids]
+        return [int((await answer).error_code) for answer in sent]
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
