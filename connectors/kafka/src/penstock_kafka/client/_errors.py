@@ -205,6 +205,8 @@ def delivery_error(problem: Problem) -> PenstockError:
 def producer_error(problem: Problem, doing: str) -> PenstockError:
     """Returns what a failed call of the transactional interface means. ``doing`` says what it was for, as "to …"."""
     code, text = problem.code, problem.text
+    if code in MISSING:
+        return DeliveryError(f"{_where(problem)} can't be written to: {text} ({code})", code)
     if code in _FENCED:
         return ProducerFencedError(f"failed {doing}: {text} ({code})")
     if code == "INVALID_TRANSACTION_TIMEOUT":
