@@ -79,10 +79,9 @@ def read_all(kafka, topic, client):
     source = KafkaConnector().create_source(parsed)
     query = SourceQuery(source, source.fixed_schema())
     try:
-        found = [row for batch in query.run_batch() for row in batch.to_pylist()]
+        return Counter(row["value"].decode() for row in query.run_batch())
     finally:
         query.stop()
-    return Counter(row["value"].decode() for row in found)
 
 
 class DiesAt(Fuse):

@@ -46,6 +46,11 @@ _OVER = (
     Code.INVALID_PRODUCER_ID_MAPPING,
     Code.TRANSACTIONAL_ID_NOT_FOUND,
 )
+#: Answers to the question for a stable offset.
+_TELLING = {
+    *(Code.NONE, Code.UNSTABLE_OFFSET_COMMIT),
+    *(Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND),
+}
 
 
 class Coordinators:
@@ -237,9 +242,8 @@ class Coordinators:
             found: set[str] = set()
             for group, answer in sent.items():
                 codes = {one.error_code for topic in (await answer).topics for one in topic.partitions}
-                for code in codes - {Code.NONE, Code.UNSTABLE_OFFSET_COMMIT, Code.UNKNOWN_TOPIC_OR_PARTITION}:
+                for code in {(await answer).error_code, *codes} - _TELLING:
                     raise_for(code, f"while asking for offsets of the consumer group '{group}'")
-                raise_for((await answer).error_code, f"while asking for offsets of the consumer group '{group}'")
                 if Code.UNSTABLE_OFFSET_COMMIT in codes:
                     found.add(group)
             return found
