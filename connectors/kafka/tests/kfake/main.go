@@ -1,10 +1,12 @@
-// Runs franz-go's kfake, an implementation of Kafka's protocol that is not Apache's, until it is killed.
+// Runs franz-go's kfake, an implementation of Kafka's protocol that is not Apache's, until its input ends.
 // Prints its address.
 package main
 
 import (
 	"fmt"
+	"io"
 	"log"
+	"os"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -15,5 +17,5 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println(cluster.ListenAddrs()[0])
-	select {}
+	io.Copy(io.Discard, os.Stdin)
 }

@@ -108,7 +108,8 @@ def _unpacked(message: _Message, most_bytes: int) -> list[_Message]:
 
 def _batch(messages: list[_Message], outer: _Message) -> bytes:
     first, last = messages[0], messages[-1]
-    if not 0 <= last.offset - first.offset < 1 << 31:
+    offsets = [one.offset for one in messages]
+    if first.offset < 0 or offsets != sorted(set(offsets)) or last.offset - first.offset >= 1 << 31:
         raise ValueError("offsets of messages are not in order")
     records = b"".join(_record(one, first) for one in messages)
     times = [one.time_ms for one in messages]
