@@ -111,6 +111,15 @@ TARGETS = [
         refused=kafka.refused_batches,
     ),
     Target(
+        "kafka.old-messages",
+        kafka.read_old_messages,
+        kafka.old_message_seeds,
+        reads=("penstock_kafka.client.codec._old_formats",),
+        errors=(ValueError,),
+        repair=kafka.repaired_messages,
+        refused=kafka.refused_old_messages,
+    ),
+    Target(
         "kafka.fetch",
         kafka.read_fetch,
         kafka.fetch_seeds,

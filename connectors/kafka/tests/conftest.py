@@ -38,6 +38,14 @@ def kafka(request, tmp_path_factory):
     return KafkaToolbox(address)
 
 
+@pytest.fixture(scope="module")
+def old_kafka(request, tmp_path_factory):
+    """A :class:`KafkaToolbox` on a broker of Kafka 2.8 with ZooKeeper, which can't list transactions."""
+    server = KafkaDevServer(quick_start=True, version="2.8.2")
+    folder = tmp_path_factory.mktemp("old-kafka")
+    return KafkaToolbox(kept_for_directory(request, "old-kafka", lambda: LocalServer(server, folder)).address)
+
+
 #: Transactions that time out are ended at once, and a broker that was killed comes back at once: it waits for the end
 #: of its old session, and asks for it at intervals that double.
 BREAKABLE = {

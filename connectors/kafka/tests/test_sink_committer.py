@@ -24,6 +24,7 @@ from penstock_kafka.client.broker import Coordinators, find_coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER, KafkaCommittable
 from penstock_kafka.sink._committer import KafkaCommitter
+from penstock_kafka.sink._states import ProvenStates
 from penstock_kafka.transactions import QueryPrefix
 
 OPEN, COMMITTED, LOST = Found.OPEN, Found.COMMITTED, Found.LOST
@@ -33,12 +34,12 @@ GENERATION = 5
 class Query:
     """A query's transactions, written as its tasks would."""
 
-    def __init__(self, kafka):
-        self.kafka = kafka
+    def __init__(self, kafka, *, lists=True):
+        self.kafka, self.lists = kafka, lists
         self.prefix = QueryPrefix("test", uuid.uuid4().hex)
         self.topic = kafka.create_topic(partitions=2)
         self.coordinators = Coordinators({"bootstrap.servers": kafka.address})
-        self.committer = KafkaCommitter(self.coordinators, self.prefix, Metrics())
+        self.committer = KafkaCommitter(self.coordinators, self.prefix, Metrics(), None if lists else self.proven)
         self.producers = []
 
     def prepare(self, slot, *, batch_id=3, values=(b"a", b"b"), timeout_ms=60_000):
@@ -58,6 +59,9 @@ class Query:
         )
         return KafkaCommittable(ref, batch_id, attempt, len(values), now_ms, (self.topic,), now_ms)
 
+    def proven(self):
+        return ProvenStates(self.coordinators, 600_000, [self.topic], {})
+
     def clear(self, generation=GENERATION + 1, named=()):
         return self.committer.clear(Kept(base=0, generation=generation, committables=named))
 
@@ -73,10 +77,22 @@ class Query:
 OTHER_CLIENT = pytest.mark.exhaustive("transactions of the other client, which the committer does not tell apart")
 
 
-@pytest.fixture(params=["protocol", pytest.param("librdkafka", marks=OTHER_CLIENT)])
-def query(kafka, request, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", request.param)
-    made = Query(kafka)
+OLD_BROKER = pytest.mark.exhaustive("a broker that lacks the requests; a new one that is not asked them is the witness")
+
+
+@pytest.fixture(
+    params=[
+        "protocol",
+        pytest.param("librdkafka", marks=OTHER_CLIENT),
+        "protocol unlisted",
+        pytest.param("protocol 2.8.2", marks=OLD_BROKER),
+    ]
+)
+def query(request, monkeypatch):
+    """``unlisted``: brokers are not asked to list or describe transactions; those of Kafka 2.8 could not."""
+    client, _, broker = request.param.partition(" ")
+    monkeypatch.setenv("PENSTOCK_KAFKA_CLIENT", client)
+    made = Query(request.getfixturevalue("old_kafka" if broker == "2.8.2" else "kafka"), lists=not broker)
     yield made
     made.close()
 
@@ -118,6 +134,21 @@ def test_every_state_that_a_driver_that_died_may_have_left(query):
     assert len(query.values()) == 4
 
 
+def test_the_task_s_clock_tells_which_is_near_its_end_where_brokers_do_not(kafka, monkeypatch):
+    made = Query(kafka, lists=False)
+    young, old = made.prepare(0), made.prepare(1)
+    now = time.time_ns() // 1000
+    monkeypatch.setattr("penstock.system.System.now_us", lambda _: now + 300_000_000)
+    young, old = (replace(one, opened_ms=now // 1000 - age_ms) for one, age_ms in ((young, 0), (old, 100_001)))
+    assert made.committer.look([young, old]) == [OPEN, LOST]
+    made.committer.publish([young])
+    assert made.committer.look([young, old]) == [COMMITTED, OPEN]
+    made.committer.seal([old])
+    assert made.committer.look([young, old]) == [COMMITTED, LOST]
+    made.close()
+
+
+@pytest.mark.parametrize("query", ["protocol", pytest.param("librdkafka", marks=OTHER_CLIENT)], indirect=True)
 def test_one_that_is_near_its_end_is_lost_unless_another_is_committed(query, monkeypatch):
     young, old = query.prepare(0), query.prepare(1, timeout_ms=3_000)
     later = time.time_ns() // 1000 + 2_100_000
@@ -145,10 +176,16 @@ def test_the_proof_outlives_the_transactional_id(query, ended):
 
 
 def test_a_committed_batch_is_not_lost_while_its_markers_are_being_written(query):
-    """Asked at once after the commit, over and over: never LOST."""
+    """Asked at once after the commit, over and over: never LOST.
+
+    It is OPEN at most where brokers do not tell it from one that is ending; to commit it then waits for the end.
+    """
     for batch_id in range(10):
         prepared = query.prepare(0, batch_id=batch_id)
         query.coordinators.end([prepared.ref], commit=True)
+        found = query.committer.look([prepared])
+        assert found == [COMMITTED] or (found == [OPEN] and not query.lists)
+        query.committer.seal([prepared])
         assert query.committer.look([prepared]) == [COMMITTED]
 
 
@@ -245,7 +282,7 @@ def test_a_broker_that_is_killed_in_the_middle_of_an_abort_hides_nothing_behind_
     breakable, breaking, monkeypatch, by
 ):
     batch = [breaking.prepare(slot) for slot in range(3)]
-    ends = {"seal": "_end_all", "clear": "_init_producer_id"}[by]
+    ends = {"seal": "_end_all", "clear": "_init_producer_ids"}[by]
     end, answered = getattr(breaking.coordinators, ends), []
 
     async def killed_on_the_way(*arguments):

@@ -20,7 +20,8 @@ from penstock_kafka.client.broker import Coordinators
 from penstock_kafka.dev import KafkaToolbox
 from penstock_kafka.sink._committable import COMMITTABLE_SERIALIZER
 from penstock_kafka.sink._committer import KafkaCommitter
-from penstock_kafka.sink._states import DescribedStates
+from penstock_kafka.sink._sink import _asked_brokers
+from penstock_kafka.sink._states import DescribedStates, ProvenStates
 from penstock_kafka.sink._writer import KafkaTransactionalWriter
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.string())])
@@ -39,9 +40,11 @@ class Fuse:
             (Chain, "create"),
             (Chain, "mark_done"),
             (Coordinators, "end"),
-            (Coordinators, "open_ids"),
+            (DescribedStates, "end_leftovers"),
+            (ProvenStates, "end_leftovers"),
             (KafkaCommitter, "look"),
             (DescribedStates, "await_ends"),
+            (ProvenStates, "await_ends"),
             (KafkaCommitter, "publish"),
             (KafkaTransactionalWriter, "prepare_commit"),
         ):
@@ -118,6 +121,25 @@ def pools():
     producers._pools.clear()
 
 
+UNLISTED = pytest.mark.exhaustive("brokers that list no transactions; test_a_crash_loses_and_doubles_nothing is there")
+BROKERS = ["listed", pytest.param("unlisted", marks=UNLISTED), pytest.param("2.8.2", marks=UNLISTED)]
+
+
+@pytest.fixture(params=BROKERS)
+def kafka(kafka, request, monkeypatch):
+    """``unlisted``: brokers are not asked to list or describe transactions; those of Kafka 2.8 could not."""
+    if request.param == "2.8.2":
+        yield request.getfixturevalue("old_kafka")
+        return
+    if request.param == "unlisted":
+        monkeypatch.setattr(Coordinators, "can_list", lambda _: False)
+        for name in ("describe", "open_ids"):
+            monkeypatch.delattr(Coordinators, name)
+    _asked_brokers.clear()
+    yield kafka
+    _asked_brokers.clear()
+
+
 @pytest.fixture
 def fuse(monkeypatch):
     return Fuse(monkeypatch)
@@ -146,6 +168,7 @@ def crash_and_go_on(kafka, folder, fuse, at):
     assert not query.clear_now()
 
 
+@pytest.mark.parametrize("kafka", ["listed", "unlisted", pytest.param("2.8.2", marks=UNLISTED)], indirect=True)
 @pytest.mark.parametrize("step", ["after prepare_commit", "after create", "after end", "before mark_done"])
 def test_a_crash_loses_and_doubles_nothing(kafka, tmp_path, fuse, step):
     """Written and not decided; decided and not ended; ended and perhaps not marked; everything done and not noted."""

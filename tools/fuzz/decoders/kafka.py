@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
 import ssl
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from unittest import mock
 
 import pyarrow as pa
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from penstock.errors import BadDataError
 from penstock_kafka.client import HEADERS_TYPE
 from penstock_kafka.client.broker import BrokerConnection, _oidc
 from penstock_kafka.client.broker._oidc import OidcTokenProvider, by_client_secret
-from penstock_kafka.client.codec import RecordEncoder, Rows, Scan, Stop, Stopped, compress, scan, stamp
+from penstock_kafka.client.codec import (
+    Aborted,
+    BatchChunks,
+    RecordEncoder,
+    Rows,
+    Scan,
+    Stop,
+    Stopped,
+    compress,
+    decode,
+    modernized,
+    scan,
+    stamp,
+)
 from penstock_kafka.client.consumer._fetch_protocol import BY_ID, fetched_parts, held_back_ms
 from penstock_kafka.client.consumer._position import FetchedBatches, FetchPosition
 
@@ -163,6 +179,57 @@ def read_batches(data: bytes) -> int:
         records.validate(full=True)
         rows += records.num_rows
         records.drop_columns(["timestamp"]).to_pylist()  # Python has no year 10000
+    return rows
+
+
+def old_message_seeds() -> list[bytes]:
+    """Returns messages of formats 0 and 1, plain and compressed."""
+    found = []
+    for form in (0, 1):
+        for compression in (0, 1):
+            builder = LegacyRecordBatchBuilder(magic=form, compression_type=compression, batch_size=1 << 20)
+            for offset in range(5):
+                builder.append(offset=offset, timestamp=1000 + offset, key=b"k" if offset % 2 else None, value=b"v")
+            found.append(struct.pack(">q", 4 * compression) + bytes(builder.build())[8:])
+    return found
+
+
+def refused_old_messages() -> list[bytes]:
+    """Returns messages that no client writes: compressed with what is not known, and with offsets that go back."""
+    plain = old_message_seeds()[0]
+    size = 12 + int.from_bytes(plain[8:12], "big")
+    inner = b"".join(struct.pack(">q", offset) + plain[8:size] for offset in (1, 0))
+    packed = gzip.compress(inner)
+    body = bytes([0, 1]) + struct.pack(">ii", -1, len(packed)) + packed
+    unknown = bytearray(plain[:size])
+    unknown[17] = 7
+    backwards = struct.pack(">qiI", 1, len(body) + 4, zlib.crc32(body)) + body
+    return [repaired_messages(bytes(unknown)), backwards]
+
+
+def repaired_messages(data: bytes) -> bytes:
+    """Returns the messages with checksums that fit."""
+    found, at = bytearray(data), 0
+    while at + 18 <= len(found):
+        end = at + 12 + int.from_bytes(found[at + 8 : at + 12], "big", signed=True)
+        if not at + 18 <= end <= len(found):
+            break
+        struct.pack_into(">I", found, at + 12, zlib.crc32(found[at + 16 : end]))
+        at = end
+    return bytes(found)
+
+
+def read_old_messages(data: bytes) -> int:
+    """Reads messages of old formats, as the consumer does. Returns the number of records."""
+    batches, length, _ = modernized(memoryview(data), 8 << 20)
+    assert 0 <= length <= len(data)
+    chunks, rows = BatchChunks(memoryview(batches)), 0
+    while not chunks.is_done:
+        chunk = chunks.next()
+        decoded = decode(chunk, Aborted([]), 0, 1 << 62, headers=True, max_rows=1 << 20, max_bytes=1 << 28)
+        if decoded.records is not None:
+            decoded.records.validate(full=True)
+            rows += decoded.records.num_rows
     return rows
 
 

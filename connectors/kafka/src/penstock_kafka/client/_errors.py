@@ -75,6 +75,7 @@ class Code(IntEnum):
     KAFKA_STORAGE_ERROR = 56
     SASL_AUTHENTICATION_FAILED = 58
     UNKNOWN_PRODUCER_ID = 59
+    GROUP_ID_NOT_FOUND = 69
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     OFFSET_NOT_AVAILABLE = 78
@@ -205,6 +206,8 @@ def delivery_error(problem: Problem) -> PenstockError:
 def producer_error(problem: Problem, doing: str) -> PenstockError:
     """Returns what a failed call of the transactional interface means. ``doing`` says what it was for, as "to …"."""
     code, text = problem.code, problem.text
+    if code in MISSING:
+        return DeliveryError(f"{_where(problem)} can't be written to: {text} ({code})", code)
     if code in _FENCED:
         return ProducerFencedError(f"failed {doing}: {text} ({code})")
     if code == "INVALID_TRANSACTION_TIMEOUT":

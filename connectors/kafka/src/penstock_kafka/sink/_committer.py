@@ -103,6 +103,7 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
     def publish(self, committables: Sequence[KafkaCommittable]) -> list[Found]:
         """Commits the open ones. The requests travel together."""
         ended = dict(zip(committables, self._coordinators.end([c.ref for c in committables], commit=True), strict=True))
+        self._states.ended({c.ref: answer for c, answer in ended.items()}, commit=True)
         found = {c: Found.COMMITTED for c, answer in ended.items() if answer is Ended.DONE}
         self._metrics.add("transactions_committed", len(found))
         over = [c for c in committables if c not in found]  # timed out since it was looked at, or ended by another
@@ -169,8 +170,11 @@ class KafkaCommitter(Committer[KafkaCommittable, Any]):
         if not committables:
             return
         self._states.note(committables)
-        ended = zip(committables, self._coordinators.end([c.ref for c in committables], commit=False), strict=True)
-        aborted = [c for c, answer in ended if answer is Ended.DONE]
+        ended = dict(
+            zip(committables, self._coordinators.end([c.ref for c in committables], commit=False), strict=True)
+        )
+        self._states.ended({c.ref: answer for c, answer in ended.items()}, commit=False)
+        aborted = [c for c, answer in ended.items() if answer is Ended.DONE]
         self._states.await_ends(aborted, commit=False)
         self._metrics.add("transactions_aborted", len(aborted))
 

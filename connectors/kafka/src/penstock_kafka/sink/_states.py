@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import RetriableError
 from penstock.printable import get_logger
 from penstock.system import system
-from penstock_kafka.client import OpenTransaction, Partition, TransactionRef
+from penstock_kafka.client import Ended, OpenTransaction, Partition, TransactionRef
 from penstock_kafka.sink._committable import KafkaCommittable
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ class TransactionStates(ABC):
     @abstractmethod
     def note(self, committables: Sequence[KafkaCommittable]) -> None:
         """Looks at what is about to be ended: coordinators forget it then."""
+
+    def ended(self, answers: Mapping[TransactionRef, Ended], *, commit: bool) -> None:  # noqa: B027
+        """Learns what coordinators have answered to a request to end transactions."""
 
     @abstractmethod
     def await_ends(self, committables: Sequence[KafkaCommittable], *, commit: bool) -> None:
@@ -147,34 +150,38 @@ class ProvenStates(TransactionStates):
         self._timeout_ms = timeout_ms
         self._topics = set(topics)
         self._shut_out = shut_out
+        #: Of those that this process has ended, or tried to: whether it was a commit that succeeded.
+        self._committed: dict[TransactionRef, bool] = {}
 
     def settled(self, committables: Sequence[KafkaCommittable]) -> dict[str, OpenTransaction]:
         """An offset that is unstable belongs to a transaction that is open, or is ending: to end it tells which."""
-        found = self._pending(committables)
-        return {
-            c.ref.transactional_id: OpenTransaction(c.ref, "Ongoing", c.opened_ms, self._timeout_ms, ())
-            for c in committables
-            if c.ref.transactional_id in found
-        }
-
-    def _pending(self, committables: Sequence[KafkaCommittable]) -> set[str]:
         self._topics.update(topic for c in committables for topic in c.topics)
-        return self._coordinators.pending({c.proof_group: c.topics or sorted(self._topics) for c in committables})
+        unknown = [c for c in committables if c.ref not in self._committed]
+        pending = self._coordinators.pending({c.proof_group: c.topics or sorted(self._topics) for c in unknown})
+        states = {c: "Ongoing" for c in unknown if c.proof_group in pending}
+        states.update({c: "CompleteCommit" for c in committables if self._committed.get(c.ref)})
+        return {
+            c.ref.transactional_id: OpenTransaction(c.ref, state, c.opened_ms, self._timeout_ms, ())
+            for c, state in states.items()
+        }
 
     def note(self, committables: Sequence[KafkaCommittable]) -> None:
         """Has nothing to note."""
 
+    def ended(self, answers: Mapping[TransactionRef, Ended], *, commit: bool) -> None:
+        """An offset that is unstable from now on is another transaction's: the ids of late drivers are used again.
+
+        One that can't be aborted any more may be about to be committed. To commit it then changes nothing, and tells.
+        """
+        doubtful = [ref for ref, answer in answers.items() if answer is Ended.OVER and not commit]
+        told = dict(zip(doubtful, self._coordinators.end(doubtful, commit=True), strict=True)) if doubtful else {}
+        for ref, answer in answers.items():
+            self._committed[ref] = told.get(ref, answer) is Ended.DONE and (commit or ref in told)
+
     def await_ends(self, committables: Sequence[KafkaCommittable], *, commit: bool) -> None:
         """A coordinator that is told the same end again answers when it has written every mark."""
-        if not committables:
-            return
-        deadline, pause = system().monotonic() + _SETTLE_S, _FIRST_LOOK_S
-        self._coordinators.end([c.ref for c in committables], commit=commit)
-        while self._pending(committables):
-            if system().monotonic() > deadline:
-                raise _still_ending()
-            system().sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        if committables:
+            self._coordinators.end([c.ref for c in committables], commit=commit)
 
     def end_leftovers(
         self, is_leftover: Callable[[str], bool], is_earlier: Callable[[str], bool], topics: Collection[str]
@@ -190,9 +197,8 @@ class ProvenStates(TransactionStates):
         groups = self._coordinators.groups(is_leftover)
         earlier = [one for one in groups if is_earlier(one) and one not in self._shut_out]
         where = sorted(self._topics.union(topics))
-        others = set(groups).difference(earlier)
-        found = self._coordinators.pending(dict.fromkeys(others, where)) if where else set()
-        self._coordinators.fence(*earlier, *sorted(found))
+        found = self._coordinators.pending(dict.fromkeys(groups, where)) if where else set()
+        self._coordinators.fence(*sorted(found.union(earlier)))
         self._shut_out.update(dict.fromkeys(earlier, now))
         return len(found)
 

@@ -46,6 +46,11 @@ _OVER = (
     Code.INVALID_PRODUCER_ID_MAPPING,
     Code.TRANSACTIONAL_ID_NOT_FOUND,
 )
+#: Answers to the question for a stable offset.
+_TELLING = {
+    *(Code.NONE, Code.UNSTABLE_OFFSET_COMMIT),
+    *(Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND),
+}
 
 
 class Coordinators:
@@ -114,15 +119,18 @@ class Coordinators:
 
         async def question(brokers: Connections) -> None:
             while left := [one for one in transactional_ids if one not in fenced][:_TOGETHER]:
-                nodes = await _find(brokers, left)
-                sent = [brokers.send(_registration(one), nodes[one]) for one in left]
-                codes = [int((await answer).error_code) for answer in sent]
+                codes = await self._init_producer_ids(brokers, left)
                 fenced.update(one for one, code in zip(left, codes, strict=True) if not code)
                 for one, code in zip(left, codes, strict=True):
                     raise_for(code, f"while fencing '{one}'")
 
         if transactional_ids:
             self._brokers.ask(question, "fence a producer")
+
+    async def _init_producer_ids(self, brokers: Connections, transactional_ids: Sequence[str]) -> list[int]:
+        nodes = await _find(brokers, transactional_ids)
+        sent = [brokers.send(_registration(one), nodes[one]) for one in transactional_ids]
+        return [int((await answer).error_code) for answer in sent]
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -234,9 +242,8 @@ class Coordinators:
             found: set[str] = set()
             for group, answer in sent.items():
                 codes = {one.error_code for topic in (await answer).topics for one in topic.partitions}
-                for code in codes - {Code.NONE, Code.UNSTABLE_OFFSET_COMMIT, Code.UNKNOWN_TOPIC_OR_PARTITION}:
+                for code in {(await answer).error_code, *codes} - _TELLING:
                     raise_for(code, f"while asking for offsets of the consumer group '{group}'")
-                raise_for((await answer).error_code, f"while asking for offsets of the consumer group '{group}'")
                 if Code.UNSTABLE_OFFSET_COMMIT in codes:
                     found.add(group)
             return found

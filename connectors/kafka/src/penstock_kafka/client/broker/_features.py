@@ -45,12 +45,14 @@ class Feature:
     otherwise: str
 
 
+#: Reading records, committed ones only if wanted.
 READING = Feature(
     "give records with their transactions",
     ((MetadataRequest, 4), (ListOffsetsRequest, 2), (FetchRequest, 4)),
     "0.11",
     "Use newer brokers",
 )
+#: What consumer groups have committed, and committing for them.
 COMMITTING_OFFSETS = Feature(
     "keep offsets of consumer groups",
     ((FindCoordinatorRequest, 0), (OffsetFetchRequest, 2), (OffsetCommitRequest, 2)),

@@ -4,6 +4,7 @@ from penstock_kafka.client.codec._compression import MOST_BATCH_BYTES, BatchChun
 from penstock_kafka.client.codec._decoder import Aborted, Decoded, Scan, decode, scan
 from penstock_kafka.client.codec._encoder import RecordEncoder, Rows, SealedBatch, Stop, Stopped, halves, stamp
 from penstock_kafka.client.codec._library import native_problem
+from penstock_kafka.client.codec._old_formats import modernized
 
 __all__ = [
     "MOST_BATCH_BYTES",
@@ -20,6 +21,7 @@ __all__ = [
     "decode",
     "decompress",
     "halves",
+    "modernized",
     "native_problem",
     "scan",
     "stamp",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.serialization import snappy_length
 from penstock_kafka.client.codec._encoder import RECORDS_AT
 
-__all__ = ["MOST_BATCH_BYTES", "BatchChunks", "compress", "decompress"]
+__all__ = ["MOST_BATCH_BYTES", "BatchChunks", "compress", "decompress", "decompressed"]
 
 #: The lowest bits of a batch's attributes.
 _ATTRIBUTES = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -96,7 +96,7 @@ class BatchChunks:
             batch = self._batches[self._at : self._at + length + 12]
             (attributes,) = struct.unpack_from(">h", batch, 21)
             if attributes & 0x07:
-                records = _decompressed(batch[RECORDS_AT:], attributes & 0x07, self._most_bytes)
+                records = decompressed(batch[RECORDS_AT:], attributes & 0x07, self._most_bytes)
                 header = bytearray(batch[:RECORDS_AT])
                 struct.pack_into(">i", header, 8, len(records) + RECORDS_AT - 12)
                 struct.pack_into(">h", header, 21, attributes & ~0x07)
@@ -111,7 +111,8 @@ class BatchChunks:
         return bytearray().join(pieces)
 
 
-def _decompressed(records: memoryview, codec: int, most_bytes: int) -> bytes | bytearray:
+def decompressed(records: memoryview, codec: int, most_bytes: int) -> bytes | bytearray:
+    """Returns what another client has compressed, by the number of the codec. Raises ValueError for what it is not."""
     name = _CODECS.get(codec)
     if name is None:
         raise ValueError(f"records are compressed in a way that is not known ({codec})")

@@ -19,7 +19,7 @@ from penstock_kafka.client.broker import (
     problem_of,
     problem_of_code,
 )
-from penstock_kafka.client.codec import Scan, scan
+from penstock_kafka.client.codec import Scan, modernized, scan
 from penstock_kafka.client.consumer._fetch_protocol import (
     BY_ID,
     BY_NAME,
@@ -37,7 +37,6 @@ __all__ = ["Channel"]
 _AT_END_PAUSE_S = 0.1
 _WRONG = {
     Scan.CORRUPT: "a record batch does not fit its checksum",
-    Scan.OLD_FORMAT: "records are of a message format before 2 (Kafka 0.11): read them with client=librdkafka",
 }
 
 
@@ -158,7 +157,14 @@ class Channel:
             raise KafkaConnectionError(f"{self._where} does not answer, and another broker has taken its place")
 
     def _accept(self, position: FetchPosition, part: FetchedPart) -> None:
-        status, length, following = scan(part.records)
+        records = part.records
+        status, length, following = scan(records)
+        if status is Scan.OLD_FORMAT:
+            try:
+                records, status, length, following = _modern(records, self._settings.most_batch_bytes)
+            except ValueError as error:
+                self._fetches.report_on(position, "_BAD_MSG", str(error))
+                return
         if status not in (Scan.PLAIN, Scan.PACKED):
             self._fetches.report_on(position, "_BAD_MSG", _WRONG[status])
         elif following <= position.fetch_offset:
@@ -166,7 +172,7 @@ class Channel:
         else:
             is_compressed = status is Scan.PACKED
             batches = FetchedBatches(
-                part.records[:length],
+                records[:length],
                 part.aborted,
                 is_compressed=is_compressed,
                 most_bytes=self._settings.most_batch_bytes,
@@ -181,3 +187,29 @@ class Channel:
                     self._fetches.forget_leader([position])
                 else:
                     self._fetches.report_on(position, problem.code, problem.text)
+
+
+def _modern(records: memoryview, most_bytes: int) -> tuple[memoryview, Scan, int, int]:
+    """Returns records of which some are of an old format, all in the new one, and what a look at them says.
+
+    That some are compressed is assumed.
+    """
+    parts: list[bytes | memoryview] = []
+    following = -1
+    while len(records):
+        found, length, after = scan(records)
+        parts.append(records[:length])
+        following = max(following, after)
+        if found is Scan.OLD_FORMAT:
+            old, length, after = modernized(records, most_bytes)
+            parts.append(old)
+            following = max(following, after)
+            if not length:
+                break
+        elif found in (Scan.PLAIN, Scan.PACKED):
+            break
+        else:
+            return records, found, 0, following
+        records = records[length:]
+    data = b"".join(parts)
+    return memoryview(data), Scan.PACKED, len(data), following

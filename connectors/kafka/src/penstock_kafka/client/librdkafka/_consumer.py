@@ -70,14 +70,17 @@ class _Columns:
         if not count:
             return None
         stamps = pa.FixedSizeListArray.from_arrays(_numbers(pa.int64(), self._stamps), 2)
-        times = pc.list_element(stamps, 1)
+        kinds, times = pc.list_element(stamps, 0), pc.list_element(stamps, 1)
         columns = [
             pa.array(self._keys, pa.binary()),
             pa.array(self._values, pa.binary()),
             _numbers(pa.int64(), self._offsets),
-            pc.if_else(pc.greater_equal(times, 0), times, None).cast(pa.timestamp("ms", tz="UTC")),
+            # Where it says none, it gives 0 as the time.
+            pc.if_else(pc.and_(pc.greater(kinds, 0), pc.greater_equal(times, 0)), times, None).cast(
+                pa.timestamp("ms", tz="UTC")
+            ),
             # The client counts none, create time, log append time from 0; Spark from -1.
-            pc.subtract(pc.list_element(stamps, 0), 1).cast(pa.int32()),
+            pc.subtract(kinds, 1).cast(pa.int32()),
         ]
         if not self._with_headers:
             return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA_WITHOUT_HEADERS)
