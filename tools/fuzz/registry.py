@@ -275,7 +275,10 @@ TARGETS = [
         "records.avro-registered",
         records.read_registered,
         records.registered_seeds,
-        (),
+        (
+            "penstock.serialization.formats._framing",
+            "penstock.serialization.formats._registered_decoder",
+        ),
         refused=records.refused_registered,
     ),
     Target(
@@ -310,7 +313,7 @@ TARGETS = [
         "records.schema",
         records.read_schema,
         records.schema_seeds,
-        ("penstock.serialization.avro", "penstock.serialization.formats._schema_registry"),
+        ("penstock.serialization.avro", "penstock.serialization.formats._avro"),
         where="Avro",
         refused=records.refused_schemas,
     ),

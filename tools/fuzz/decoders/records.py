@@ -15,10 +15,12 @@ from penstock.errors import BadDataError
 from penstock.serialization.avro import AvroSchema, avro_to_arrow, load
 from penstock.serialization.ddl import parse_type
 from penstock.serialization.formats import create_decoder, find_format
-from penstock.serialization.formats._avro_decoder import AvroDecoder
-from penstock.serialization.formats._debezium._avro import DebeziumAvroDecoder
+from penstock.serialization.formats._avro_decoder import AvroDecoder, AvroDecoders
+from penstock.serialization.formats._debezium._avro import DebeziumAvroDecoders
 from penstock.serialization.formats._debezium._encodings import Encodings
 from penstock.serialization.formats._debezium._rows import EnvelopeRows
+from penstock.serialization.formats._framing import NumberFraming
+from penstock.serialization.formats._registered_decoder import RegisteredDecoder
 from penstock_filesystem.source.discovery import objects_of
 from suite.debezium_records import COLUMNS, EXAMPLE, avro_schema, compact, connect_schema, envelope, written
 
@@ -83,6 +85,8 @@ _NULLS = {"type": "record", "name": "r", "fields": [{"name": "n", "type": {"type
 class _Registry:
     """Knows a schema of each id: 8 holds arrays of nulls, 9 contains itself."""
 
+    framing = NumberFraming()
+
     def schema(self, schema_id: int) -> AvroSchema:
         return load("a schema", json.dumps({8: _NULLS, 9: _TREE}.get(schema_id, SCHEMA)))
 
@@ -99,11 +103,11 @@ def _avro() -> AvroDecoder:
 
 
 @cache
-def _registered() -> AvroDecoder:
+def _registered() -> Any:
     reader = json.loads(json.dumps(SCHEMA))
     given = [{**field, "default": 0} if field["name"] == "a" else field for field in reader["fields"][:2]]
     reader["fields"] = [*given, {"name": "new", "type": "int", "default": 3}]
-    return AvroDecoder(load("a schema", json.dumps(reader)), None, registry=_Registry())
+    return RegisteredDecoder(_Registry(), AvroDecoders(load("a schema", json.dumps(reader)), None))
 
 
 def _checked(decoder: Any, data: bytes) -> int:
@@ -198,6 +202,8 @@ def read_debezium(data: bytes) -> int:
 class _Envelopes:
     """Knows the schema of envelopes."""
 
+    framing = NumberFraming()
+
     def schema(self, schema_id: int) -> AvroSchema:
         return load("a schema", json.dumps(avro_schema()))
 
@@ -212,10 +218,10 @@ def debezium_avro_seeds() -> list[bytes]:
 
 
 @cache
-def _debezium_avro() -> DebeziumAvroDecoder:
+def _debezium_avro() -> Any:
     options = find_format("debezium").options.parse({}, owner="format debezium")
     rows = EnvelopeRows(_envelope_type(), options["timeZone"], options["unavailable.value.placeholder"])
-    return DebeziumAvroDecoder(rows, Encodings(options), _Envelopes())
+    return RegisteredDecoder(_Envelopes(), DebeziumAvroDecoders(rows, Encodings(options)))
 
 
 def read_debezium_avro(data: bytes) -> int:
