@@ -1,14 +1,10 @@
-"""Avro with a schema registry: a small server with the part of Confluent's HTTP interface that is used."""
+"""Avro with a schema registry."""
 
 from __future__ import annotations
 
-import base64
 import json
 import pickle
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
-from urllib.parse import unquote, urlsplit
 
 import fastavro
 import pyarrow as pa
@@ -16,6 +12,7 @@ import pytest
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.serialization.formats import create_decoder, create_encoder
+from suite.confluent_registry import Registry
 from suite.debezium_records import EXAMPLE, avro_schema, envelope, written
 
 confluent = pytest.importorskip("confluent_kafka.schema_registry")
@@ -27,81 +24,6 @@ ROWS = [{"id": 1, "name": "é", "at": None}, None, {"id": None, "name": None, "a
 V1 = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 V2 = {**V1, "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "-"}]}
 V3 = {**V2, "fields": [*V2["fields"], {"name": "extra", "type": ["null", "string"], "default": None}]}
-
-
-class Registry:
-    """Subjects and schemas in memory, behind HTTP. ``failing`` is a status that every request is answered with."""
-
-    def __init__(self):
-        self.subjects: dict[str, list[int]] = {}
-        self.schemas: list[dict] = []
-        self.requests: list[str] = []
-        self.failing = 0
-        self.user_info = None
-        self.body = None
-        registry = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self):
-                length = int(self.headers.get("Content-Length") or 0)
-                body = json.loads(self.rfile.read(length)) if length else None
-                path = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
-                registry.requests.append(f"{self.command} {'/'.join(path)}")
-                status, value = registry.answer(self.command, path, body, self.headers.get("Authorization"))
-                data = registry.body or json.dumps(value).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_POST = answer
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-
-    def register(self, subject, schema, **more):
-        entry = {"schema": schema if isinstance(schema, str) else json.dumps(schema), **more}
-        if entry not in self.schemas:
-            self.schemas.append(entry)
-        schema_id = self.schemas.index(entry) + 1
-        versions = self.subjects.setdefault(subject, [])
-        if schema_id not in versions:
-            versions.append(schema_id)
-        return schema_id
-
-    def answer(self, method, path, body, authorization):
-        if self.failing:
-            return self.failing, {"error_code": self.failing, "message": "as told"}
-        if self.user_info and authorization != f"Basic {base64.b64encode(self.user_info.encode()).decode()}":
-            return 401, {"error_code": 401, "message": "Unauthorized"}
-        entry = {key: body[key] for key in ("schema", "references") if body.get(key)} if body else None
-        if path[0] == "schemas":
-            known = 0 < int(path[2]) <= len(self.schemas)
-            return (200, self.schemas[int(path[2]) - 1]) if known else (404, {"error_code": 40403, "message": "no id"})
-        subject = path[1]
-        if method == "POST" and path[-1] == "versions":
-            return 200, {"id": self.register(subject, entry.pop("schema"), **entry)}
-        versions = self.subjects.get(subject)
-        if versions is None:
-            return 404, {"error_code": 40401, "message": "no subject"}
-        if method == "POST":
-            found = [i for i in versions if self.schemas[i - 1] == entry]
-            if not found:
-                return 404, {"error_code": 40403, "message": "no schema"}
-            return 200, self.described(subject, found[0])
-        return 200, self.described(subject, versions[-1] if path[-1] == "latest" else versions[int(path[-1]) - 1])
-
-    def described(self, subject, schema_id):
-        version = self.subjects[subject].index(schema_id) + 1
-        return {"subject": subject, "id": schema_id, "version": version, **self.schemas[schema_id - 1]}
 
 
 @pytest.fixture

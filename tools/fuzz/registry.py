@@ -94,6 +94,7 @@ def _refused_forms(one: SimpleVersionedSerializer[Any]) -> Any:
 
 
 _FORMATS = "penstock_filesystem.formats."
+_PROTOBUF = "penstock.serialization.formats._protobuf."
 _ORC_MODULES = ("_chunks", "_columns", "_decimals", "_integers", "_layout", "_packed_runs", "_protobuf", "_reader")
 TARGETS = [
     Target(
@@ -304,6 +305,26 @@ TARGETS = [
         records.read_debezium_avro,
         records.debezium_avro_seeds,
         ("penstock.serialization.formats._debezium._avro",),
+    ),
+    Target(
+        "records.protobuf",
+        records.read_protobuf,
+        records.protobuf_seeds,
+        (f"{_PROTOBUF}_decoder", f"{_PROTOBUF}_columns"),
+        inputs=records.odd_protobuf,
+    ),
+    Target(
+        "records.protobuf-registered",
+        records.read_protobuf_registered,
+        records.protobuf_registered_seeds,
+        (f"{_PROTOBUF}_evolution",),
+    ),
+    Target(
+        "records.protobuf-schema",
+        records.read_protobuf_schema,
+        records.protobuf_schema_seeds,
+        (f"{_PROTOBUF}_schema",),
+        where="schema",
     ),
     Target(
         "records.string", records.string_reader("utf-8"), files.text_seeds, ("penstock.serialization.formats._text",)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from penstock.options import Option, OptionSet, when
 from penstock.serialization.values import check_zone
 
-__all__ = ["AVRO_OPTIONS", "DEBEZIUM_OPTIONS", "FORMAT_OPTIONS", "JSON_OPTIONS", "READ_ONLY", "STRING_OPTIONS"]
+__all__ = [
+    "AVRO_OPTIONS",
+    "DEBEZIUM_OPTIONS",
+    "FORMAT_OPTIONS",
+    "JSON_OPTIONS",
+    "PROTOBUF_OPTIONS",
+    "READ_ONLY",
+    "STRING_OPTIONS",
+]
 
 
 def _check_placeholder(text: str) -> None:
@@ -81,6 +89,7 @@ _REGISTRY = (
     *("ssl.key.location", "ssl.key.password", "request.timeout", "max.retries"),
     *("subject", "subject.name.strategy", "topic", "part"),
 )
+_WRITING = ("auto.register.schemas", "use.latest.version")
 _OF_THE_CONNECTOR = "Needed if the records say nothing of it: as the option of Debezium's connector"
 
 DEBEZIUM_OPTIONS = OptionSet(
@@ -115,12 +124,30 @@ DEBEZIUM_OPTIONS = OptionSet(
     ]
 )
 
+PROTOBUF_OPTIONS = OptionSet(
+    [
+        Option(
+            "descriptorFile",
+            "File of the driver that protoc --include_imports --descriptor_set_out=… wrote. Needed without a registry. "
+            "Reading with one: what to read records as; unset, the subject's latest schema. Writing: unset, with "
+            "use.latest.version.",
+        ),
+        Option(
+            "message",
+            "Full name of the message, as shop.Order. Unset, the first of the registry's schema, or the only one of "
+            "the file.",
+        ),
+        *(option for option in AVRO_OPTIONS if option.name in (*_REGISTRY, *_WRITING)),
+    ]
+)
+
 #: Options by name of the built-in format.
 FORMAT_OPTIONS: dict[str, OptionSet] = {
     "binary": OptionSet(),
     "string": STRING_OPTIONS,
     "json": JSON_OPTIONS,
     "avro": AVRO_OPTIONS,
+    "protobuf": PROTOBUF_OPTIONS,
     "debezium": DEBEZIUM_OPTIONS,
 }
 
