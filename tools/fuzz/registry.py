@@ -327,6 +327,14 @@ TARGETS = [
         where="schema",
     ),
     Target(
+        "records.json-schema",
+        records.read_json_schema,
+        records.json_schema_seeds,
+        ("penstock.serialization.formats._json_schema",),
+        where="schema",
+        inputs=records.odd_json_schemas,
+    ),
+    Target(
         "records.string", records.string_reader("utf-8"), files.text_seeds, ("penstock.serialization.formats._text",)
     ),
     Target("records.string-utf-16", records.string_reader("utf-16"), files.text_seeds, ()),

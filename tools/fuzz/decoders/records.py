@@ -22,6 +22,7 @@ from penstock.serialization.formats._debezium._avro import DebeziumAvroDecoders
 from penstock.serialization.formats._debezium._encodings import Encodings
 from penstock.serialization.formats._debezium._rows import EnvelopeRows
 from penstock.serialization.formats._framing import NumberFraming
+from penstock.serialization.formats._json_schema import load_json_schema
 from penstock.serialization.formats._protobuf._decoder import ProtobufDecoder, ProtobufDecoders
 from penstock.serialization.formats._protobuf._schema import ProtobufLanguage, ProtobufSchema
 from penstock.serialization.formats._registered_decoder import RegisteredDecoder
@@ -307,6 +308,28 @@ def read_protobuf_schema(data: bytes) -> object:
 
 
 _ADDRESS = {"schema.registry.url": "http://127.0.0.1:9"}
+
+
+def json_schema_seeds() -> list[bytes]:
+    """Returns JSON schemas."""
+    inner = {"type": "object", "properties": {"x": {"$ref": "#/definitions/a"}, "y": {"type": ["string", "null"]}}}
+    whole = {
+        **inner,
+        "definitions": {"a": {"type": "array", "items": {"oneOf": [{"type": "null"}, inner["properties"]["y"]]}}},
+    }
+    return [json.dumps(one).encode() for one in (inner["properties"]["y"], whole)]
+
+
+def odd_json_schemas() -> list[bytes]:
+    """Returns schemas that refer to themselves, or are nested deeply."""
+    itself = {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#/properties/b"}}}
+    deep = '{"properties": {"a": ' * 5_000 + '{"type": "string"}' + "}}" * 5_000
+    return [json.dumps(itself).encode(), deep.encode(), b'{"properties": {"a": {"$ref": "#/x/y"}}}', b'{"$ref": 5}']
+
+
+def read_json_schema(data: bytes) -> object:
+    """Reads a JSON schema, and which column it is."""
+    return load_json_schema(data.decode("utf-8", "replace")).column_type()
 
 
 def string_reader(charset: str) -> Callable[[bytes], int]:

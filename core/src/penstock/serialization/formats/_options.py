@@ -28,6 +28,44 @@ def _check_placeholder(text: str) -> None:
 
 STRING_OPTIONS = OptionSet([Option("charset", "Character set of the text.", default="UTF-8")])
 
+_REGISTRY = (
+    Option(
+        "schema.registry.url",
+        "Address of a Confluent-compatible schema registry, or several with commas. Records then begin with a "
+        "schema's id.",
+        credentials=("basic.auth.user.info",),
+    ),
+    Option("basic.auth.user.info", "user:password for the registry.", secret=True),
+    Option("ssl.ca.location", "File of CA certificates that the registry's is checked against."),
+    Option("ssl.certificate.location", "Client certificate (PEM) for the registry."),
+    Option("ssl.key.location", "Key of the client certificate (PEM)."),
+    Option("ssl.key.password", "Password of that key.", secret=True),
+    Option("request.timeout", "How long to wait for an answer of the registry.", "duration", "10s", minimum=1),
+    Option("max.retries", "How often a request to the registry is tried again.", "int", "3", minimum=0),
+    Option("subject", "Subject in the registry; unset, by the strategy."),
+    Option(
+        "subject.name.strategy",
+        "Subject if none is given: <topic>-value (or -key), the record's full name, or <topic>-<record>.",
+        "choice",
+        "topic",
+        ("topic", "record", "topic-record"),
+    ),
+    Option("topic", "Topic, for the subject's name. Set by the connector."),
+    Option(
+        "part",
+        "Part of the record, for the subject's name. Set by the connector.",
+        "choice",
+        "value",
+        ("key", "value"),
+    ),
+)
+
+#: Of formats whose schemas are written to a registry.
+_WRITING = (
+    Option("auto.register.schemas", "Writing: register the schema; else it must be there.", "bool", "true"),
+    Option("use.latest.version", "Writing: with the subject's latest schema instead.", "bool", "false"),
+)
+
 JSON_OPTIONS = OptionSet(
     [
         Option(
@@ -37,6 +75,13 @@ JSON_OPTIONS = OptionSet(
             check=check_zone,
         ),
         Option("ignoreNullFields", "Writing: leave out fields that are null.", "bool", "true"),
+        Option(
+            "schema",
+            "JSON schema. Reading: what the column is; unset, as declared, or the subject's latest. Writing with a "
+            "registry: unset, derived from the column.",
+        ),
+        *_REGISTRY,
+        *_WRITING,
     ]
 )
 
@@ -50,46 +95,11 @@ AVRO_OPTIONS = OptionSet(
         Option("readerSchema", "Reading without a registry: what to read the records as; unset, as written."),
         Option("recordName", "Writing: name of a derived record schema.", default="topLevelRecord"),
         Option("recordNamespace", "Writing: namespace of a derived record schema.", default=""),
-        Option(
-            "schema.registry.url",
-            "Address of a Confluent-compatible schema registry, or several with commas. Records then begin with a "
-            "schema's id.",
-            credentials=("basic.auth.user.info",),
-        ),
-        Option("basic.auth.user.info", "user:password for the registry.", secret=True),
-        Option("ssl.ca.location", "File of CA certificates that the registry's is checked against."),
-        Option("ssl.certificate.location", "Client certificate (PEM) for the registry."),
-        Option("ssl.key.location", "Key of the client certificate (PEM)."),
-        Option("ssl.key.password", "Password of that key.", secret=True),
-        Option("request.timeout", "How long to wait for an answer of the registry.", "duration", "10s", minimum=1),
-        Option("max.retries", "How often a request to the registry is tried again.", "int", "3", minimum=0),
-        Option("subject", "Subject in the registry; unset, by the strategy."),
-        Option(
-            "subject.name.strategy",
-            "Subject if none is given: <topic>-value (or -key), the record's full name, or <topic>-<record>.",
-            "choice",
-            "topic",
-            ("topic", "record", "topic-record"),
-        ),
-        Option("topic", "Topic, for the subject's name. Set by the connector."),
-        Option(
-            "part",
-            "Part of the record, for the subject's name. Set by the connector.",
-            "choice",
-            "value",
-            ("key", "value"),
-        ),
-        Option("auto.register.schemas", "Writing: register the schema; else it must be there.", "bool", "true"),
-        Option("use.latest.version", "Writing: with the subject's latest schema instead.", "bool", "false"),
+        *_REGISTRY,
+        *_WRITING,
     ]
 )
 
-_REGISTRY = (
-    *("schema.registry.url", "basic.auth.user.info", "ssl.ca.location", "ssl.certificate.location"),
-    *("ssl.key.location", "ssl.key.password", "request.timeout", "max.retries"),
-    *("subject", "subject.name.strategy", "topic", "part"),
-)
-_WRITING = ("auto.register.schemas", "use.latest.version")
 _OF_THE_CONNECTOR = "Needed if the records say nothing of it: as the option of Debezium's connector"
 
 DEBEZIUM_OPTIONS = OptionSet(
@@ -120,7 +130,7 @@ DEBEZIUM_OPTIONS = OptionSet(
             default="__debezium_unavailable_value",
             check=_check_placeholder,
         ),
-        *(option for option in AVRO_OPTIONS if option.name in _REGISTRY),
+        *_REGISTRY,
     ]
 )
 
@@ -137,7 +147,8 @@ PROTOBUF_OPTIONS = OptionSet(
             "Full name of the message, as shop.Order. Unset, the first of the registry's schema, or the only one of "
             "the file.",
         ),
-        *(option for option in AVRO_OPTIONS if option.name in (*_REGISTRY, *_WRITING)),
+        *_REGISTRY,
+        *_WRITING,
     ]
 )
 
