@@ -312,12 +312,11 @@ _ADDRESS = {"schema.registry.url": "http://127.0.0.1:9"}
 
 def json_schema_seeds() -> list[bytes]:
     """Returns JSON schemas."""
-    inner = {"type": "object", "properties": {"x": {"$ref": "#/definitions/a"}, "y": {"type": ["string", "null"]}}}
-    whole = {
-        **inner,
-        "definitions": {"a": {"type": "array", "items": {"oneOf": [{"type": "null"}, inner["properties"]["y"]]}}},
-    }
-    return [json.dumps(one).encode() for one in (inner["properties"]["y"], whole)]
+    text = {"type": ["string", "null"]}
+    part = {"type": "array", "items": {"oneOf": [{"type": "null"}, text]}}
+    fields = {"x": {"$ref": "#/definitions/a"}, "y": text}
+    whole = {"type": "object", "properties": fields, "definitions": {"a": part}}
+    return [json.dumps(one).encode() for one in (text, whole)]
 
 
 def odd_json_schemas() -> list[bytes]:

@@ -41,7 +41,7 @@ class ConfluentClient(SchemaClient):
 
     @property
     def address(self) -> str:
-        return self._address
+        return f"the schema registry at {self._address}"
 
     def get(self, key: SchemaKey, language: SchemaLanguage[Any]) -> StoredSchema | None:
         what = f"schema {key}"
@@ -101,7 +101,7 @@ class ConfluentClient(SchemaClient):
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:
         """Translates errors of the client; "not found" ends the block."""
-        where = f"the schema registry at {self._address}"
+        where = self.address
         try:
             yield
         except PenstockError:

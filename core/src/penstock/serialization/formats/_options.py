@@ -28,13 +28,23 @@ def _check_placeholder(text: str) -> None:
 
 STRING_OPTIONS = OptionSet([Option("charset", "Character set of the text.", default="UTF-8")])
 
+_GLUE = when("schema.registry.type", "glue")
 _REGISTRY = (
     Option(
+        "schema.registry.type",
+        "Whose registry it is: confluent (or one with the same interface) or glue (AWS Glue, for avro and json).",
+        "choice",
+        "confluent",
+        ("confluent", "glue"),
+    ),
+    Option(
         "schema.registry.url",
-        "Address of a Confluent-compatible schema registry, or several with commas. Records then begin with a "
-        "schema's id.",
+        "Address of the schema registry, or several with commas; for glue only if it is not AWS's own. Records then "
+        "begin with a schema's id.",
         credentials=("basic.auth.user.info",),
     ),
+    Option("schema.registry.region", "Region of AWS Glue; unset, as boto3 finds it.", needs=(_GLUE,)),
+    Option("schema.registry.name", "Registry of AWS Glue; unset, default-registry.", needs=(_GLUE,)),
     Option("basic.auth.user.info", "user:password for the registry.", secret=True),
     Option("ssl.ca.location", "File of CA certificates that the registry's is checked against."),
     Option("ssl.certificate.location", "Client certificate (PEM) for the registry."),
@@ -45,7 +55,8 @@ _REGISTRY = (
     Option("subject", "Subject in the registry; unset, by the strategy."),
     Option(
         "subject.name.strategy",
-        "Subject if none is given: <topic>-value (or -key), the record's full name, or <topic>-<record>.",
+        "Subject if none is given: <topic>-value (or -key; with glue <topic>), the record's full name, or "
+        "<topic>-<record>.",
         "choice",
         "topic",
         ("topic", "record", "topic-record"),

@@ -10,7 +10,8 @@ from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.serialization._malformed import shortened
 from penstock.serialization.formats._confluent import ConfluentClient
-from penstock.serialization.formats._framing import Framing, NumberFraming
+from penstock.serialization.formats._framing import Framing, GlueFraming, NumberFraming
+from penstock.serialization.formats._glue import GlueClient
 from penstock.serialization.formats._rows import Misfit
 from penstock.serialization.formats._schemas import Reference, SchemaClient, SchemaKey, SchemaLanguage, StoredSchema
 
@@ -25,7 +26,7 @@ _UNKNOWN_IDS = 10_000
 
 def uses_registry(options: OptionValues) -> bool:
     """Returns whether records name their schemas by the keys of a registry."""
-    return options["schema.registry.url"] is not None
+    return options["schema.registry.url"] is not None or options["schema.registry.type"] == "glue"
 
 
 class SchemaRegistry(Generic[Schema]):
@@ -35,8 +36,9 @@ class SchemaRegistry(Generic[Schema]):
     """
 
     def __init__(self, options: OptionValues, language: SchemaLanguage[Schema]) -> None:
-        self._client: SchemaClient = ConfluentClient(options)
-        self._framing: Framing = NumberFraming()
+        is_glue = options["schema.registry.type"] == "glue"
+        self._client: SchemaClient = GlueClient(options) if is_glue else ConfluentClient(options)
+        self._framing: Framing = GlueFraming() if is_glue else NumberFraming()
         self._language = language
         self._schemas: dict[SchemaKey, Schema] = {}
         self._unknown: dict[SchemaKey, float] = {}
@@ -72,8 +74,7 @@ class SchemaRegistry(Generic[Schema]):
         found = self._client.latest(subject, self._language)
         if found is None:
             raise BadConfigurationError(
-                f"the schema registry at {self._client.address} has no subject '{subject}': register a schema, or set "
-                "'subject' or 'schema'"
+                f"{self._client.address} has no subject '{subject}': register a schema, or set 'subject' or 'schema'"
             )
         key, stored = found
         if stored.language != self._language.name:
@@ -104,7 +105,7 @@ class SchemaRegistry(Generic[Schema]):
 
     def _missing(self, subject: str) -> BadConfigurationError:
         return BadConfigurationError(
-            f"the schema registry at {self._client.address} does not have this schema in subject '{subject}': "
+            f"{self._client.address} does not have this schema in subject '{subject}': "
             "register it, or set 'auto.register.schemas' or 'use.latest.version'"
         )
 
@@ -132,7 +133,8 @@ def subject_of(options: OptionValues, record: str | None) -> str:
     if topic is None and strategy != "record":
         raise BadConfigurationError("the subject in the schema registry follows no single topic: set 'subject'")
     if strategy == "topic":
-        return f"{topic}-{options['part']}"
+        # As the serializers of each kind do.
+        return str(topic) if options["schema.registry.type"] == "glue" else f"{topic}-{options['part']}"
     if record is None:
         raise BadConfigurationError(
             f"'subject.name.strategy' is {strategy}, and without a record's schema there is no name: set 'subject'"

@@ -41,6 +41,7 @@ class ProtobufFormat(RecordFormat):
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
         """``type`` chooses among the message's fields."""
+        _check_registry(options)
         if not uses_registry(options):
             schema, name = _from_file(options)
             return ProtobufDecoder(schema, name, type)
@@ -55,6 +56,7 @@ class ProtobufFormat(RecordFormat):
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
         if type is None:
             raise BadConfigurationError("format protobuf needs the type of the column to write")
+        _check_registry(options)
         latest = options["use.latest.version"]
         if latest and (options["descriptorFile"] is not None or not uses_registry(options)):
             raise BadConfigurationError(
@@ -76,6 +78,13 @@ class ProtobufFormat(RecordFormat):
         references = _references(registry, schema, file, {}, register)
         key = registry.identify(subject_of(options, name), schema.text(file), references, register=register)
         return ProtobufEncoder(schema, name, type, header=_header(registry, key, schema, name))
+
+
+def _check_registry(options: OptionValues) -> None:
+    if options["schema.registry.type"] == "glue":
+        raise BadConfigurationError(
+            "option 'schema.registry.type': format protobuf reads and writes Confluent's framing only, not glue's"
+        )
 
 
 def _from_file(options: OptionValues) -> tuple[ProtobufSchema, str]:
