@@ -281,13 +281,13 @@ def test_something_that_is_no_registry(registry, options):
 def test_requests_are_tried_again(registry, options, monkeypatch):
     registry.register("orders-value", V1)
     answers = [503, 0]
-    answer = registry.answer
+    respond = registry.respond
 
     def flaky(*arguments):
         registry.failing = answers.pop(0) if answers else 0
-        return answer(*arguments)
+        return respond(*arguments)
 
-    monkeypatch.setattr(registry, "answer", flaky)
+    monkeypatch.setattr(registry, "respond", flaky)
     assert create_decoder("avro", {**options, "max.retries": "2"}).type == pa.struct([("id", pa.int32())])
 
 

@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
+
+from suite.http_registry import HttpRegistry
 
 __all__ = ["Registry"]
 
 
-class Registry:
-    """Subjects and schemas in memory, behind HTTP. ``failing`` is a status that every request is answered with."""
+class Registry(HttpRegistry):
+    """Subjects and schemas in memory."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.subjects: dict[str, list[int]] = {}
         self.schemas: list[dict[str, Any]] = []
-        self.requests: list[str] = []
-        self.failing = 0
-        self.user_info: str | None = None
-        self.body: bytes | None = None
-        registry = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self) -> None:
-                length = int(self.headers.get("Content-Length") or 0)
-                body = json.loads(self.rfile.read(length)) if length else None
-                path = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
-                registry.requests.append(f"{self.command} {'/'.join(path)}")
-                status, value = registry.answer(self.command, path, body, self.headers.get("Authorization"))
-                data = registry.body or json.dumps(value).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_POST = answer
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def close(self) -> None:
-        """Ends the server."""
-        self.server.shutdown()
-        self.server.server_close()
 
     def register(self, subject: str, schema: Any, **more: Any) -> int:
         """Returns the id of a schema, which the subject has afterwards."""
@@ -62,12 +29,8 @@ class Registry:
             versions.append(schema_id)
         return schema_id
 
-    def answer(self, method: str, path: list[str], body: Any, authorization: str | None) -> tuple[int, Any]:
+    def answer(self, method: str, path: list[str], query: dict[str, str], body: Any) -> tuple[int, Any]:
         """Returns status and body for a request."""
-        if self.failing:
-            return self.failing, {"error_code": self.failing, "message": "as the test says"}
-        if self.user_info and authorization != f"Basic {base64.b64encode(self.user_info.encode()).decode()}":
-            return 401, {"error_code": 401, "message": "Unauthorized"}
         entry = {key: body[key] for key in ("schema", "references", "schemaType") if body.get(key)} if body else {}
         if entry.get("schemaType") == "AVRO":
             del entry["schemaType"]  # the one that is not named

@@ -29,22 +29,41 @@ def _check_placeholder(text: str) -> None:
 STRING_OPTIONS = OptionSet([Option("charset", "Character set of the text.", default="UTF-8")])
 
 _GLUE = when("schema.registry.type", "glue")
+_APICURIO = when("schema.registry.type", "apicurio")
 _REGISTRY = (
     Option(
         "schema.registry.type",
-        "Whose registry it is: confluent (or one with the same interface) or glue (AWS Glue, for avro and json).",
+        "Whose registry it is: confluent (or one with the same interface), apicurio (by its own) or glue (AWS Glue). "
+        "The last two are for avro and json.",
         "choice",
         "confluent",
-        ("confluent", "glue"),
+        ("confluent", "apicurio", "glue"),
     ),
     Option(
         "schema.registry.url",
-        "Address of the schema registry, or several with commas; for glue only if it is not AWS's own. Records then "
-        "begin with a schema's id.",
+        "Address of the schema registry, or several with commas; for apicurio …/apis/registry/v3, for glue only if it is "
+        "not AWS's own. Records then begin with a schema's id.",
         credentials=("basic.auth.user.info",),
     ),
     Option("schema.registry.region", "Region of AWS Glue; unset, as boto3 finds it.", needs=(_GLUE,)),
     Option("schema.registry.name", "Registry of AWS Glue; unset, default-registry.", needs=(_GLUE,)),
+    Option("schema.registry.group", "Group in Apicurio.", default="default", needs=(_APICURIO,)),
+    Option(
+        "schema.registry.id",
+        "Which of Apicurio's ids the records name.",
+        "choice",
+        "contentId",
+        ("contentId", "globalId"),
+        needs=(_APICURIO,),
+    ),
+    Option(
+        "schema.registry.id.bytes",
+        "How long Apicurio's ids in the records are: 4 in its release 3, 8 in earlier ones.",
+        "choice",
+        "4",
+        ("4", "8"),
+        needs=(_APICURIO,),
+    ),
     Option("basic.auth.user.info", "user:password for the registry.", secret=True),
     Option("ssl.ca.location", "File of CA certificates that the registry's is checked against."),
     Option("ssl.certificate.location", "Client certificate (PEM) for the registry."),

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.serialization._malformed import shortened
+from penstock.serialization.formats._apicurio import ApicurioClient
 from penstock.serialization.formats._confluent import ConfluentClient
 from penstock.serialization.formats._framing import Framing, GlueFraming, NumberFraming
 from penstock.serialization.formats._glue import GlueClient
@@ -26,7 +27,15 @@ _UNKNOWN_IDS = 10_000
 
 def uses_registry(options: OptionValues) -> bool:
     """Returns whether records name their schemas by the keys of a registry."""
-    return options["schema.registry.url"] is not None or options["schema.registry.type"] == "glue"
+    return options["schema.registry.url"] is not None or options["schema.registry.type"] != "confluent"
+
+
+def _of_type(options: OptionValues) -> tuple[SchemaClient, Framing]:
+    if options["schema.registry.type"] == "glue":
+        return GlueClient(options), GlueFraming()
+    if options["schema.registry.type"] == "apicurio":
+        return ApicurioClient(options), NumberFraming(int(options["schema.registry.id.bytes"]))
+    return ConfluentClient(options), NumberFraming()
 
 
 class SchemaRegistry(Generic[Schema]):
@@ -36,9 +45,7 @@ class SchemaRegistry(Generic[Schema]):
     """
 
     def __init__(self, options: OptionValues, language: SchemaLanguage[Schema]) -> None:
-        is_glue = options["schema.registry.type"] == "glue"
-        self._client: SchemaClient = GlueClient(options) if is_glue else ConfluentClient(options)
-        self._framing: Framing = GlueFraming() if is_glue else NumberFraming()
+        self._client, self._framing = _of_type(options)
         self._language = language
         self._schemas: dict[SchemaKey, Schema] = {}
         self._unknown: dict[SchemaKey, float] = {}

@@ -81,9 +81,10 @@ class ProtobufFormat(RecordFormat):
 
 
 def _check_registry(options: OptionValues) -> None:
-    if options["schema.registry.type"] == "glue":
+    type_ = options["schema.registry.type"]
+    if type_ != "confluent":
         raise BadConfigurationError(
-            "option 'schema.registry.type': format protobuf reads and writes Confluent's framing only, not glue's"
+            f"option 'schema.registry.type': format protobuf reads and writes Confluent's framing only, not {type_}'s"
         )
 
 
