@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 
 import pyarrow as pa
@@ -187,6 +188,23 @@ def test_schemas_as_source_text(registry, options):
     registry.register("avro-value", '"long"')
     with pytest.raises(BadConfigurationError, match="subject 'avro-value' holds AVRO, not Protobuf"):
         create_decoder("protobuf", {**options, "topic": "avro"})
+
+
+def test_the_registry_compiles_source_text_if_it_can(registry, options, monkeypatch):
+    registry.register("money", MONEY, schemaType="PROTOBUF")
+    to_money = {"name": "lib/money.proto", "subject": "money", "version": 1}
+    registry.register("orders-value", LINE, schemaType="PROTOBUF", references=[to_money])
+    files = {one.name: one for one in compiled({"lib/money.proto": MONEY, "line.proto": LINE}).file}
+    for text, name in ((MONEY, "lib/money.proto"), (LINE, "line.proto")):
+        registry.serialized[text] = base64.b64encode(files[name].SerializeToString()).decode()
+    monkeypatch.setattr("sys.executable", "/nowhere")
+    decoder = create_decoder("protobuf", options)
+    price = pa.struct([("price", pa.struct([("amount", pa.int64())]))])
+    assert decoder.type == price
+    record = b"\0\0\0\0\2\0\x0a\2\x08\7"
+    fresh = create_decoder("protobuf", options)
+    fresh._registry._schemas.clear()
+    assert fresh.decode(binary([record])).column.to_pylist() == [{"price": {"amount": 7}}]
 
 
 def test_source_text_without_a_compiler_says_what_to_do(registry, options, monkeypatch):

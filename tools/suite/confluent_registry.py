@@ -11,12 +11,13 @@ __all__ = ["Registry"]
 
 
 class Registry(HttpRegistry):
-    """Subjects and schemas in memory."""
+    """Subjects and schemas in memory. ``serialized`` has the texts of Protobuf schemas in that form, by their own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.subjects: dict[str, list[int]] = {}
         self.schemas: list[dict[str, Any]] = []
+        self.serialized: dict[str, str] = {}
 
     def register(self, subject: str, schema: Any, **more: Any) -> int:
         """Returns the id of a schema, which the subject has afterwards."""
@@ -36,7 +37,11 @@ class Registry(HttpRegistry):
             del entry["schemaType"]  # the one that is not named
         if path[0] == "schemas":
             known = 0 < int(path[2]) <= len(self.schemas)
-            return (200, self.schemas[int(path[2]) - 1]) if known else (404, {"error_code": 40403, "message": "no id"})
+            return (
+                (200, self.formed(self.schemas[int(path[2]) - 1], query))
+                if known
+                else (404, {"error_code": 40403, "message": "no id"})
+            )
         subject = path[1]
         if method == "POST" and path[-1] == "versions":
             return 200, {"id": self.register(subject, entry.pop("schema"), **entry)}
@@ -48,7 +53,14 @@ class Registry(HttpRegistry):
             if not found:
                 return 404, {"error_code": 40403, "message": "no schema"}
             return 200, self.described(subject, found[0])
-        return 200, self.described(subject, versions[-1] if path[-1] == "latest" else versions[int(path[-1]) - 1])
+        found_id = versions[-1] if path[-1] == "latest" else versions[int(path[-1]) - 1]
+        return 200, self.formed(self.described(subject, found_id), query)
+
+    def formed(self, entry: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
+        """Returns a schema in the form that was asked for."""
+        if query.get("format") == "serialized":
+            return {**entry, "schema": self.serialized.get(entry["schema"], "not in that form")}
+        return entry
 
     def described(self, subject: str, schema_id: int) -> dict[str, Any]:
         """Returns a version of a subject."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,13 +45,22 @@ class ConfluentClient(SchemaClient):
 
     def get(self, key: SchemaKey, language: SchemaLanguage[Any]) -> StoredSchema | None:
         what = f"schema {key}"
-        found = self._ask(what, "get_schema", key, **_form(language))
+        found = self._ask(what, "get_schema", key)
+        if found is not None:
+            found = self._readable(found, language, lambda form: self._ask(what, "get_schema", key, fmt=form))
         return None if found is None else self._stored(what, found, language)
 
     def latest(self, subject: str, language: SchemaLanguage[Any]) -> tuple[SchemaKey, StoredSchema] | None:
         what = f"subject '{subject}'"
-        found = self._ask(what, "get_latest_version", subject, **_form(language))
-        return None if found is None else (found.schema_id, self._stored(what, found.schema, language))
+        found = self._ask(what, "get_latest_version", subject)
+        return (
+            None
+            if found is None
+            else (
+                found.schema_id,
+                self._stored(what, self._of_version(what, subject, found, language), language),
+            )
+        )
 
     def identify(
         self, subject: str, language: SchemaLanguage[Any], text: str, references: Sequence[Reference], *, register: bool
@@ -82,13 +91,38 @@ class ConfluentClient(SchemaClient):
         for reference in schema.references or ():
             if reference.name in found or reference.name in within:
                 continue
-            answer = self._ask(what, "get_version", reference.subject, reference.version, **_form(language))
+            answer = self._ask(what, "get_version", reference.subject, reference.version)
             if answer is None:
                 raise BadConfigurationError(
                     f"{what} refers to version {reference.version} of '{reference.subject}', which is not there"
                 )
-            self._follow(what, answer.schema, language, found, (*within, reference.name))
-            found[reference.name] = answer.schema.schema_str
+            schema = self._of_version(what, reference.subject, answer, language)
+            self._follow(what, schema, language, found, (*within, reference.name))
+            found[reference.name] = schema.schema_str
+
+    def _of_version(self, what: str, subject: str, found: Any, language: SchemaLanguage[Any]) -> Any:
+        def again(form: str) -> Any:
+            answer = self._ask(what, "get_version", subject, found.version, fmt=form)
+            return None if answer is None else answer.schema
+
+        return self._readable(found.schema, language, again)
+
+    def _readable(self, schema: Any, language: SchemaLanguage[Any], again: Callable[[str], Any]) -> Any:
+        """Returns the schema in the form that its language reads best, if the registry has it.
+
+        Those of others answer with something else, or fail.
+        """
+        if (
+            language.form is None
+            or (schema.schema_type or "AVRO") != language.name
+            or language.reads(schema.schema_str)
+        ):
+            return schema
+        try:
+            other = again(language.form)
+        except (BadConfigurationError, RetriableError):
+            return schema
+        return schema if other is None or not language.reads(other.schema_str) else other
 
     def _ask(self, what: str, method: str, *arguments: Any, **more: Any) -> Any:
         """Returns the client's answer, ``None`` for "not found"."""
@@ -138,10 +172,6 @@ def checked_address(addresses: str) -> str:
         if parts.scheme not in ("http", "https", "mock") or not parts.netloc:
             raise BadConfigurationError(f"option 'schema.registry.url': {address!r} is not an http or https address")
     return addresses
-
-
-def _form(language: SchemaLanguage[Any]) -> dict[str, str]:
-    return {} if language.form is None else {"fmt": language.form}
 
 
 def _schema(language: SchemaLanguage[Any], text: str, references: Sequence[Reference]) -> Any:

@@ -41,8 +41,8 @@ _REGISTRY = (
     ),
     Option(
         "schema.registry.url",
-        "Address of the schema registry, or several with commas; for apicurio …/apis/registry/v3, for glue only if it is "
-        "not AWS's own. Records then begin with a schema's id.",
+        "Address of the schema registry, or several with commas; for apicurio …/apis/registry/v3, for glue only if it "
+        "is not AWS's own. Records then begin with a schema's id.",
         credentials=("basic.auth.user.info",),
     ),
     Option("schema.registry.region", "Region of AWS Glue; unset, as boto3 finds it.", needs=(_GLUE,)),

@@ -43,8 +43,12 @@ class SchemaLanguage(ABC, Generic[Schema]):
     name: str
     #: As messages name it.
     label: str
-    #: What to ask a registry for that can give a schema in several forms.
+    #: The form to ask a registry for, if it has several and :meth:`reads` is false.
     form: str | None = None
+
+    def reads(self, text: str) -> bool:
+        """Returns whether the text is in the form that needs nothing else to be read."""
+        return True
 
     @abstractmethod
     def load(self, text: str, references: Sequence[tuple[str, str]]) -> Schema:

@@ -127,6 +127,9 @@ class ProtobufLanguage(SchemaLanguage[ProtobufSchema]):
     label = "Protobuf"
     form = "serialized"
 
+    def reads(self, text: str) -> bool:
+        return _decoded(text) is not None
+
     def load(self, text: str, references: Sequence[tuple[str, str]]) -> ProtobufSchema:
         texts = {**dict(references), "": text}
         files = {name: _descriptor(name or "schema.proto", one) for name, one in texts.items()}
@@ -138,13 +141,19 @@ class ProtobufLanguage(SchemaLanguage[ProtobufSchema]):
 
 def _descriptor(name: str, text: str) -> FileDescriptorProto | None:
     """Returns the descriptor, by that name; ``None`` for source text."""
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    data = _decoded(text)
+    if data is None:
         return None
     found = FileDescriptorProto.FromString(data)
     found.name = name
     return found
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
 
 
 def _compiled(texts: Mapping[str, str]) -> ProtobufSchema:
