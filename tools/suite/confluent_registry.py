@@ -37,11 +37,9 @@ class Registry(HttpRegistry):
             del entry["schemaType"]  # the one that is not named
         if path[0] == "schemas":
             known = 0 < int(path[2]) <= len(self.schemas)
-            return (
-                (200, self.formed(self.schemas[int(path[2]) - 1], query))
-                if known
-                else (404, {"error_code": 40403, "message": "no id"})
-            )
+            if not known:
+                return 404, {"error_code": 40403, "message": "no id"}
+            return 200, self.formed(self.schemas[int(path[2]) - 1], query)
         subject = path[1]
         if method == "POST" and path[-1] == "versions":
             return 200, {"id": self.register(subject, entry.pop("schema"), **entry)}

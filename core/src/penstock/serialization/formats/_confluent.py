@@ -96,9 +96,9 @@ class ConfluentClient(SchemaClient):
                 raise BadConfigurationError(
                     f"{what} refers to version {reference.version} of '{reference.subject}', which is not there"
                 )
-            schema = self._of_version(what, reference.subject, answer, language)
-            self._follow(what, schema, language, found, (*within, reference.name))
-            found[reference.name] = schema.schema_str
+            other = self._of_version(what, reference.subject, answer, language)
+            self._follow(what, other, language, found, (*within, reference.name))
+            found[reference.name] = other.schema_str
 
     def _of_version(self, what: str, subject: str, found: Any, language: SchemaLanguage[Any]) -> Any:
         def again(form: str) -> Any:
@@ -112,16 +112,16 @@ class ConfluentClient(SchemaClient):
 
         Those of others answer with something else, or fail.
         """
-        if (
-            language.form is None
-            or (schema.schema_type or "AVRO") != language.name
-            or language.reads(schema.schema_str)
-        ):
+        is_other = (schema.schema_type or "AVRO") != language.name
+        if language.form is None or is_other or language.reads(schema.schema_str):
             return schema
+        kept, self._client = self._client, None  # a client answers from its memory, in the form it asked for first
         try:
             other = again(language.form)
         except (BadConfigurationError, RetriableError):
             return schema
+        finally:
+            self._client = kept
         return schema if other is None or not language.reads(other.schema_str) else other
 
     def _ask(self, what: str, method: str, *arguments: Any, **more: Any) -> Any:
