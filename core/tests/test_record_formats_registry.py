@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 from io import BytesIO
 
 import fastavro
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.serialization.formats import create_decoder, create_encoder
@@ -97,6 +100,57 @@ def test_records_of_older_and_newer_schemas_are_read_as_one(registry, options):
     assert sorted(registry.requests) == ["GET schemas/ids/1", "GET schemas/ids/3"]
     decoder.decode(binary(records))
     assert len(registry.requests) == 2
+
+
+WIDER = {"int": {"int", "long", "float", "double"}, "long": {"long", "float", "double"}, "float": {"float", "double"}}
+KINDS = {
+    "int": st.integers(-(2**20), 2**20),
+    "long": st.integers(-(2**52), 2**52),
+    "float": st.floats(width=32, allow_nan=False),
+    "double": st.floats(allow_nan=False),
+    "string": st.text(st.characters(codec="utf-8"), max_size=3),
+    "bytes": st.binary(max_size=3),
+    "boolean": st.booleans(),
+}
+DEFAULTS = {"int": 5, "long": 5, "float": 5.0, "double": 5.0, "string": "d", "bytes": "d", "boolean": True}
+VERSIONS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(sorted(KINDS)), min_size=1)
+
+
+def version(fields):
+    parts = [{"name": name, "type": kind, "default": DEFAULTS[kind]} for name, kind in sorted(fields.items())]
+    return {"type": "record", "name": "R", "fields": parts}
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), reader=VERSIONS, writers=st.lists(VERSIONS, min_size=1, max_size=4))
+def test_records_of_many_versions_in_one_batch_are_the_readers_or_bad(data, reader, writers):
+    server = Registry()
+    try:
+        keys = [server.register("w-value", version(one)) for one in writers]
+        server.register("orders-value", version(reader))
+        order = data.draw(st.lists(st.integers(0, len(writers) - 1), min_size=1, max_size=8))
+        values = [{name: data.draw(KINDS[kind]) for name, kind in writers[number].items()} for number in order]
+        written = zip(order, values, strict=True)
+        records = [framed(keys[number], version(writers[number]), value)[0] for number, value in written]
+        decoder = create_decoder("avro", {"schema.registry.url": server.url, "topic": "orders", "max.retries": "0"})
+        decoded = decoder.decode(binary(records))
+    finally:
+        server.close()
+    errors = decoded.errors.to_pylist() if decoded.errors is not None else [None] * len(records)
+    for number, value, row, error in zip(order, values, decoded.column.to_pylist(), errors, strict=True):
+        own = writers[number]
+        fits = all(reader[name] in WIDER.get(own[name], {own[name]}) for name in own.keys() & reader.keys())
+        texts = {"string", "bytes"}  # Avro takes one for the other
+        if not fits and not any({own[name], reader[name]} == texts for name in own.keys() & reader.keys()):
+            assert error is not None and row is None
+        elif fits:
+            assert error is None
+            for name, kind in reader.items():
+                default = DEFAULTS[kind].encode() if kind == "bytes" else DEFAULTS[kind]
+                expected = value.get(name, default)
+                if kind == "float":
+                    expected = struct.unpack("<f", struct.pack("<f", expected))[0]
+                assert row[name] == expected
 
 
 def test_a_reader_schema_of_ones_own_needs_no_subject(registry, options):
