@@ -75,9 +75,10 @@ def test_a_subject_is_named_by_the_topic_where_the_format_knows_it(monkeypatch):
         ),
         (
             WRITING,
-            {"value__format": "json", "value__schema": "id long"},
-            "'value.schema' takes effect only with value.format=avro",
+            {"value__format": "protobuf", "value__schema": "id long"},
+            "'value.schema' takes effect only with value.format=avro or json",
         ),
+        (WRITING, {"value__format": "json", "value__schema": "id long"}, "says what is written; for avro and json"),
     ],
 )
 def test_what_does_not_go_together(declared, given, words):

@@ -460,7 +460,7 @@ def test_it_is_not_written():
         WRITING.parse({"value.format": "debezium"}, owner="it")
     assert (
         str(error.value)
-        == "option 'value.format': 'debezium' is not a format to write, only to read: write json or avro"
+        == "option 'value.format': 'debezium' is not a format to write, only to read: write json, avro or protobuf"
     )
     with pytest.raises(BadConfigurationError, match="can't encode"):
         create_encoder("debezium", {}, pa.struct([("a", pa.int64())]))

@@ -16,6 +16,7 @@ from penstock.options import OptionValues
 from penstock.serialization.avro import load
 from penstock.serialization.ddl import parse_type
 from penstock.serialization.formats import create_decoder, find_format
+from penstock.serialization.formats._framing import NumberFraming
 from penstock.serialization.formats._rows import Misfit
 from suite.debezium_records import (
     CHANGES,
@@ -38,7 +39,9 @@ WRITERS = [(precision, decimals) for precision in sorted(PRECISIONS) for decimal
 class Schemas:
     """A registry: the schemas of :data:`WRITERS`, whose ids begin at 1, and some that are none of an envelope."""
 
-    def __init__(self, options: OptionValues) -> None:
+    framing = NumberFraming()
+
+    def __init__(self, options: OptionValues, language) -> None:
         self.texts = [json.dumps(avro_schema(*writer)) for writer in WRITERS]
         self.texts += [json.dumps({"type": "array", "items": "long"}), json.dumps(["null", "long", "string"])]
 

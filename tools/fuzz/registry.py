@@ -94,6 +94,7 @@ def _refused_forms(one: SimpleVersionedSerializer[Any]) -> Any:
 
 
 _FORMATS = "penstock_filesystem.formats."
+_PROTOBUF = "penstock.serialization.formats._protobuf."
 _ORC_MODULES = ("_chunks", "_columns", "_decimals", "_integers", "_layout", "_packed_runs", "_protobuf", "_reader")
 TARGETS = [
     Target(
@@ -284,7 +285,10 @@ TARGETS = [
         "records.avro-registered",
         records.read_registered,
         records.registered_seeds,
-        (),
+        (
+            "penstock.serialization.formats._framing",
+            "penstock.serialization.formats._registered_decoder",
+        ),
         refused=records.refused_registered,
     ),
     Target(
@@ -312,6 +316,34 @@ TARGETS = [
         ("penstock.serialization.formats._debezium._avro",),
     ),
     Target(
+        "records.protobuf",
+        records.read_protobuf,
+        records.protobuf_seeds,
+        (f"{_PROTOBUF}_decoder", f"{_PROTOBUF}_columns"),
+        inputs=records.odd_protobuf,
+    ),
+    Target(
+        "records.protobuf-registered",
+        records.read_protobuf_registered,
+        records.protobuf_registered_seeds,
+        (f"{_PROTOBUF}_evolution",),
+    ),
+    Target(
+        "records.protobuf-schema",
+        records.read_protobuf_schema,
+        records.protobuf_schema_seeds,
+        (f"{_PROTOBUF}_schema",),
+        where="schema",
+    ),
+    Target(
+        "records.json-schema",
+        records.read_json_schema,
+        records.json_schema_seeds,
+        ("penstock.serialization.formats._json_schema",),
+        where="schema",
+        inputs=records.odd_json_schemas,
+    ),
+    Target(
         "records.string", records.string_reader("utf-8"), files.text_seeds, ("penstock.serialization.formats._text",)
     ),
     Target("records.string-utf-16", records.string_reader("utf-16"), files.text_seeds, ()),
@@ -319,7 +351,7 @@ TARGETS = [
         "records.schema",
         records.read_schema,
         records.schema_seeds,
-        ("penstock.serialization.avro", "penstock.serialization.formats._schema_registry"),
+        ("penstock.serialization.avro", "penstock.serialization.formats._avro"),
         where="Avro",
         refused=records.refused_schemas,
     ),

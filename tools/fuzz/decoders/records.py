@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Callable
@@ -10,17 +11,26 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from google.protobuf.message_factory import GetMessageClass
 
 from penstock.errors import BadDataError
 from penstock.serialization.avro import AvroSchema, avro_to_arrow, load
 from penstock.serialization.ddl import parse_type
 from penstock.serialization.formats import create_decoder, find_format
-from penstock.serialization.formats._avro_decoder import AvroDecoder
-from penstock.serialization.formats._debezium._avro import DebeziumAvroDecoder
+from penstock.serialization.formats._avro_decoder import AvroDecoder, AvroDecoders
+from penstock.serialization.formats._debezium._avro import DebeziumAvroDecoders
 from penstock.serialization.formats._debezium._encodings import Encodings
 from penstock.serialization.formats._debezium._rows import EnvelopeRows
+from penstock.serialization.formats._framing import NumberFraming
+from penstock.serialization.formats._json_schema import load_json_schema
+from penstock.serialization.formats._protobuf._decoder import ProtobufDecoder, ProtobufDecoders
+from penstock.serialization.formats._protobuf._schema import ProtobufLanguage, ProtobufSchema
+from penstock.serialization.formats._registered_decoder import RegisteredDecoder
+from penstock.serialization.formats._schema_registry import SchemaRegistry
+from penstock.serialization.formats._schemas import StoredSchema
 from penstock_filesystem.source.discovery import objects_of
 from suite.debezium_records import COLUMNS, EXAMPLE, avro_schema, compact, connect_schema, envelope, written
+from suite.protobuf_records import ORDER, compiled
 
 SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -83,6 +93,8 @@ _NULLS = {"type": "record", "name": "r", "fields": [{"name": "n", "type": {"type
 class _Registry:
     """Knows a schema of each id: 8 holds arrays of nulls, 9 contains itself."""
 
+    framing = NumberFraming()
+
     def schema(self, schema_id: int) -> AvroSchema:
         return load("a schema", json.dumps({8: _NULLS, 9: _TREE}.get(schema_id, SCHEMA)))
 
@@ -99,11 +111,11 @@ def _avro() -> AvroDecoder:
 
 
 @cache
-def _registered() -> AvroDecoder:
+def _registered() -> Any:
     reader = json.loads(json.dumps(SCHEMA))
     given = [{**field, "default": 0} if field["name"] == "a" else field for field in reader["fields"][:2]]
     reader["fields"] = [*given, {"name": "new", "type": "int", "default": 3}]
-    return AvroDecoder(load("a schema", json.dumps(reader)), None, registry=_Registry())
+    return RegisteredDecoder(_Registry(), AvroDecoders(load("a schema", json.dumps(reader)), None))
 
 
 def _checked(decoder: Any, data: bytes) -> int:
@@ -198,6 +210,8 @@ def read_debezium(data: bytes) -> int:
 class _Envelopes:
     """Knows the schema of envelopes."""
 
+    framing = NumberFraming()
+
     def schema(self, schema_id: int) -> AvroSchema:
         return load("a schema", json.dumps(avro_schema()))
 
@@ -212,15 +226,109 @@ def debezium_avro_seeds() -> list[bytes]:
 
 
 @cache
-def _debezium_avro() -> DebeziumAvroDecoder:
+def _debezium_avro() -> Any:
     options = find_format("debezium").options.parse({}, owner="format debezium")
     rows = EnvelopeRows(_envelope_type(), options["timeZone"], options["unavailable.value.placeholder"])
-    return DebeziumAvroDecoder(rows, Encodings(options), _Envelopes())
+    return RegisteredDecoder(_Envelopes(), DebeziumAvroDecoders(rows, Encodings(options)))
 
 
 def read_debezium_avro(data: bytes) -> int:
     """Decodes an envelope of Avro."""
     return _checked(_debezium_avro(), data)
+
+
+class _Protobuf:
+    """Knows the schema of :data:`ORDER` by 7, of another message by 8, and one with other types by 9."""
+
+    framing = NumberFraming()
+
+    def schema(self, schema_id: int) -> ProtobufSchema:
+        texts = {8: _OTHER, 9: ORDER.replace("int32 i32 = 1", "int64 i32 = 1")}
+        return ProtobufLanguage().load(texts.get(schema_id, ORDER), ())
+
+
+_OTHER = 'syntax = "proto3"; package shop; message Line { string sku = 1; message Inner { Line line = 1; } }'
+
+
+@cache
+def _protobuf() -> ProtobufDecoder:
+    return ProtobufDecoder(_Protobuf().schema(7), "shop.Order", None)
+
+
+@cache
+def _protobuf_registered() -> Any:
+    return RegisteredDecoder(_Protobuf(), ProtobufDecoders(_protobuf()))
+
+
+def protobuf_seeds() -> list[bytes]:
+    """Returns messages of the schema."""
+    order = GetMessageClass(_protobuf().message)
+    lines = [{"sku": "a", "quantity": 2}, {}]
+    full = order(
+        i32=-1, u64=2**64 - 1, note="é", raw=b"\0", color=1, numbers=[1, 2], lines=lines, names={1: "a"}, card="c"
+    )
+    full.at.seconds, full.took.nanos, full.wrapped.value = 5, 7, 0
+    full.by_sku["k"].quantity = 3
+    return [full.SerializeToString(), order(voucher={}).SerializeToString(), b""]
+
+
+def protobuf_registered_seeds() -> list[bytes]:
+    """Returns the same with a schema's id and the message's place before them."""
+    return [b"\0\0\0\0\7\2\2" + one for one in protobuf_seeds()]
+
+
+def odd_protobuf() -> list[bytes]:
+    """Returns messages that stand for many values, and times that do not fit."""
+    lines = b"\xa2\x01\0" * 20_000
+    return [lines, b"\xc2\x01\x0a\x08" + b"\xff" * 9 + b"\x01", b"\x9a\x01\xff\xff\xff\xff\x0f", b"\x0b" * 50_000]
+
+
+def read_protobuf(data: bytes) -> int:
+    """Decodes a message."""
+    return _checked(_protobuf(), data)
+
+
+def read_protobuf_registered(data: bytes) -> int:
+    """Decodes a message that names its schema."""
+    return _checked(_protobuf_registered(), data)
+
+
+def protobuf_schema_seeds() -> list[bytes]:
+    """Returns descriptors as a registry has them, by way of bytes."""
+    files = [compiled({"main.proto": text}).file[-1] for text in (ORDER, _OTHER)]
+    return [one.SerializeToString() for one in files]
+
+
+def read_protobuf_schema(data: bytes) -> object:
+    """Reads a descriptor, and which column its first message is."""
+    registry = SchemaRegistry(find_format("protobuf").options.parse(_ADDRESS, owner="format"), ProtobufLanguage())
+    schema = registry._loaded("schema 7", StoredSchema("PROTOBUF", base64.b64encode(data).decode()))
+    name = next(iter(schema.file().message_types_by_name.values()), None)
+    return None if name is None else ProtobufDecoder(schema, name.full_name, None).type
+
+
+_ADDRESS = {"schema.registry.url": "http://127.0.0.1:9"}
+
+
+def json_schema_seeds() -> list[bytes]:
+    """Returns JSON schemas."""
+    text = {"type": ["string", "null"]}
+    part = {"type": "array", "items": {"oneOf": [{"type": "null"}, text]}}
+    fields = {"x": {"$ref": "#/definitions/a"}, "y": text}
+    whole = {"type": "object", "properties": fields, "definitions": {"a": part}}
+    return [json.dumps(one).encode() for one in (text, whole)]
+
+
+def odd_json_schemas() -> list[bytes]:
+    """Returns schemas that refer to themselves, or are nested deeply."""
+    itself = {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#/properties/b"}}}
+    deep = '{"properties": {"a": ' * 5_000 + '{"type": "string"}' + "}}" * 5_000
+    return [json.dumps(itself).encode(), deep.encode(), b'{"properties": {"a": {"$ref": "#/x/y"}}}', b'{"$ref": 5}']
+
+
+def read_json_schema(data: bytes) -> object:
+    """Reads a JSON schema, and which column it is."""
+    return load_json_schema(data.decode("utf-8", "replace")).column_type()
 
 
 def string_reader(charset: str) -> Callable[[bytes], int]:

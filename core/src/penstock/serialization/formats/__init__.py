@@ -1,7 +1,7 @@
 """Record formats: binary values (of Kafka records, say) to typed columns and back, by the name of the format.
 
-Built in are ``binary``, ``string``, ``json``, ``avro`` (with or without a Confluent-compatible schema registry), and
-``debezium`` (envelopes of changes, which are only read).
+Built in are ``binary``, ``string``, ``json``, ``avro`` and ``protobuf`` (the last three with or without a schema
+registry), and ``debezium`` (envelopes of changes, which are only read).
 """
 
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder, RecordEncoder, RecordFormat

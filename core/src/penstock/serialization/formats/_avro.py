@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from penstock.errors import BadConfigurationError
 
@@ -15,14 +16,16 @@ except ImportError:
 import pyarrow as pa
 
 from penstock.options import OptionSet, OptionValues
-from penstock.serialization.avro import AvroSchema, arrow_to_avro, load
-from penstock.serialization.formats._avro_decoder import AvroDecoder
+from penstock.serialization.avro import AvroSchema, arrow_to_avro, load, standalone
+from penstock.serialization.formats._avro_decoder import AvroDecoder, AvroDecoders
 from penstock.serialization.formats._avro_encoder import AvroEncoder
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._options import AVRO_OPTIONS
-from penstock.serialization.formats._schema_registry import SchemaRegistry
+from penstock.serialization.formats._registered_decoder import RegisteredDecoder
+from penstock.serialization.formats._schema_registry import SchemaRegistry, subject_of, uses_registry
+from penstock.serialization.formats._schemas import SchemaLanguage
 
-__all__ = ["AvroFormat", "subject_of"]
+__all__ = ["AvroFormat", "AvroLanguage"]
 
 
 class AvroFormat(RecordFormat):
@@ -39,60 +42,57 @@ class AvroFormat(RecordFormat):
         """The column's type is that of the schema; ``type``, if given, is what it is cast to."""
         own = _given(options, "schema")
         reader = _given(options, "readerSchema") or own
-        if options["schema.registry.url"] is None:
+        if not uses_registry(options):
             if own is None:
                 raise BadConfigurationError(
                     "format avro needs the option 'schema' (what the records were written with) or "
                     "'schema.registry.url' (if they name their schemas)"
                 )
             return AvroDecoder(reader, type, writer=own)
-        registry = SchemaRegistry(options)
+        registry = SchemaRegistry(options, AvroLanguage())
         if reader is None:
             _, reader = registry.latest(subject_of(options, None))
-        return AvroDecoder(reader, type, registry=registry)
+        return RegisteredDecoder(registry, AvroDecoders(reader, type))
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
         if type is None:
             raise BadConfigurationError("format avro needs the type of the column to write")
-        url, latest = options["schema.registry.url"], options["use.latest.version"]
-        if latest and (options["schema"] is not None or url is None):
+        latest = options["use.latest.version"]
+        if latest and (options["schema"] is not None or not uses_registry(options)):
             raise BadConfigurationError("option 'use.latest.version' goes with 'schema.registry.url', without 'schema'")
         if latest:
-            registry = SchemaRegistry(options)
-            schema_id, schema = registry.latest(subject_of(options, None))
-            return AvroEncoder(schema, type, header=_header(schema_id))
+            registry = SchemaRegistry(options, AvroLanguage())
+            key, schema = registry.latest(subject_of(options, None))
+            return AvroEncoder(schema, type, header=registry.framing.header(key))
         text = options["schema"]
         if text is None:
             text = json.dumps(arrow_to_avro(type, options["recordName"], options["recordNamespace"]))
         schema = load("option 'schema'", text)
-        if url is None:
+        if not uses_registry(options):
             return AvroEncoder(schema, type)
         AvroEncoder(schema, type)  # checks the type before anything is registered
-        registry = SchemaRegistry(options)
-        schema_id = registry.identify(subject_of(options, schema), text, register=options["auto.register.schemas"])
-        return AvroEncoder(schema, type, header=_header(schema_id))
+        registry = SchemaRegistry(options, AvroLanguage())
+        subject = subject_of(options, _name(schema))
+        key = registry.identify(subject, text, register=options["auto.register.schemas"])
+        return AvroEncoder(schema, type, header=registry.framing.header(key))
 
 
 def _given(options: OptionValues, name: str) -> AvroSchema | None:
     return None if options[name] is None else load(f"option '{name}'", options[name])
 
 
-def _header(schema_id: int) -> bytes:
-    return b"\0" + schema_id.to_bytes(4, "big")
+def _name(schema: AvroSchema) -> str | None:
+    return schema.get("name") if isinstance(schema, dict) else None
 
 
-def subject_of(options: OptionValues, schema: AvroSchema | None) -> str:
-    """Returns the subject that the options name, or their strategy. Raises BadConfigurationError."""
-    if options["subject"] is not None:
-        return str(options["subject"])
-    strategy, topic = options["subject.name.strategy"], options["topic"]
-    if topic is None and strategy != "record":
-        raise BadConfigurationError("the subject in the schema registry follows no single topic: set 'subject'")
-    if strategy == "topic":
-        return f"{topic}-{options['part']}"
-    record = schema.get("name") if isinstance(schema, dict) else None
-    if record is None:
-        raise BadConfigurationError(
-            f"'subject.name.strategy' is {strategy}, and without a record's schema there is no name: set 'subject'"
-        )
-    return record if strategy == "record" else f"{topic}-{record}"
+class AvroLanguage(SchemaLanguage[AvroSchema]):
+    """Avro in a registry."""
+
+    name = "AVRO"
+    label = "Avro"
+
+    def load(self, text: str, references: Sequence[tuple[str, str]]) -> AvroSchema:
+        named: dict[str, Any] = {}
+        for _, one in references:
+            standalone(json.loads(one), named)
+        return standalone(json.loads(text), named)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
 
-from penstock.errors import BadConfigurationError, PenstockError
+from penstock.errors import BadConfigurationError
 from penstock.serialization.avro import (
     AvroSchema,
     avro_to_arrow,
@@ -20,53 +20,36 @@ from penstock.serialization.avro import (
     without_logical,
 )
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
+from penstock.serialization.formats._registered_decoder import WriterDecoders
 from penstock.serialization.formats._rows import Misfit, RowErrors, by_parts, described, shown, with_nulls
+from penstock.serialization.formats._schemas import SchemaKey
 from penstock.serialization.values import cast_column
 
-__all__ = ["AvroDecoder", "SchemaLookup"]
+__all__ = ["AvroDecoder", "AvroDecoders"]
 
 _WITHOUT_BYTES = "arrays of values that take no bytes (null): a few bytes would stand for any number of them"
 _UUID = frozenset({"uuid"})
 _TIMES = frozenset({"date", "time-millis", "time-micros", "timestamp-millis", "timestamp-micros"})
 _TIMES |= {"local-timestamp-millis", "local-timestamp-micros"}
-_HEADER = 5
 #: Of a record that may be nested in itself: each level takes a byte at least, and some hundred bytes of the stack.
 _DEEPEST = 2_000
 
 
-class SchemaLookup(Protocol):
-    """A registry, to a decoder."""
-
-    def schema(self, schema_id: int) -> AvroSchema:
-        """Returns the schema with that id. Raises Misfit for one that does not exist, RetriableError,
-        BadConfigurationError.
-        """
-
-
 class AvroDecoder(RecordDecoder):
-    """Reads records as ``reader``, written as ``writer`` or, with a ``registry``, as the schema whose id they name.
+    """Reads records that were written as ``writer``; unset, as ``reader``, which they are read as.
 
     ``type_`` is what the column is cast to; unset, the type of ``reader``.
     """
 
-    def __init__(
-        self,
-        reader: AvroSchema,
-        type_: pa.DataType | None,
-        *,
-        writer: AvroSchema | None = None,
-        registry: SchemaLookup | None = None,
-    ) -> None:
+    def __init__(self, reader: AvroSchema, type_: pa.DataType | None, *, writer: AvroSchema | None = None) -> None:
         self._reader = reader
         self._stored = stored_type(reader)
         self._type = _checked(avro_to_arrow(reader), type_)
         self._has_map = holds_map(self._type)
-        self._registry = registry
         writer = reader if writer is None else writer
         if holds_values_without_bytes(writer):
             raise BadConfigurationError(f"the Avro schema has {_WITHOUT_BYTES}")
         self._pair = _resolution(writer, reader)
-        self._pairs: dict[int, _Pair] = {}
 
     @property
     def type(self) -> pa.DataType:
@@ -78,36 +61,15 @@ class AvroDecoder(RecordDecoder):
     def _decode(self, values: pa.Array) -> Decoded:
         errors = RowErrors()
         records: list[Any] = []
-        read = self._read_plain if self._registry is None else self._read_registered
         # Row by row in Python: in Avro the fields of a record follow each other, without anything that says where the
         # next one begins. The reading itself is compiled (fastavro).
         for row, value in enumerate(values.to_pylist()):
             try:
-                records.append(read(value))
-            except PenstockError:
-                raise
+                records.append(_read(BytesIO(value), len(value), self._pair))
             except Exception as error:  # whatever fastavro runs into in bytes that mean something else
                 records.append(None)
                 errors.add(row, str(error) if isinstance(error, Misfit) else f"not Avro of this schema: {_why(error)}")
         return Decoded(self._column(records, errors), errors.array(len(records)))
-
-    def _read_plain(self, value: bytes) -> Any:
-        return _read(BytesIO(value), len(value), self._pair)
-
-    def _read_registered(self, value: bytes) -> Any:
-        if len(value) < _HEADER or value[0] != 0:
-            raise Misfit("does not begin with a zero byte and a schema's id (4 bytes)")
-        schema_id = int.from_bytes(value[1:_HEADER], "big")
-        pair = self._pairs.get(schema_id)
-        if pair is None:
-            assert self._registry is not None
-            writer = self._registry.schema(schema_id)
-            if holds_values_without_bytes(writer):
-                raise Misfit(f"schema {schema_id} has {_WITHOUT_BYTES}")
-            pair = self._pairs[schema_id] = _resolution(writer, self._reader)
-        stream = BytesIO(value)
-        stream.seek(_HEADER)
-        return _read(stream, len(value), pair)
 
     def _column(self, records: list[Any], errors: RowErrors) -> pa.Array:
         if self._has_map:
@@ -127,6 +89,21 @@ class AvroDecoder(RecordDecoder):
             return pa.nulls(stop - start, self._type)
 
         return by_parts(0, len(records), attempt, give_up, few=1)
+
+
+class AvroDecoders(WriterDecoders[AvroSchema]):
+    """Decoders of records of any schema as ``reader``."""
+
+    def __init__(self, reader: AvroSchema, type_: pa.DataType | None) -> None:
+        self._reader = reader
+        self._type = AvroDecoder(reader, type_).type
+
+    @property
+    def type(self) -> pa.DataType:
+        return self._type
+
+    def decoder(self, key: SchemaKey, schema: AvroSchema) -> AvroDecoder:
+        return AvroDecoder(self._reader, self._type, writer=schema)
 
 
 def _why(error: Exception) -> str:

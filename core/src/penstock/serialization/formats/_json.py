@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import ClassVar
 
 import pyarrow as pa
@@ -11,7 +12,17 @@ from penstock.options import OptionSet, OptionValues
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._json_decoder import JsonDecoder
 from penstock.serialization.formats._json_encoder import JsonEncoder
+from penstock.serialization.formats._json_schema import (
+    JsonSchema,
+    JsonSchemaLanguage,
+    arrow_to_json_schema,
+    check_column,
+    load_json_schema,
+)
 from penstock.serialization.formats._options import JSON_OPTIONS
+from penstock.serialization.formats._registered_decoder import RegisteredDecoder, WriterDecoders
+from penstock.serialization.formats._schema_registry import SchemaRegistry, subject_of, uses_registry
+from penstock.serialization.formats._schemas import SchemaKey
 from penstock.serialization.values import is_text
 
 __all__ = ["JsonFormat"]
@@ -27,21 +38,68 @@ class JsonFormat(RecordFormat):
 
     Writing: null fields are left out (in a map or a list they are null), timestamps have their microseconds, those
     with a zone are in UTC with a Z; binary is base 64, NaN and infinity are texts, a null struct is a null record.
+
+    With ``schema.registry.url`` a record begins with a zero byte and the id of its JSON schema (four bytes), as
+    Confluent's serializers write it.
     """
 
     options: ClassVar[OptionSet] = JSON_OPTIONS
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
+        """Without ``type``, the column is what the schema says: of the option, or the subject's latest."""
+        if type is None and options["schema"] is not None:
+            type = load_json_schema(options["schema"]).column_type()
+        if not uses_registry(options):
+            return _decoder(type, options)
+        registry = SchemaRegistry(options, JsonSchemaLanguage())
         if type is None:
-            raise BadConfigurationError("format json needs a schema to decode to: name the fields and their types")
-        _check_struct(type)
-        return JsonDecoder(type, options["timeZone"])
+            _, schema = registry.latest(subject_of(options, None))
+            type = schema.column_type()
+        return RegisteredDecoder(registry, _JsonDecoders(_decoder(type, options)))
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
         if type is None:
             raise BadConfigurationError("format json needs the type of the column to write")
         _check_struct(type)
-        return JsonEncoder(ignore_nulls=options["ignoreNullFields"])
+        given, latest = options["schema"], options["use.latest.version"]
+        if latest and (given is not None or not uses_registry(options)):
+            raise BadConfigurationError("option 'use.latest.version' goes with 'schema.registry.url', without 'schema'")
+        schema = None if given is None else load_json_schema(given)
+        if schema is not None:
+            check_column(schema, type)
+        header = b""
+        if uses_registry(options):
+            registry = SchemaRegistry(options, JsonSchemaLanguage())
+            if latest:
+                key, schema = registry.latest(subject_of(options, None))
+                check_column(schema, type)
+            else:
+                text = given or json.dumps(arrow_to_json_schema(type))
+                subject = subject_of(options, None if schema is None else schema.title)
+                key = registry.identify(subject, text, register=options["auto.register.schemas"])
+            header = registry.framing.header(key)
+        return JsonEncoder(ignore_nulls=options["ignoreNullFields"], header=header)
+
+
+class _JsonDecoders(WriterDecoders[JsonSchema]):
+    """One decoder for objects of every schema: their fields have names."""
+
+    def __init__(self, decoder: RecordDecoder) -> None:
+        self._decoder = decoder
+
+    @property
+    def type(self) -> pa.DataType:
+        return self._decoder.type
+
+    def decoder(self, key: SchemaKey, schema: JsonSchema) -> RecordDecoder:
+        return self._decoder
+
+
+def _decoder(type_: pa.DataType | None, options: OptionValues) -> RecordDecoder:
+    if type_ is None:
+        raise BadConfigurationError("format json needs a schema to decode to: name the fields and their types")
+    _check_struct(type_)
+    return JsonDecoder(type_, options["timeZone"])
 
 
 def _check_struct(type_: pa.DataType) -> None:

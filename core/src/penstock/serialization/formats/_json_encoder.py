@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.serialization.formats._contracts import RecordEncoder
 from penstock.serialization.formats._rows import first_bad_row
@@ -12,9 +13,10 @@ __all__ = ["JsonEncoder"]
 
 
 class JsonEncoder(RecordEncoder):
-    """See :class:`RecordEncoder`. Texts are put together column by column."""
+    """See :class:`RecordEncoder`. Texts are put together column by column, each after ``header``."""
 
-    def __init__(self, *, ignore_nulls: bool) -> None:
+    def __init__(self, *, ignore_nulls: bool, header: bytes = b"") -> None:
+        self._header = header
         self._writer = JsonWriter(ValueText(), ignore_nulls=ignore_nulls)
 
     def encode(self, column: pa.Array) -> pa.Array:
@@ -24,4 +26,5 @@ class JsonEncoder(RecordEncoder):
             raise first_bad_row(column, self._encode, error) from error
 
     def _encode(self, column: pa.Array) -> pa.Array:
-        return self._writer.values(column).cast(pa.binary())
+        records = self._writer.values(column).cast(pa.binary())
+        return pc.binary_replace_slice(records, 0, 0, self._header) if self._header else records

@@ -5,7 +5,15 @@ from __future__ import annotations
 from penstock.options import Option, OptionSet, when
 from penstock.serialization.values import check_zone
 
-__all__ = ["AVRO_OPTIONS", "DEBEZIUM_OPTIONS", "FORMAT_OPTIONS", "JSON_OPTIONS", "READ_ONLY", "STRING_OPTIONS"]
+__all__ = [
+    "AVRO_OPTIONS",
+    "DEBEZIUM_OPTIONS",
+    "FORMAT_OPTIONS",
+    "JSON_OPTIONS",
+    "PROTOBUF_OPTIONS",
+    "READ_ONLY",
+    "STRING_OPTIONS",
+]
 
 
 def _check_placeholder(text: str) -> None:
@@ -20,6 +28,74 @@ def _check_placeholder(text: str) -> None:
 
 STRING_OPTIONS = OptionSet([Option("charset", "Character set of the text.", default="UTF-8")])
 
+_GLUE = when("schema.registry.type", "glue")
+_APICURIO = when("schema.registry.type", "apicurio")
+_REGISTRY = (
+    Option(
+        "schema.registry.type",
+        "Whose registry it is: confluent (or one with the same interface), apicurio (by its own) or glue (AWS Glue). "
+        "The last two are for avro and json.",
+        "choice",
+        "confluent",
+        ("confluent", "apicurio", "glue"),
+    ),
+    Option(
+        "schema.registry.url",
+        "Address of the schema registry, or several with commas; for apicurio …/apis/registry/v3, for glue only if it "
+        "is not AWS's own. Records then begin with a schema's id.",
+        credentials=("basic.auth.user.info",),
+    ),
+    Option("schema.registry.region", "Region of AWS Glue; unset, as boto3 finds it.", needs=(_GLUE,)),
+    Option("schema.registry.name", "Registry of AWS Glue; unset, default-registry.", needs=(_GLUE,)),
+    Option("schema.registry.group", "Group in Apicurio.", default="default", needs=(_APICURIO,)),
+    Option(
+        "schema.registry.id",
+        "Which of Apicurio's ids the records name.",
+        "choice",
+        "contentId",
+        ("contentId", "globalId"),
+        needs=(_APICURIO,),
+    ),
+    Option(
+        "schema.registry.id.bytes",
+        "How long Apicurio's ids in the records are: 4 in its release 3, 8 in earlier ones.",
+        "choice",
+        "4",
+        ("4", "8"),
+        needs=(_APICURIO,),
+    ),
+    Option("basic.auth.user.info", "user:password for the registry.", secret=True),
+    Option("ssl.ca.location", "File of CA certificates that the registry's is checked against."),
+    Option("ssl.certificate.location", "Client certificate (PEM) for the registry."),
+    Option("ssl.key.location", "Key of the client certificate (PEM)."),
+    Option("ssl.key.password", "Password of that key.", secret=True),
+    Option("request.timeout", "How long to wait for an answer of the registry.", "duration", "10s", minimum=1),
+    Option("max.retries", "How often a request to the registry is tried again.", "int", "3", minimum=0),
+    Option("subject", "Subject in the registry; unset, by the strategy."),
+    Option(
+        "subject.name.strategy",
+        "Subject if none is given: <topic>-value (or -key; with glue <topic>), the record's full name, or "
+        "<topic>-<record>.",
+        "choice",
+        "topic",
+        ("topic", "record", "topic-record"),
+    ),
+    Option("topic", "Topic, for the subject's name. Set by the connector."),
+    Option(
+        "part",
+        "Part of the record, for the subject's name. Set by the connector.",
+        "choice",
+        "value",
+        ("key", "value"),
+    ),
+)
+
+#: Of formats whose schemas are written to a registry.
+_WRITING = (
+    Option("auto.register.schemas", "Writing: register the schema; else it must be there.", "bool", "true"),
+    Option("use.latest.version", "Writing: with the subject's latest schema instead.", "bool", "false"),
+)
+
 JSON_OPTIONS = OptionSet(
     [
         Option(
@@ -29,6 +105,13 @@ JSON_OPTIONS = OptionSet(
             check=check_zone,
         ),
         Option("ignoreNullFields", "Writing: leave out fields that are null.", "bool", "true"),
+        Option(
+            "schema",
+            "JSON schema. Reading: what the column is; unset, as declared, or the subject's latest. Writing with a "
+            "registry: unset, derived from the column.",
+        ),
+        *_REGISTRY,
+        *_WRITING,
     ]
 )
 
@@ -42,45 +125,11 @@ AVRO_OPTIONS = OptionSet(
         Option("readerSchema", "Reading without a registry: what to read the records as; unset, as written."),
         Option("recordName", "Writing: name of a derived record schema.", default="topLevelRecord"),
         Option("recordNamespace", "Writing: namespace of a derived record schema.", default=""),
-        Option(
-            "schema.registry.url",
-            "Address of a Confluent-compatible schema registry, or several with commas. Records then begin with a "
-            "schema's id.",
-            credentials=("basic.auth.user.info",),
-        ),
-        Option("basic.auth.user.info", "user:password for the registry.", secret=True),
-        Option("ssl.ca.location", "File of CA certificates that the registry's is checked against."),
-        Option("ssl.certificate.location", "Client certificate (PEM) for the registry."),
-        Option("ssl.key.location", "Key of the client certificate (PEM)."),
-        Option("ssl.key.password", "Password of that key.", secret=True),
-        Option("request.timeout", "How long to wait for an answer of the registry.", "duration", "10s", minimum=1),
-        Option("max.retries", "How often a request to the registry is tried again.", "int", "3", minimum=0),
-        Option("subject", "Subject in the registry; unset, by the strategy."),
-        Option(
-            "subject.name.strategy",
-            "Subject if none is given: <topic>-value (or -key), the record's full name, or <topic>-<record>.",
-            "choice",
-            "topic",
-            ("topic", "record", "topic-record"),
-        ),
-        Option("topic", "Topic, for the subject's name. Set by the connector."),
-        Option(
-            "part",
-            "Part of the record, for the subject's name. Set by the connector.",
-            "choice",
-            "value",
-            ("key", "value"),
-        ),
-        Option("auto.register.schemas", "Writing: register the schema; else it must be there.", "bool", "true"),
-        Option("use.latest.version", "Writing: with the subject's latest schema instead.", "bool", "false"),
+        *_REGISTRY,
+        *_WRITING,
     ]
 )
 
-_REGISTRY = (
-    *("schema.registry.url", "basic.auth.user.info", "ssl.ca.location", "ssl.certificate.location"),
-    *("ssl.key.location", "ssl.key.password", "request.timeout", "max.retries"),
-    *("subject", "subject.name.strategy", "topic", "part"),
-)
 _OF_THE_CONNECTOR = "Needed if the records say nothing of it: as the option of Debezium's connector"
 
 DEBEZIUM_OPTIONS = OptionSet(
@@ -111,7 +160,25 @@ DEBEZIUM_OPTIONS = OptionSet(
             default="__debezium_unavailable_value",
             check=_check_placeholder,
         ),
-        *(option for option in AVRO_OPTIONS if option.name in _REGISTRY),
+        *_REGISTRY,
+    ]
+)
+
+PROTOBUF_OPTIONS = OptionSet(
+    [
+        Option(
+            "descriptorFile",
+            "File of the driver that protoc --include_imports --descriptor_set_out=… wrote. Needed without a registry. "
+            "Reading with one: what to read records as; unset, the subject's latest schema. Writing: unset, with "
+            "use.latest.version.",
+        ),
+        Option(
+            "message",
+            "Full name of the message, as shop.Order. Unset, the first of the registry's schema, or the only one of "
+            "the file.",
+        ),
+        *_REGISTRY,
+        *_WRITING,
     ]
 )
 
@@ -121,6 +188,7 @@ FORMAT_OPTIONS: dict[str, OptionSet] = {
     "string": STRING_OPTIONS,
     "json": JSON_OPTIONS,
     "avro": AVRO_OPTIONS,
+    "protobuf": PROTOBUF_OPTIONS,
     "debezium": DEBEZIUM_OPTIONS,
 }
 

@@ -16,12 +16,13 @@ __all__ = ["create_decoder", "create_encoder", "find_format"]
 
 GROUP = "penstock.formats"
 
-#: Imported when asked for: avro needs a package that is an extra.
+#: Imported when asked for: avro and protobuf need packages that are extras.
 _BUILT_IN = {
     "binary": "penstock.serialization.formats._text:BinaryFormat",
     "string": "penstock.serialization.formats._text:StringFormat",
     "json": "penstock.serialization.formats._json:JsonFormat",
     "avro": "penstock.serialization.formats._avro:AvroFormat",
+    "protobuf": "penstock.serialization.formats._protobuf:ProtobufFormat",
     "debezium": "penstock.serialization.formats._debezium:DebeziumFormat",
 }
 

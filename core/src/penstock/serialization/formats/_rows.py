@@ -101,7 +101,9 @@ def first_bad_row(column: pa.Array, encode: Callable[[pa.Array], pa.Array], erro
 def described(error: BaseException) -> str:
     """Returns an exception as a reason; without its class where the text says enough."""
     text = str(error)
-    return text if isinstance(error, BadDataError) else f"{type(error).__name__}: {text}" if text else repr(error)
+    if isinstance(error, BadDataError | Misfit):
+        return text
+    return f"{type(error).__name__}: {text}" if text else repr(error)
 
 
 def shown(value: object) -> str:

@@ -23,23 +23,27 @@ def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
     """Returns the options of ``part``, which is also the name of its column: "value", say."""
     if reading:
         what = (
-            f"How the {part} is decoded: binary (not at all), string, json, avro, debezium (envelopes of changes), a "
-            "format of another package by its entry point's name, or module:function"
+            f"How the {part} is decoded: binary (not at all), string, json, avro, protobuf, debezium (envelopes of "
+            "changes), a format of another package by its entry point's name, or module:function"
         )
         schema = (
             f"What the {part} is decoded as: a schema in DDL such as 'id long, at timestamp', or for avro an Avro "
-            "schema as JSON, or for debezium the columns of the table; an alternative to .schema(…)"
+            "schema as JSON, or for json a JSON schema, or for debezium the columns of the table; an alternative to "
+            ".schema(…)"
         )
     else:
         what = (
-            f"How the {part} column is encoded: binary (a column of strings or bytes as it is), json or avro (from a "
-            "struct), a format of another package by its entry point's name, or module:function"
+            f"How the {part} column is encoded: binary (a column of strings or bytes as it is), json, avro or "
+            "protobuf (from a struct), a format of another package by its entry point's name, or module:function"
         )
-        schema = f"The Avro schema to write the {part} with, as JSON; unset, derived from the column"
+        schema = (
+            f"The Avro schema, or the JSON schema, to write the {part} with, as JSON; unset, derived from the column"
+        )
     name = f"{part}.format"
+    given = unless(name, "binary", "string") if reading else when(name, "avro", "json")
     return (
         Option(name, what, default="binary", check=None if reading else _check_written),
-        Option(f"{part}.schema", schema, needs=(unless(name, "binary", "string") if reading else when(name, "avro"),)),
+        Option(f"{part}.schema", schema, needs=(given,)),
         Option(
             f"{part}.format.*",
             f"Options of the {part}'s format, such as {part}.format.schema.registry.url",
@@ -52,7 +56,7 @@ def format_options(part: str, *, reading: bool) -> tuple[Option, ...]:
 
 def _check_written(name: str) -> None:
     if name.strip().lower() in READ_ONLY:
-        raise ValueError("a format to write, only to read: write json or avro")
+        raise ValueError("a format to write, only to read: write json, avro or protobuf")
 
 
 def _is_secret(name: str) -> bool:
@@ -86,7 +90,7 @@ class FormatSettings:
         type_ = None
         if schema := values[f"{part}.schema"]:
             if schema.lstrip()[:1] in ("{", "[", '"'):
-                options = {**_avro(part, name, options), "schema": schema}
+                options = {**_without_schema(part, name, options, schema), "schema": schema}
             else:
                 type_ = _ddl(part, schema, reading=reading)
         return cls(part, name, tuple(sorted(options.items())), type_)
@@ -160,8 +164,8 @@ def _plain(type_: pa.DataType) -> str:
     return str(type_).replace(" not null", "")
 
 
-def _avro(part: str, name: str, options: dict[str, str]) -> dict[str, str]:
-    if name != "avro":
+def _without_schema(part: str, name: str, options: dict[str, str], schema: str) -> dict[str, str]:
+    if name != "avro" and not (name == "json" and schema.lstrip().startswith("{")):
         raise BadConfigurationError(
             f"option '{part}.schema' is an Avro schema, but '{part}.format' is {name}: write DDL"
         )
@@ -173,8 +177,8 @@ def _avro(part: str, name: str, options: dict[str, str]) -> dict[str, str]:
 def _ddl(part: str, schema: str, *, reading: bool) -> pa.DataType:
     if not reading:
         raise BadConfigurationError(
-            f"option '{part}.schema': the {part} column's type says what is written; for avro an Avro schema as JSON "
-            "may be given"
+            f"option '{part}.schema': the {part} column's type says what is written; for avro and json a schema "
+            "as JSON may be given"
         )
     try:
         return parse_type(schema)

@@ -9,21 +9,21 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
-from penstock.serialization._malformed import MALFORMED
 from penstock.serialization.avro import AvroSchema, avro_to_arrow, without_logical
-from penstock.serialization.formats._avro import subject_of
-from penstock.serialization.formats._avro_decoder import AvroDecoder, SchemaLookup
+from penstock.serialization.formats._avro import AvroLanguage
+from penstock.serialization.formats._avro_decoder import AvroDecoder
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder
 from penstock.serialization.formats._debezium._encodings import Encoding, Encodings, Kind, nested
 from penstock.serialization.formats._debezium._envelope import check_envelope, envelope_type
 from penstock.serialization.formats._debezium._rows import EnvelopeRows
+from penstock.serialization.formats._registered_decoder import RegisteredDecoder, WriterDecoders
 from penstock.serialization.formats._rows import Misfit, RowErrors, with_nulls
-from penstock.serialization.formats._schema_registry import SchemaRegistry
+from penstock.serialization.formats._schema_registry import SchemaRegistry, subject_of
+from penstock.serialization.formats._schemas import SchemaKey
 from penstock.serialization.values import JsonWriter, ValueText
 
-__all__ = ["DebeziumAvroDecoder", "create_avro_decoder"]
+__all__ = ["DebeziumAvroDecoders", "create_avro_decoder"]
 
-_HEADER = 5
 _LOGICAL = frozenset({"decimal", "uuid", "date", "time-millis", "time-micros", "timestamp-millis", "timestamp-micros"})
 _KINDS: dict[str, Kind] = {
     "boolean": "boolean",
@@ -49,30 +49,41 @@ _MOST_DIGITS = 38
 
 def create_avro_decoder(options: OptionValues, type_: pa.DataType | None) -> RecordDecoder:
     """Returns a decoder to ``type_``, or to what the subject's latest schema says. Raises as a format does. Driver."""
-    registry = SchemaRegistry(options)
+    registry = SchemaRegistry(options, AvroLanguage())
     if type_ is None:
         _, schema = registry.latest(subject_of(options, None))
         type_ = envelope_type(_columns(schema))
     check_envelope(type_)
     rows = EnvelopeRows(type_, options["timeZone"], options["unavailable.value.placeholder"])
-    return DebeziumAvroDecoder(rows, Encodings(options), registry)
+    return RegisteredDecoder(registry, DebeziumAvroDecoders(rows, Encodings(options)))
 
 
-class DebeziumAvroDecoder(RecordDecoder):
-    """See :class:`RecordDecoder`.
+class DebeziumAvroDecoders(WriterDecoders[AvroSchema]):
+    """Decoders of envelopes, each by the schema that wrote them: what a number means may change between two."""
 
-    Records are read as the schemas that they were written with, each by itself: what a number means may change from
-    one to the next.
-    """
-
-    def __init__(self, rows: EnvelopeRows, encodings: Encodings, registry: SchemaLookup) -> None:
+    def __init__(self, rows: EnvelopeRows, encodings: Encodings) -> None:
         self._rows = rows
         self._encodings = encodings
-        self._registry = registry
-        self._known: dict[int, tuple[AvroDecoder, Encoding]] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_known": {}}
+    @property
+    def type(self) -> pa.DataType:
+        return self._rows.type
+
+    def decoder(self, key: SchemaKey, schema: AvroSchema) -> RecordDecoder:
+        encoding = _encoding(self._rows.parsed, schema, _named(schema, {}), self._encodings, "")
+        decoder = AvroDecoder(without_logical(schema, _LOGICAL), None)
+        if not pa.types.is_struct(decoder.type):
+            raise Misfit(f"schema {key} is not a record")
+        return _EnvelopeDecoder(self._rows, decoder, encoding)
+
+
+class _EnvelopeDecoder(RecordDecoder):
+    """See :class:`RecordDecoder`. Of envelopes of one schema, without a header."""
+
+    def __init__(self, rows: EnvelopeRows, decoder: AvroDecoder, encoding: Encoding) -> None:
+        self._rows = rows
+        self._decoder = decoder
+        self._encoding = encoding
 
     @property
     def type(self) -> pa.DataType:
@@ -83,29 +94,7 @@ class DebeziumAvroDecoder(RecordDecoder):
 
     def _decode(self, values: pa.Array) -> Decoded:
         errors = RowErrors()
-        # Row by row in Python, as Avro itself.
-        headers = pa.array([value[:_HEADER] for value in values.to_pylist()], pa.binary()).dictionary_encode()
-        columns, places = [pa.nulls(1, self.type)], [pa.array([-1], pa.int64())]
-        for number, header in enumerate(headers.dictionary.to_pylist()):
-            rows = pc.indices_nonzero(pc.equal(headers.indices, number)).cast(pa.int64())
-            own = RowErrors()
-            try:
-                columns.append(self._column(header, values.take(rows), own))
-                places.append(rows)
-            except Misfit as misfit:
-                for row in rows.to_pylist():
-                    errors.add(row, str(misfit))
-            for position, row in enumerate(rows.to_pylist()):
-                if (reason := own.reason(position)) is not None:
-                    errors.add(row, reason)
-        order = pc.index_in(pa.array(range(len(values)), pa.int64()), pa.concat_arrays(places))
-        return Decoded(pa.concat_arrays(columns).take(order), errors.array(len(values)))
-
-    def _column(self, header: bytes, values: pa.Array, errors: RowErrors) -> pa.Array:
-        if len(header) < _HEADER or header[0] != 0:
-            raise Misfit("does not begin with a zero byte and a schema's id (4 bytes)")
-        decoder, encoding = self._reader(int.from_bytes(header[1:], "big"))
-        decoded = decoder.decode(pa.array([value[_HEADER:] for value in values.to_pylist()], pa.binary()))
+        decoded = self._decoder.decode(values)
         if decoded.errors is not None:
             for row in pc.indices_nonzero(decoded.errors.is_valid()).to_pylist():
                 errors.add(row, decoded.errors[row].as_py())
@@ -115,26 +104,10 @@ class DebeziumAvroDecoder(RecordDecoder):
             sources = decoded.column.field(source) if source >= 0 else pa.nulls(len(values))
             writer = JsonWriter(ValueText(), ignore_nulls=False)
             texts = writer.values(sources) if source >= 0 else sources.cast(pa.string())
-        column = self._rows.column(_with_all(decoded.column, self._rows.parsed), encoding, texts, errors)
-        if decoded.errors is None:
-            return column
-        return pc.if_else(decoded.errors.is_null(), column, pa.scalar(None, self.type))
-
-    def _reader(self, schema_id: int) -> tuple[AvroDecoder, Encoding]:
-        if schema_id not in self._known:
-            schema = self._registry.schema(schema_id)
-            try:
-                named = _named(schema, {})
-                encoding = _encoding(self._rows.parsed, schema, named, self._encodings, "")
-                decoder = AvroDecoder(without_logical(schema, _LOGICAL), None)
-                if not pa.types.is_struct(decoder.type):
-                    raise Misfit(f"schema {schema_id} is not a record")
-                self._known[schema_id] = decoder, encoding
-            except BadConfigurationError as error:
-                raise Misfit(f"schema {schema_id}: {error}") from None
-            except MALFORMED as error:
-                raise Misfit(f"schema {schema_id} can't be read: {type(error).__name__}: {error}") from None
-        return self._known[schema_id]
+        column = self._rows.column(_with_all(decoded.column, self._rows.parsed), self._encoding, texts, errors)
+        if decoded.errors is not None:
+            column = pc.if_else(decoded.errors.is_null(), column, pa.scalar(None, self.type))
+        return Decoded(column, errors.array(len(values)))
 
 
 def _with_all(read: pa.StructArray, type_: pa.DataType) -> pa.StructArray:

@@ -14,6 +14,7 @@ from penstock.serialization.formats._debezium._encodings import Encodings
 from penstock.serialization.formats._debezium._envelope import check_envelope, envelope_type
 from penstock.serialization.formats._debezium._rows import EnvelopeRows
 from penstock.serialization.formats._options import DEBEZIUM_OPTIONS
+from penstock.serialization.formats._schema_registry import uses_registry
 
 __all__ = ["DebeziumFormat"]
 
@@ -38,7 +39,7 @@ class DebeziumFormat(RecordFormat):
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
         """``type`` is made of the envelope's fields. Without it, the registry says which columns the table has."""
-        if options["schema.registry.url"] is not None:
+        if uses_registry(options):
             from penstock.serialization.formats._debezium._avro import create_avro_decoder
 
             return create_avro_decoder(options, type)
