@@ -61,7 +61,7 @@ def packed(wheels, tmp_path):
 @pytest.mark.spark
 @pytest.mark.budget(180)
 @pytest.mark.exhaustive(
-    "a cluster that unpacks 50 MB for each executor; test_executors kills executors in the first tier"
+    "a cluster that unpacks 60 MB for each executor; test_executors kills executors in the first tier"
 )
 def test_exactly_once_with_the_packages_in_an_archive_alone(cluster, packed):
     (packed / "in").mkdir()
