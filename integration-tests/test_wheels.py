@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from environments import Environment
+from release.packages import Package, set_version
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "core"
@@ -232,15 +234,67 @@ def test_a_plugin_for_another_core_is_named_and_not_imported(with_plugin, tmp_pa
     environment = with_plugin(">=1.0,<2")
     (listed,) = json.loads(environment.penstock("list", "--json", status=1))["connectors"]
     assert (listed["package"], listed["version"], listed["fits"]) == ("penstock-other", "3.2.1", False)
-    assert "it needs penstock<2,>=1.0, installed is 0." in listed["problem"] and "pip install" in listed["problem"]
-    assert "penstock.other: it needs penstock<2,>=1.0" in " ".join(environment.penstock("list", status=1).split())
+    assert listed["problem"] == (
+        "penstock-other 3.2.1 needs penstock<2,>=1.0, and penstock 0.1.0 is installed: pip install 'penstock<2,>=1.0', "
+        "or an older penstock-other"
+    )
+    assert "penstock.other: penstock-other 3.2.1 needs penstock<2,>=1.0" in " ".join(
+        environment.penstock("list", status=1).split()
+    )
     for command in (["describe", "other"], ["other", "hello"]):
         refused = environment.run(environment.bin / "penstock", *command, status=2)
-        assert "can't be used: it needs penstock<2,>=1.0" in refused.stderr
+        assert "can't be used: penstock-other 3.2.1 needs penstock<2,>=1.0" in refused.stderr
     assert "other" not in environment.penstock("--help").split()
     done = run_python(environment, tmp_path, REGISTER)
-    assert "[] {'other': \"connector 'other' can't be used: it needs" in done.stdout
+    assert "[] {'other': \"connector 'other' can't be used: penstock-other 3.2.1 needs" in done.stdout
     assert not imported.exists()
+
+
+@pytest.fixture
+def released(wheels, tmp_path_factory):
+    """``released(project, version, range)`` builds the wheel of one of our projects as that release of it."""
+
+    def build(project, version, range_=""):
+        copy = shutil.copytree(
+            project, tmp_path_factory.mktemp("released") / project.name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        name = "penstock" if project == CORE else f"penstock-{project.name}"
+        set_version(Package(name, "", copy, ""), version)
+        if range_:
+            declared = (copy / "pyproject.toml").read_text()
+            assert '"penstock>=0.1,<0.2"' in declared
+            (copy / "pyproject.toml").write_text(declared.replace('"penstock>=0.1,<0.2"', f'"penstock{range_}"'))
+        return wheels.wheel(copy)
+
+    return build
+
+
+@pytest.mark.spark
+@pytest.mark.budget(60)
+@pytest.mark.parametrize(
+    ("core", "connector", "range_", "shown", "other"),
+    [
+        ("0.2.0", "0.1.0", "", "<0.2,>=0.1", "a newer"),
+        ("0.1.0", "0.2.0", ">=0.2,<0.3", "<0.3,>=0.2", "an older"),
+    ],
+    ids=["newer-core", "newer-connector"],
+)
+def test_a_core_and_a_connector_of_different_releases_are_both_named(
+    released, tmp_path, core, connector, range_, shown, other
+):
+    """Real wheels, installed against the word of pip's resolver, as by ``--no-deps`` or by hand."""
+    environment = Environment(tmp_path / "environment", [released(CORE, core)], ["penstock[spark,cli]"])
+    environment.install(released(CONNECTORS["filesystem"], connector, range_))
+    problem = (
+        f"penstock-filesystem {connector} needs penstock{shown}, and penstock {core} is installed: "
+        f"pip install 'penstock{shown}', or {other} penstock-filesystem"
+    )
+    (listed,) = json.loads(environment.penstock("list", "--json", status=1))["connectors"]
+    assert listed["problem"] == problem and not listed["fits"]
+    refused = environment.run(environment.bin / "penstock", "describe", "filesystem", status=2)
+    assert problem in refused.stderr and len(refused.stderr.splitlines()) == 1
+    done = run_python(environment, tmp_path, REGISTER).stdout
+    assert problem.replace("'", "\\'") in done or problem in done
 
 
 def test_the_same_plugin_for_this_core_is_imported(with_plugin, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 Run by the package's build, and by hand after a change of the sources: ``python build.py``. Needs a C compiler, but not
 Python's headers: the library holds for every Python version. Without a compiler the package is built in pure Python.
+``PENSTOCK_COMPILED=required`` fails the build instead, and ``PENSTOCK_COMPILED=none`` leaves the library out.
 
 Each package that holds C has a copy of this file: a build has nothing but what is in its own directory.
 """
@@ -18,6 +19,9 @@ from pathlib import Path
 
 LIBRARY_NAME = "compiled.so"
 TIMEOUT_SECONDS = 300
+#: Environment variable: what to do about the compiled part.
+SWITCH = "PENSTOCK_COMPILED"
+CHOICES = ("auto", "required", "none")
 
 
 def source_hash(directory: Path) -> str:
@@ -58,13 +62,20 @@ def compile_library(directory: Path) -> str:
 
 
 def main() -> None:
-    """Says what became of it, and never fails: a package without its compiled part is slower, and complete."""
+    """Says what became of it. Fails only where ``PENSTOCK_COMPILED=required`` asks for it: a package without its
+    compiled part is slower, and complete.
+    """
     package = Path(__file__).resolve().parent
+    choice = os.environ.get(SWITCH, "") or "auto"
+    if choice not in CHOICES:
+        sys.exit(f"{package.name}: {SWITCH}={choice} is unknown: write {', '.join(CHOICES)}")
     for directory in sorted(package.glob("src/**/native")):
-        problem = compile_library(directory)
+        problem = f"{SWITCH}=none" if choice == "none" else compile_library(directory)
         if problem:
             # A library of other sources must not be shipped.
             (directory / LIBRARY_NAME).unlink(missing_ok=True)
+            if choice == "required":
+                sys.exit(f"{package.name}: its compiled part is required and could not be built: {problem}")
             print(f"{package.name}: built without its compiled part, the slower one in Python is used: {problem}")
         else:
             print(f"{package.name}: compiled {directory.relative_to(package)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -125,6 +126,18 @@ def test_no_connector_is_odd(monkeypatch):
     monkeypatch.setattr("penstock._plugins.entry_points", lambda group: [])
     finding = found("connectors", dict(os.environ))
     assert (finding.verdict, finding.mend) == ("odd", "pip install penstock-filesystem")
+
+
+def test_a_connector_without_its_compiled_part_is_odd(monkeypatch):
+    monkeypatch.setattr("penstock.native.LIBRARY_NAME", "nothing.so")
+    finding = found("penstock.kafka, compiled", dict(os.environ))
+    assert finding.verdict == "odd" and "without its compiled part" in finding.text and "penstock-kafka" in finding.mend
+    assert not [one for one in examine(dict(os.environ)) if one.what == "penstock.filesystem, compiled"]
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+def test_a_connector_with_its_compiled_part_says_so():
+    assert found("penstock.kafka, compiled", dict(os.environ)).verdict == "ok"
 
 
 def test_the_exit_code_says_whether_something_is_bad(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -93,3 +94,22 @@ def test_a_package_asks_for_what_it_imports(project):
         if COMES_WITH.get(name, name) not in (asked | of_command if path.name == "_cli.py" else asked)
     ]
     assert not missing, missing
+
+
+@pytest.mark.parametrize("gone", ["ReadLimit", None], ids=["a-name", "a-module"])
+def test_an_older_pyspark_is_named_with_what_is_needed(gone):
+    """As platforms bring it. In a process of its own, where a part of PySpark is not there."""
+    hide = f"del datasource.{gone}" if gone else "sys.modules['pyspark.sql.streaming.datasource'] = None"
+    code = f"""
+import sys, pyspark
+from pyspark.sql.streaming import datasource
+{hide}
+pyspark.__version__ = "4.1.1"
+import penstock
+try:
+    penstock.register
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("penstock needs PySpark 4.2 or newer, and this is 4.1.1") and not done.stderr

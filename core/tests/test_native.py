@@ -121,3 +121,59 @@ def test_the_build_script_never_fails_an_installation(copied, monkeypatch, capsy
     runpy.run_path(str(copied.parents[2] / "build.py"), run_name="__main__")
     assert "package: built without its compiled part" in capsys.readouterr().out
     assert not (copied / LIBRARY_NAME).exists()
+
+
+def run_build(copied):
+    runpy.run_path(str(copied.parents[2] / "build.py"), run_name="__main__")
+
+
+def test_a_build_may_require_the_compiled_part(copied, monkeypatch):
+    """A release must not ship a wheel that lacks it."""
+    monkeypatch.setenv("PENSTOCK_COMPILED", "required")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(SystemExit, match="package: its compiled part is required and could not be built"):
+        run_build(copied)
+    monkeypatch.setenv("PENSTOCK_COMPILED", "yes")
+    with pytest.raises(SystemExit, match="PENSTOCK_COMPILED=yes is unknown: write auto, required, none"):
+        run_build(copied)
+
+
+@needs_compiler
+def test_a_build_may_leave_the_compiled_part_out(copied, build, monkeypatch, capsys):
+    assert build.compile_library(copied) == ""
+    monkeypatch.setenv("PENSTOCK_COMPILED", "none")
+    run_build(copied)
+    assert "built without its compiled part" in capsys.readouterr().out and not (copied / LIBRARY_NAME).exists()
+
+
+def test_what_is_missing_is_said_once_where_it_is_first_used(copied, caplog):
+    library = NativeLibrary(copied, ADD, without="own adds in Python")
+    assert library.problem and not caplog.records
+    assert not library.usable() and not library.usable()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("own adds in Python: the package was installed without its compiled part")
+
+
+@needs_compiler
+def test_where_nothing_is_missing_nothing_is_said(copied, build, caplog):
+    assert build.compile_library(copied) == ""
+    assert NativeLibrary(copied, ADD, without="own adds in Python").usable() and not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "use"),
+    [
+        ("penstock-kafka", "penstock_kafka.client.codec._library", "native_usable"),
+        ("penstock-cassandra", "penstock_cassandra.native._cells", "_LIBRARY.usable"),
+    ],
+)
+def test_each_says_what_users_get_without_it(package, module, use):
+    """In a process of its own, as a task is one."""
+    code = (
+        f"import logging; logging.basicConfig(format='%(message)s')\nimport penstock.native\n"
+        f"penstock.native.LIBRARY_NAME = 'none.so'\nimport {module} as m\nfor _ in range(3): print(m.{use}())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["False"] * 3
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"{package} ") and "without its compiled part" in line

@@ -68,6 +68,19 @@ def test_formats_of_entry_points(monkeypatch, functions):
         create_decoder("twic", {})
 
 
+def test_a_format_for_another_core_is_named_and_not_imported(monkeypatch, tmp_path):
+    info = tmp_path / "penstock_words-3.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: penstock-words\nVersion: 3.1\nRequires-Dist: penstock>=7,<8\n"
+    )
+    (info / "entry_points.txt").write_text("[penstock.formats]\nwords = no_such_module:Words\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    problem = r"penstock-words 3\.1 needs penstock<8,>=7, and penstock 0\..* is installed: pip install 'penstock<8,>=7'"
+    with pytest.raises(BadConfigurationError, match=f"format 'words' can't be used: {problem}, or an older"):
+        find_format("words")
+
+
 def test_binary_is_the_bytes_as_they_are():
     decoder, encoder = create_decoder("binary", {}), create_encoder("binary", {}, pa.string())
     values = binary([b"\xff\0", None, b""])

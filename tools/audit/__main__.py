@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 LOCKED = (
     *("requirements-dev.txt", "docs/requirements.txt", "integration-tests/connect-requirements.txt"),
-    "tools/audit/requirements.txt",
+    *("tools/audit/requirements.txt", "tools/release/requirements.txt"),
 )
 NOTHING = "nothing is audited (--strict fails)"
 #: The exit code if the service can't be asked.

@@ -19,6 +19,7 @@ MOST_WORDS = 40
 NAMES = frozenset(
     {"Amazon", "Apache", "Arrow", "Avro", "Cassandra", "Connect", "Flink", "I", "Iceberg", "Java", "Kafka", "Keycloak"}
     | {"Kubernetes", "Linux", "Parquet", "Penstock", "Pravega", "Python", "Spark", "Streaming", "Structured"}
+    | {"Dataproc", "Fabric", "Zig"}
 )
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")

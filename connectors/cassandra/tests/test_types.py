@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
-from types import SimpleNamespace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from cassandra.util import Date, Duration, Time
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.native import NativeLibrary
 from penstock_cassandra import CassandraConnector
 from penstock_cassandra.native import _cells
 from penstock_cassandra.types import arrow_type, cql_type_of
@@ -101,7 +102,7 @@ def walker(request):
     """Both ways to find cells."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "python":
-            patch.setattr(_cells, "_LIBRARY", SimpleNamespace(problem="not now"))
+            patch.setattr(_cells, "_LIBRARY", NativeLibrary(Path("nowhere"), {}))
         yield request.param
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
-from penstock._version import __version__
+from penstock._core_range import core_problem, core_range
 from penstock.connector import Connector
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint
 
-__all__ = ["InstalledConnector", "core_problem", "find_connector", "installed_connectors"]
+__all__ = ["InstalledConnector", "find_connector", "installed_connectors"]
 
 GROUP = "penstock.connectors"
 
@@ -57,36 +54,11 @@ class InstalledConnector:
         return connector
 
 
-def _core_range(distribution: Distribution | None) -> tuple[str, str]:
-    """Returns the plugin's range for the core and the problem with it, from metadata alone."""
-    if distribution is None:
-        return "", ""
-    for text in distribution.requires or []:
-        requirement = Requirement(text)
-        if canonicalize_name(requirement.name) == "penstock" and requirement.marker is None:
-            fits = requirement.specifier.contains(__version__, prereleases=True)
-            problem = (
-                ""
-                if fits
-                else (
-                    f"it needs penstock{requirement.specifier}, installed is {__version__}: "
-                    f"pip install 'penstock{requirement.specifier}' or another release of {distribution.name}"
-                )
-            )
-            return str(requirement.specifier), problem
-    return "", ""
-
-
-def core_problem(distribution: Distribution | None) -> str:
-    """Returns why a plugin's distribution can't be used with this core, by its metadata alone; empty if it fits."""
-    return _core_range(distribution)[1]
-
-
 def installed_connectors(found: Iterable[EntryPoint] | None = None) -> list[InstalledConnector]:
     """Returns every installed connector, fitting or not, by name. Imports none of them."""
     listed: dict[str, InstalledConnector] = {}
     for entry in sorted(found if found is not None else entry_points(group=GROUP), key=lambda e: e.name):
-        requires, problem = _core_range(entry.dist)
+        requires, problem = core_range(entry.dist), core_problem(entry.dist)
         dist_name = entry.dist.name if entry.dist else "?"
         version = entry.dist.version if entry.dist else "?"
         if entry.name in listed and listed[entry.name].distribution != dist_name:

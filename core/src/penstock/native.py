@@ -13,7 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from penstock.printable import get_logger
+
 __all__ = ["LIBRARY_NAME", "NativeLibrary"]
+
+_log = get_logger(__name__)
 
 #: Of the file next to the sources. ``build.py`` makes it.
 LIBRARY_NAME = "compiled.so"
@@ -23,17 +27,30 @@ class NativeLibrary:
     """The shared library in ``directory``. Any thread.
 
     ``functions``: the result and the arguments of each, as ctypes has them. ctypes releases the interpreter's lock
-    while one of them runs.
+    while one of them runs. ``without``: what users get where the library can't be used, with the name of the package.
     """
 
-    def __init__(self, directory: Path, functions: Mapping[str, tuple[Any, Sequence[Any]]]) -> None:
+    def __init__(
+        self, directory: Path, functions: Mapping[str, tuple[Any, Sequence[Any]]], *, without: str = ""
+    ) -> None:
         self._path = directory / LIBRARY_NAME
+        self._without = without
         self._functions = {"penstock_source_hash": (ct.c_char_p, ()), **functions}
 
     @property
     def problem(self) -> str:
         """Why the library can't be used, in words for the user; empty if it can."""
         return self._loaded[1]
+
+    def usable(self) -> bool:
+        """Returns whether the library can be used. If not, the first call of a process logs a warning that says why."""
+        return self._usable
+
+    @cached_property
+    def _usable(self) -> bool:
+        if self.problem:
+            _log.warning("%s%s", f"{self._without}: " if self._without else "", self.problem)
+        return not self.problem
 
     @property
     def functions(self) -> Any:
@@ -46,7 +63,10 @@ class NativeLibrary:
     @cached_property
     def _loaded(self) -> tuple[ct.CDLL | None, str]:
         if not self._path.exists():
-            return None, "the package was installed without its compiled part (no C compiler at that time?)"
+            return (
+                None,
+                "the package was installed without its compiled part (no wheel for it, no C compiler?)",
+            )
         try:
             loaded = ct.CDLL(str(self._path))
             for name, (result, arguments) in self._functions.items():

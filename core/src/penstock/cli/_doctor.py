@@ -13,16 +13,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from penstock._plugins import installed_connectors
 from penstock._version import __version__
 from penstock.cli._bytecode import add_bytecode, archives_without_bytecode
 from penstock.cli._list import list_connectors
 from penstock.cli._plugins import HOW_TO_GET_ONE
 from penstock.cli._screen import Screen, as_text, say, say_json
+from penstock.native import NativeLibrary
 
 __all__ = ["Finding", "examine", "show_health"]
 
@@ -51,6 +55,7 @@ def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
         _bytecode,
         _worker_python,
         _connectors,
+        _compiled_parts,
         _time_zones,
         _network,
         _temporary_space,
@@ -212,6 +217,21 @@ def _connectors(_: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(one.format, BAD, f"{one.package} {one.version}: {one.problem}", mend)
         else:
             yield Finding(one.format, OK, f"{one.package} {one.version}")
+
+
+def _compiled_parts(_: Mapping[str, str]) -> Iterator[Finding]:
+    for connector in installed_connectors():
+        package = find_spec(connector.entry_point.module.partition(".")[0])
+        if connector.problem or package is None or package.origin is None:
+            continue
+        for directory in sorted({path.parent for path in Path(package.origin).parent.rglob("native/*.c")}):
+            if problem := NativeLibrary(directory, {}).problem:
+                mend = (
+                    f"install {connector.distribution} from a wheel for this platform, or where there is a C compiler"
+                )
+                yield Finding(f"{connector.format}, compiled", ODD, f"{problem}: it works, more slowly", mend)
+            else:
+                yield Finding(f"{connector.format}, compiled", OK, "its part in C is used")
 
 
 def _time_zones(_: Mapping[str, str]) -> Iterator[Finding]:

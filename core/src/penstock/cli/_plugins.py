@@ -8,7 +8,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from penstock._plugins import core_problem, installed_connectors
+from penstock._core_range import core_problem
+from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
 
 __all__ = ["HOW_TO_GET_ONE", "PluginCommands"]

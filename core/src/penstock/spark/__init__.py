@@ -54,11 +54,18 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         try:
             return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        except ModuleNotFoundError as error:
-            if error.name != "pyspark":
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] != "pyspark":
                 raise
-            raise ModuleNotFoundError(
-                "penstock needs PySpark: run the Python of your Spark platform, or pip install 'penstock[spark]'",
-                name="pyspark",
-            ) from None
+            raise type(error)(_what_is_missing(error), name="pyspark") from None
     raise AttributeError(f"module 'penstock.spark' has no attribute {name!r}")
+
+
+def _what_is_missing(error: ImportError) -> str:
+    """Returns what to do where PySpark is missing, or is an older one, as platforms may bring it."""
+    if error.name == "pyspark" and isinstance(error, ModuleNotFoundError):
+        return "penstock needs PySpark: run the Python of your Spark platform, or pip install 'penstock[spark]'"
+    from pyspark import __version__
+
+    reason = str(error).partition(" (")[0]
+    return f"penstock needs PySpark 4.2 or newer, and this is {__version__}: choose a newer runtime ({reason})"

@@ -24,6 +24,7 @@ _LIBRARY = NativeLibrary(
         "penstock_walk": (ct.c_int64, [ct.c_void_p, ct.c_int64, *([ct.c_void_p] * 5)]),
         "penstock_tokens": (None, [ct.c_void_p, ct.c_int64, ct.c_void_p, ct.c_void_p]),
     },
+    without="penstock-cassandra takes pages apart and hashes keys in Python, more slowly",
 )
 
 
@@ -42,7 +43,7 @@ def walk(body: pa.Buffer, first: Int64s, last: Int64s, counts: Int64s) -> tuple[
         raise BadDataError("a page of a result can't be understood: a negative number of cells")
     cells = int(counts.sum())
     starts, lengths = np.empty(cells, np.int64), np.empty(cells, np.int64)
-    if _LIBRARY.problem:
+    if not _LIBRARY.usable():
         bad = _walk_in_python(body, first, last, counts, starts, lengths)
     else:
         first, last, counts = (np.ascontiguousarray(numbers, np.int64) for numbers in (first, last, counts))
@@ -82,7 +83,7 @@ def _walk_in_python(
 def tokens_of(keys: pa.BinaryArray) -> Int64s:
     """Returns the Murmur3 token of each partition key, serialized as Cassandra does; none is null."""
     tokens = np.empty(len(keys), np.int64)
-    if _LIBRARY.problem:
+    if not _LIBRARY.usable():
         from penstock_cassandra.client import murmur3  # which loads the driver
 
         # A loop per key, over compiled code of the driver: without the compiled part there is no vectorized hash.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.errors import BadConfigurationError
 from penstock_kafka.client._interfaces import BatchProducer, ClientConfig, RangeConsumer
-from penstock_kafka.client.codec import native_problem
+from penstock_kafka.client.codec import native_problem, native_usable
 from penstock_kafka.config import CLIENTS, FORMER_CLIENTS, files_of
 
 __all__ = ["ClientKind", "open_consumer", "open_producer"]
@@ -23,7 +23,7 @@ def _speaks_protocol(implementation: str) -> bool:
         named = os.environ.get(SWITCH, "") or "auto"
         chosen = dict(FORMER_CLIENTS).get(named, named)
     if chosen == "auto":
-        return not native_problem()
+        return native_usable()
     if chosen not in CLIENTS:
         raise BadConfigurationError(f"Kafka client '{chosen}' is unknown ({SWITCH}): write {', '.join(CLIENTS)}")
     if chosen == "protocol" and native_problem():

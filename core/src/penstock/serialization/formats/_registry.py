@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 
 import pyarrow as pa
 
+from penstock._core_range import core_problem
 from penstock.errors import BadConfigurationError
 from penstock.options import load_object, nearest_hint
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
@@ -50,9 +51,11 @@ def find_format(name: str) -> RecordFormat:
         return _instance(name, _BUILT_IN[name])
     if ":" in name:
         return _instance(name, name)
-    installed = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name in installed:
-        return _instance(name, installed[name])
+        if problem := core_problem(installed[name].dist):
+            raise BadConfigurationError(f"format '{name}' can't be used: {problem}")
+        return _instance(name, installed[name].value)
     names = sorted({*_BUILT_IN, *installed})
     near = nearest_hint(name, names) or f"; there are {', '.join(names)}, and functions as 'package.module:function'"
     raise BadConfigurationError(f"no record format '{name}' is installed{near}")

@@ -3,7 +3,7 @@
 from penstock_kafka.client.codec._compression import MOST_BATCH_BYTES, BatchChunks, compress, decompress
 from penstock_kafka.client.codec._decoder import Aborted, Decoded, Scan, decode, scan
 from penstock_kafka.client.codec._encoder import RecordEncoder, Rows, SealedBatch, Stop, Stopped, halves, stamp
-from penstock_kafka.client.codec._library import native_problem
+from penstock_kafka.client.codec._library import native_problem, native_usable
 from penstock_kafka.client.codec._old_formats import modernized
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "halves",
     "modernized",
     "native_problem",
+    "native_usable",
     "scan",
     "stamp",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.native import NativeLibrary
 
-__all__ = ["library", "native_problem"]
+__all__ = ["library", "native_problem", "native_usable"]
 
 #: name -> (result, arguments)
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -34,12 +34,21 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-LIBRARY = NativeLibrary(Path(__file__).parent / "native", _FUNCTIONS)
+LIBRARY = NativeLibrary(
+    Path(__file__).parent / "native",
+    _FUNCTIONS,
+    without="penstock-kafka reads and writes through librdkafka, about half as fast",
+)
 
 
 def native_problem() -> str:
     """Returns why the compiled part can't be used, in words for the user; empty if it can."""
     return LIBRARY.problem
+
+
+def native_usable() -> bool:
+    """Returns whether the compiled part can be used. If not, the first call of a process logs a warning."""
+    return LIBRARY.usable()
 
 
 def library() -> Any:
