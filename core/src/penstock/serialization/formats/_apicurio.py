@@ -32,6 +32,8 @@ class ApicurioClient(SchemaClient):
         if options["schema.registry.url"] is None:
             raise BadConfigurationError("option 'schema.registry.url' is needed: …/apis/registry/v3 of the registry")
         self._url = checked_address(options["schema.registry.url"]).rstrip("/")
+        if "," in self._url or not self._url.startswith(("http://", "https://")):
+            raise BadConfigurationError(f"option 'schema.registry.url': {self._url!r} is not one http or https address")
         self._group = options["schema.registry.group"]
         self._id = options["schema.registry.id"]
         self._user = options["basic.auth.user.info"]
@@ -123,7 +125,7 @@ class ApicurioClient(SchemaClient):
         """Returns the answer's body, ``None`` for "not found"."""
         request = Request(f"{self._url}/{path}", body, {"Content-Type": "application/json"}, method=method)  # noqa: S310
         if self._user is not None:
-            request.add_header("Authorization", f"Basic {base64.b64encode(self._user.encode()).decode()}")
+            request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(self._user.encode()).decode()}")
         for attempt in range(self._retries + 1):
             if attempt:
                 time.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
