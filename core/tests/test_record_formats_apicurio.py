@@ -95,6 +95,9 @@ def test_what_is_missing_or_refused_says_what_to_do(registry, options):
         create_decoder("avro", {"schema.registry.type": "apicurio", "topic": "orders"})
     with pytest.raises(BadConfigurationError, match="reads and writes Confluent's framing only, not apicurio's"):
         create_decoder("protobuf", {name: text for name, text in options.items() if name != "topic"})
+    for url in ("mock://here", f"{registry.url},{registry.url}"):
+        with pytest.raises(BadConfigurationError, match="is not one http or https address"):
+            create_decoder("avro", {**options, "schema.registry.url": url})
     registry.user_info = "me:se:cret"
     for more in ({}, {"basic.auth.user.info": "me:wrong-one"}):
         with pytest.raises(BadConfigurationError, match=r"refuses subject .* \(401\): check 'basic") as caught:
@@ -139,6 +142,24 @@ def test_requests_are_tried_again(registry, options, monkeypatch):
     registry.body = b"<html>"
     with pytest.raises(BadConfigurationError, match="does not answer as one about subject"):
         create_decoder("avro", options)
+
+
+def test_the_password_does_not_follow_a_redirect(options):
+    class Elsewhere(Apicurio):
+        def respond(self, method, path, query, body, authorization):
+            self.seen = [*getattr(self, "seen", []), authorization]
+            return super().respond(method, path, query, body, authorization)
+
+    other, first = Elsewhere(), Elsewhere()
+    first.redirect = other.url
+    try:
+        own = {**options, "schema.registry.url": first.url, "basic.auth.user.info": "me:cret"}
+        with pytest.raises(BadConfigurationError, match="has no subject"):
+            create_decoder("avro", own)
+        assert first.seen == ["Basic bWU6Y3JldA=="] and other.seen == [None]
+    finally:
+        first.close()
+        other.close()
 
 
 def test_the_schema_is_found_by_its_meaning_not_its_text(registry, options):

@@ -335,6 +335,14 @@ TARGETS = [
         (f"{_PROTOBUF}_schema",),
         where="schema",
     ),
+    Target("records.glue", records.read_glue, records.glue_seeds, (), refused=records.refused_glue),
+    Target(
+        "records.apicurio",
+        records.read_apicurio,
+        records.apicurio_seeds,
+        ("penstock.serialization.formats._apicurio",),
+        inputs=records.odd_answers,
+    ),
     Target(
         "records.json-schema",
         records.read_json_schema,

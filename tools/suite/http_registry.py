@@ -14,13 +14,16 @@ __all__ = ["HttpRegistry"]
 
 
 class HttpRegistry(ABC):
-    """Answers requests. ``failing`` is a status that every request is answered with, ``body`` a body."""
+    """Answers requests. ``failing`` is a status that every request is answered with, ``body`` a body, ``redirect``
+    an address that every request is sent to.
+    """
 
     def __init__(self) -> None:
         self.requests: list[str] = []
         self.failing = 0
         self.user_info: str | None = None
         self.body: bytes | None = None
+        self.redirect = ""
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -33,8 +36,12 @@ class HttpRegistry(ABC):
                 status, value = registry.respond(
                     self.command, path, dict(parse_qsl(parts.query)), body, self.headers.get("Authorization")
                 )
+                if registry.redirect:
+                    status, value = 302, {}
                 text = registry.body or (value if isinstance(value, bytes) else json.dumps(value).encode())
                 self.send_response(status)
+                if registry.redirect:
+                    self.send_header("Location", registry.redirect + self.path)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)

@@ -97,8 +97,8 @@ def test_partitioners(text, partitioner):
         ({"kafka__key__serializer": "x"}, "'key.format'"),
         ({"kafka__transactional__id": "x"}, "'transactionalIdPrefix'"),
         (
-            {"value__format": "json", "value__schema": "id long"},
-            "'value.schema' takes effect only with value.format=avro",
+            {"value__format": "protobuf", "value__schema": "id long"},
+            "'value.schema' takes effect only with value.format=avro or json",
         ),
         ({"badRecords": "fail"}, "has no option 'badRecords'"),
     ],

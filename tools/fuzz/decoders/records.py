@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import json
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -13,15 +15,17 @@ import fastavro
 import pyarrow as pa
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.errors import BadDataError
+from penstock.errors import BadConfigurationError, BadDataError
 from penstock.serialization.avro import AvroSchema, avro_to_arrow, load
 from penstock.serialization.ddl import parse_type
 from penstock.serialization.formats import create_decoder, find_format
+from penstock.serialization.formats._apicurio import ApicurioClient
+from penstock.serialization.formats._avro import AvroLanguage
 from penstock.serialization.formats._avro_decoder import AvroDecoder, AvroDecoders
 from penstock.serialization.formats._debezium._avro import DebeziumAvroDecoders
 from penstock.serialization.formats._debezium._encodings import Encodings
 from penstock.serialization.formats._debezium._rows import EnvelopeRows
-from penstock.serialization.formats._framing import NumberFraming
+from penstock.serialization.formats._framing import Framing, GlueFraming, NumberFraming
 from penstock.serialization.formats._json_schema import load_json_schema
 from penstock.serialization.formats._protobuf._decoder import ProtobufDecoder, ProtobufDecoders
 from penstock.serialization.formats._protobuf._schema import ProtobufLanguage, ProtobufSchema
@@ -93,7 +97,7 @@ _NULLS = {"type": "record", "name": "r", "fields": [{"name": "n", "type": {"type
 class _Registry:
     """Knows a schema of each id: 8 holds arrays of nulls, 9 contains itself."""
 
-    framing = NumberFraming()
+    framing: Framing = NumberFraming()
 
     def schema(self, schema_id: int) -> AvroSchema:
         return load("a schema", json.dumps({8: _NULLS, 9: _TREE}.get(schema_id, SCHEMA)))
@@ -329,6 +333,72 @@ def odd_json_schemas() -> list[bytes]:
 def read_json_schema(data: bytes) -> object:
     """Reads a JSON schema, and which column it is."""
     return load_json_schema(data.decode("utf-8", "replace")).column_type()
+
+
+class _Glue(_Registry):
+    """Knows a schema of each UUID."""
+
+    framing: Framing = GlueFraming()
+
+
+@cache
+def _glue() -> Any:
+    return RegisteredDecoder(_Glue(), AvroDecoders(_avro_schema(), None))
+
+
+def _avro_schema() -> AvroSchema:
+    return load("a schema", json.dumps(SCHEMA))
+
+
+def glue_seeds() -> list[bytes]:
+    """Returns records of Glue, the second one compressed."""
+    plain, other = avro_seeds()
+    return [b"\3\0" + bytes(16) + plain, b"\3\5" + bytes(16) + zlib.compress(other)]
+
+
+def refused_glue() -> list[bytes]:
+    """Returns a record that becomes a large one, and some without a header."""
+    return [b"\3\5" + bytes(16) + zlib.compress(bytes(1 << 27)), b"\3\7" + bytes(16), b"\3\0", b""]
+
+
+def read_glue(data: bytes) -> int:
+    """Decodes a record of Glue."""
+    return _checked(_glue(), data)
+
+
+def apicurio_seeds() -> list[bytes]:
+    """Returns answers of Apicurio."""
+    version = {"artifactType": "AVRO", "globalId": 1, "contentId": 1, "version": "1", "artifactId": "a", "name": "n"}
+    answers: list[Any] = [version, {"version": version}, {"count": 1, "versions": [version]}, []]
+    return [json.dumps(one).encode() for one in answers]
+
+
+def odd_answers() -> list[bytes]:
+    """Returns answers of other shapes."""
+    return [
+        b"[" * 100_000,
+        b"<html>",
+        b'{"versions": 5}',
+        b'{"versions": [1]}',
+        b'{"version": {"contentId": []}}',
+        b"\xff",
+    ]
+
+
+def read_apicurio(data: bytes) -> int:
+    """Reads the same answer to everything that Apicurio is asked."""
+    given = {"schema.registry.type": "apicurio", **_ADDRESS}
+    client = ApicurioClient(find_format("avro").options.parse(given, owner="format"))
+    client._ask = lambda what, method, path, body=None: data if "/n/" not in path else None  # type: ignore[method-assign]
+    language = AvroLanguage()
+    for ask in (
+        lambda: client.get(1, language),
+        lambda: client.latest("s", language),
+        lambda: client.identify("s", language, "{}", (), register=True),
+    ):
+        with suppress(BadConfigurationError):
+            ask()
+    return 1
 
 
 def string_reader(charset: str) -> Callable[[bytes], int]:

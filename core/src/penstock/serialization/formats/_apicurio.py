@@ -6,7 +6,8 @@ import base64
 import json
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
@@ -14,7 +15,7 @@ from urllib.request import Request, urlopen
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.options import OptionValues
-from penstock.serialization._malformed import shortened
+from penstock.serialization._malformed import MALFORMED, shortened
 from penstock.serialization.formats._confluent import checked_address
 from penstock.serialization.formats._schemas import Reference, SchemaClient, SchemaKey, SchemaLanguage, StoredSchema
 
@@ -31,6 +32,8 @@ class ApicurioClient(SchemaClient):
         if options["schema.registry.url"] is None:
             raise BadConfigurationError("option 'schema.registry.url' is needed: …/apis/registry/v3 of the registry")
         self._url = checked_address(options["schema.registry.url"]).rstrip("/")
+        if "," in self._url or not self._url.startswith(("http://", "https://")):
+            raise BadConfigurationError(f"option 'schema.registry.url': {self._url!r} is not one http or https address")
         self._group = options["schema.registry.group"]
         self._id = options["schema.registry.id"]
         self._user = options["basic.auth.user.info"]
@@ -48,32 +51,46 @@ class ApicurioClient(SchemaClient):
 
     def get(self, key: SchemaKey, language: SchemaLanguage[Any]) -> StoredSchema | None:
         what = f"schema {key}"
-        found = self._json(what, "GET", f"search/versions?{urlencode({self._id: key})}")
-        if not found or not found["versions"]:
-            return None
-        return self._stored(what, found["versions"][0]["artifactType"], f"ids/{self._id}s/{key}")
+        with self._of_another_shape(what):
+            found = self._json(what, "GET", f"search/versions?{urlencode({self._id: key})}")
+            if not found or not found["versions"]:
+                return None
+            return self._stored(what, found["versions"][0]["artifactType"], f"ids/{self._id}s/{key}")
 
     def latest(self, subject: str, language: SchemaLanguage[Any]) -> tuple[SchemaKey, StoredSchema] | None:
         what, path = f"subject '{subject}'", f"{self._artifact(self._group, subject)}/{_LATEST}"
-        found = self._json(what, "GET", path)
-        if found is None:
-            return None
-        stored = self._stored(what, found["artifactType"], f"ids/globalIds/{found['globalId']}")
-        return None if stored is None else (found[self._id], stored)
+        with self._of_another_shape(what):
+            found = self._json(what, "GET", path)
+            if found is None:
+                return None
+            stored = self._stored(what, found["artifactType"], f"ids/globalIds/{int(found['globalId'])}")
+            return None if stored is None else (int(found[self._id]), stored)
 
     def identify(
         self, subject: str, language: SchemaLanguage[Any], text: str, references: Sequence[Reference], *, register: bool
     ) -> SchemaKey | None:
         what = f"subject '{subject}'"
         own = {"groupId": self._group, "artifactId": subject, "artifactType": language.name}
-        if not register:
-            found = self._json(what, "POST", f"search/versions?{urlencode(own)}", text.encode())
-            return found["versions"][0][self._id] if found and found["versions"] else None
         content = {"content": text, "contentType": "application/json"}
         body = {"artifactId": subject, "artifactType": language.name, "firstVersion": {"content": content}}
         path = f"groups/{quote(self._group, safe='')}/artifacts?ifExists=FIND_OR_CREATE_VERSION"
-        found = self._json(what, "POST", path, json.dumps(body).encode())
-        return None if found is None else found["version"][self._id]
+        with self._of_another_shape(what):
+            if register:
+                found = self._json(what, "POST", path, json.dumps(body).encode())
+                return None if found is None else int(found["version"][self._id])
+            found = self._json(what, "POST", f"search/versions?{urlencode(own)}", text.encode())
+            return int(found["versions"][0][self._id]) if found and found["versions"] else None
+
+    @contextmanager
+    def _of_another_shape(self, what: str) -> Iterator[None]:
+        """Turns errors of an answer that is not what the interface says into BadConfigurationError."""
+        try:
+            yield
+        except MALFORMED as error:
+            reason = shortened(f"{type(error).__name__}: {error}")
+            raise BadConfigurationError(
+                f"{self.address} does not answer as one about {what}: is it …/apis/registry/v3? ({reason})"
+            ) from None
 
     def _artifact(self, group: str | None, name: str) -> str:
         return f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(name, safe='')}"
@@ -102,18 +119,13 @@ class ApicurioClient(SchemaClient):
 
     def _json(self, what: str, method: str, path: str, body: bytes | None = None) -> Any:
         answer = self._ask(what, method, path, body)
-        try:
-            return None if answer is None else json.loads(answer)
-        except ValueError:
-            raise BadConfigurationError(
-                f"{self.address} does not answer as one about {what}: is it …/apis/registry/v3?"
-            ) from None
+        return None if answer is None else json.loads(answer)
 
     def _ask(self, what: str, method: str, path: str, body: bytes | None = None) -> bytes | None:
         """Returns the answer's body, ``None`` for "not found"."""
         request = Request(f"{self._url}/{path}", body, {"Content-Type": "application/json"}, method=method)  # noqa: S310
         if self._user is not None:
-            request.add_header("Authorization", f"Basic {base64.b64encode(self._user.encode()).decode()}")
+            request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(self._user.encode()).decode()}")
         for attempt in range(self._retries + 1):
             if attempt:
                 time.sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))

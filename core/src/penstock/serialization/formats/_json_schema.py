@@ -20,7 +20,7 @@ __all__ = ["JsonSchema", "JsonSchemaLanguage", "arrow_to_json_schema", "check_co
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _SCALARS = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 _FORMATS = {"date": pa.date32(), "date-time": pa.timestamp("us", "UTC")}
-#: Of numbers: what Kafka Connect writes beside their type, and the type itself.
+#: Of numbers: what Kafka Connect writes with their type, and the type itself.
 _SIZES = {"int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "float32": pa.float32()}
 _NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _DEEPEST = 100
@@ -94,7 +94,7 @@ class _Reader:
         self._references = references
 
     def resolved(self, schema: Any, document: Any, path: str) -> tuple[dict[str, Any], Any]:
-        """Returns the schema that is meant, without ``null`` beside it, and the document that it is in."""
+        """Returns the schema that is meant, without ``null`` as another choice, and the document that it is in."""
         for _ in range(_DEEPEST):
             if not isinstance(schema, dict):
                 raise _refused(path, "has no type")

@@ -97,7 +97,7 @@ class ProtobufSchema:
         return ProtobufSchema(tuple(by_name[name] for name in _in_order([message.file.name], _imports(by_name))))
 
     def imports(self, name: str) -> list[str]:
-        """Returns what the file ``name`` imports, but for the files that come with packages."""
+        """Returns what the file ``name`` imports, except for the files that come with packages."""
         return [one.name for one in self.pool.FindFileByName(name).dependencies if not _is_known(one.name)]
 
     def text(self, name: str) -> str:
