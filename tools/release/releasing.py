@@ -76,8 +76,9 @@ def preview(root: Path, names: list[str]) -> str:
     for name in names or packages:
         if name not in packages:
             raise ReleaseError(f"'{name}' is no package here: write {', '.join(packages)}")
-        if fragments := fragments_of(root / "changelog.d", name):
-            parts.append(f"# {name}\n\n{section(fragments, 'next', 'not released')}")
+        folder = root / "changelog.d"
+        if fragments := fragments_of(folder, name):
+            parts.append(f"# {name}\n\n{section(fragments, 'next', 'not released', folder)}")
     return "\n".join(parts)
 
 
@@ -86,7 +87,7 @@ def _write_down(root: Path, clone: Path, package: Package, version: str, day: st
     if not fragments:
         raise ReleaseError(f"{package.name} has no fragment in changelog.d: there is nothing to release")
     set_version(package, version)
-    add_section(package.directory / "CHANGELOG.md", section(fragments, version, day))
+    add_section(package.directory / "CHANGELOG.md", section(fragments, version, day, package.directory))
     for path in fragments:
         path.unlink()
     # From now on the API is compared with what this release offers. The listing is the one that scripts/check holds.
