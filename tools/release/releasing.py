@@ -51,9 +51,10 @@ def release(root: Path, texts: list[str], out: Path, say: Say, *, repository: st
         if dry_run:
             say("dry run: neither the commit nor the tags are kept")
             return
-        new_tags = [f"refs/tags/{package.tag}:refs/tags/{package.tag}" for package in made]
-        _git(root, "fetch", "--quiet", str(clone), *new_tags)
-        _git(root, "merge", "--quiet", "--ff-only", made[0].tag)
+        # The tags come last: if the branch has moved on meanwhile, none is left behind.
+        _git(root, "fetch", "--quiet", "--no-tags", str(clone), "HEAD")
+        _git(root, "merge", "--quiet", "--ff-only", "FETCH_HEAD")
+        _git(root, "fetch", "--quiet", str(clone), *(f"refs/tags/{one.tag}:refs/tags/{one.tag}" for one in made))
         say(f"{branch} and the tags are ready: git push origin {branch} {' '.join(one.tag for one in made)}")
 
 
