@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from docs_site.markdown import link_targets
+from docs_site.pages import is_relative
 from environments import run
 from release.packages import packages_of
 
@@ -104,19 +106,22 @@ def test_a_dry_run_makes_every_file_and_changes_nothing(repository, tmp_path):
 @pytest.mark.budget(120)
 def test_a_release_is_a_commit_and_a_tag_for_each_package(repository, tmp_path):
     out, head = tmp_path / "out", git(repository, "rev-parse", "HEAD")
-    said = release(repository, "penstock-pravega=0.1.7", "--out", out)
-    assert "git push origin" in said and "penstock-pravega-v0.1.7" in said
+    said = release(repository, "penstock-filesystem=0.1.7", "--out", out)
+    assert "git push origin" in said and "penstock-filesystem-v0.1.7" in said
     assert git(repository, "rev-parse", "HEAD~1") == head
-    assert git(repository, "log", "-1", "--format=%s") == "Release penstock-pravega 0.1.7"
-    assert git(repository, "rev-parse", "penstock-pravega-v0.1.7^{commit}") == git(repository, "rev-parse", "HEAD")
-    assert packages_of(repository)["penstock-pravega"].version == "0.1.7"
-    assert not list((repository / "changelog.d").glob("penstock-pravega.*"))
+    assert git(repository, "log", "-1", "--format=%s") == "Release penstock-filesystem 0.1.7"
+    assert git(repository, "rev-parse", "penstock-filesystem-v0.1.7^{commit}") == git(repository, "rev-parse", "HEAD")
+    assert packages_of(repository)["penstock-filesystem"].version == "0.1.7"
+    assert not list((repository / "changelog.d").glob("penstock-filesystem.*"))
     assert list((repository / "changelog.d").glob("penstock.*"))
     api = repository / "docs" / "api"
-    assert (api / "released" / "penstock-pravega.txt").read_text() == (api / "penstock-pravega.txt").read_text()
+    assert (api / "released" / "penstock-filesystem.txt").read_text() == (api / "penstock-filesystem.txt").read_text()
+    changelog = repository / "connectors" / "filesystem" / "CHANGELOG.md"
+    links = [link for link in link_targets(changelog.read_text()) if is_relative(link)]
+    assert links and all((changelog.parent / link.partition("#")[0]).exists() for link in links)
     # Nothing new: there is nothing to release, and the version is taken.
-    assert "penstock-pravega 0.1.7 is not newer" in release(repository, "penstock-pravega=0.1.7", status=1)
-    assert "no fragment in changelog.d" in release(repository, "penstock-pravega=0.1.8", status=1)
+    assert "penstock-filesystem 0.1.7 is not newer" in release(repository, "penstock-filesystem=0.1.7", status=1)
+    assert "no fragment in changelog.d" in release(repository, "penstock-filesystem=0.1.8", status=1)
 
 
 @pytest.mark.budget(60)

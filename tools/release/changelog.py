@@ -5,6 +5,8 @@ A fragment is a file ``<package>.<word>.<kind>.md`` in ``changelog.d/``. The sec
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 from release.packages import ReleaseError
@@ -14,6 +16,8 @@ __all__ = ["KINDS", "add_section", "fragments_of", "section"]
 #: The kinds of changes and their headings, in the order of the page.
 KINDS = {"added": "Added", "changed": "Changed", "removed": "Removed", "fixed": "Fixed"}
 _TITLE = "# Changelog\n"
+#: A link to a file of the repository: neither to another host nor to a place on the same page.
+_LINK = re.compile(r"\]\((?![a-z]+:|#|/)([^)#]+)")
 
 
 def fragments_of(folder: Path, package: str) -> list[Path]:
@@ -29,11 +33,14 @@ def fragments_of(folder: Path, package: str) -> list[Path]:
     return found
 
 
-def section(fragments: list[Path], version: str, day: str) -> str:
-    """Returns the section of a version: a bullet for each fragment, in lists by kind."""
+def section(fragments: list[Path], version: str, day: str, home: Path) -> str:
+    """Returns the section of a version: a bullet for each fragment, in lists by kind.
+
+    Links are those of a page in the directory ``home``.
+    """
     lines = [f"## {version} ({day})", ""]
     for kind, heading in KINDS.items():
-        texts = [path.read_text("utf-8").strip() for path in fragments if path.name.split(".")[2] == kind]
+        texts = [_text(path, home) for path in fragments if path.name.split(".")[2] == kind]
         if not texts:
             continue
         lines += [f"### {heading}", ""]
@@ -42,6 +49,13 @@ def section(fragments: list[Path], version: str, day: str) -> str:
             lines += [f"- {first}", *(f"  {line}" if line else "" for line in rest)]
         lines.append("")
     return "\n".join(lines)
+
+
+def _text(fragment: Path, home: Path) -> str:
+    def moved(link: re.Match[str]) -> str:
+        return f"]({os.path.relpath(fragment.parent / link[1], home)}"
+
+    return _LINK.sub(moved, fragment.read_text("utf-8").strip())
 
 
 def add_section(changelog: Path, text: str) -> None:

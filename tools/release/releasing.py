@@ -51,9 +51,10 @@ def release(root: Path, texts: list[str], out: Path, say: Say, *, repository: st
         if dry_run:
             say("dry run: neither the commit nor the tags are kept")
             return
-        new_tags = [f"refs/tags/{package.tag}:refs/tags/{package.tag}" for package in made]
-        _git(root, "fetch", "--quiet", str(clone), *new_tags)
-        _git(root, "merge", "--quiet", "--ff-only", made[0].tag)
+        # The tags come last: if the branch has moved on meanwhile, none is left behind.
+        _git(root, "fetch", "--quiet", "--no-tags", str(clone), "HEAD")
+        _git(root, "merge", "--quiet", "--ff-only", "FETCH_HEAD")
+        _git(root, "fetch", "--quiet", str(clone), *(f"refs/tags/{one.tag}:refs/tags/{one.tag}" for one in made))
         say(f"{branch} and the tags are ready: git push origin {branch} {' '.join(one.tag for one in made)}")
 
 
@@ -76,8 +77,9 @@ def preview(root: Path, names: list[str]) -> str:
     for name in names or packages:
         if name not in packages:
             raise ReleaseError(f"'{name}' is no package here: write {', '.join(packages)}")
-        if fragments := fragments_of(root / "changelog.d", name):
-            parts.append(f"# {name}\n\n{section(fragments, 'next', 'not released')}")
+        folder = root / "changelog.d"
+        if fragments := fragments_of(folder, name):
+            parts.append(f"# {name}\n\n{section(fragments, 'next', 'not released', folder)}")
     return "\n".join(parts)
 
 
@@ -86,7 +88,7 @@ def _write_down(root: Path, clone: Path, package: Package, version: str, day: st
     if not fragments:
         raise ReleaseError(f"{package.name} has no fragment in changelog.d: there is nothing to release")
     set_version(package, version)
-    add_section(package.directory / "CHANGELOG.md", section(fragments, version, day))
+    add_section(package.directory / "CHANGELOG.md", section(fragments, version, day, package.directory))
     for path in fragments:
         path.unlink()
     # From now on the API is compared with what this release offers. The listing is the one that scripts/check holds.

@@ -88,12 +88,16 @@ def test_fragments_become_a_section_by_kind(tmp_path):
     folder.mkdir()
     (folder / "README.md").write_text("about\n")
     (folder / "penstock-a.one.fixed.md").write_text("It works.\nAlways.\n")
-    (folder / "penstock-a.two.added.md").write_text("There is more.\n")
+    (folder / "penstock-a.two.added.md").write_text(
+        "There is [more](../docs/a.md#b), and [more](https://host.example/x).\n"
+    )
     (folder / "penstock-a.three.added.md").write_text("There is `x`.\n")
     (folder / "penstock.four.added.md").write_text("Not of a.\n")
-    text = section(fragments_of(folder, "penstock-a"), "0.2.0", "2026-01-02")
+    home = tmp_path / "connectors" / "a"
+    text = section(fragments_of(folder, "penstock-a"), "0.2.0", "2026-01-02", home)
     assert text == (
-        "## 0.2.0 (2026-01-02)\n\n### Added\n\n- There is `x`.\n- There is more.\n\n"
+        "## 0.2.0 (2026-01-02)\n\n### Added\n\n- There is `x`.\n"
+        "- There is [more](../../docs/a.md#b), and [more](https://host.example/x).\n\n"
         "### Fixed\n\n- It works.\n  Always.\n"
     )
     changelog = tmp_path / "CHANGELOG.md"
