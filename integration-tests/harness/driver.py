@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from harness.faults import FaultPoints
-from harness.processes import StartedProcess, environment, kill
+from harness.processes import CONNECT_CLIENT, SPARK_HOME, StartedProcess, environment, kill
 from harness.waiting import wait_until
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "PipelinesRun"]
 
 
 class Driver(StartedProcess):
@@ -24,6 +24,9 @@ class Driver(StartedProcess):
 
     For ``fault``, ``scope`` and ``action`` see :class:`~harness.faults.FaultPoints`.
     """
+
+    #: Folders of packages that only this kind of driver needs.
+    _packages: Sequence[Path] = ()
 
     def __init__(
         self,
@@ -38,11 +41,17 @@ class Driver(StartedProcess):
         own.mkdir()
         self._faults = FaultPoints(own, fault, scope, action)
         super().__init__(
-            [sys.executable, "-m", f"harness.jobs.{job}", *(f"{name}={value}" for name, value in arguments.items())],
+            self._command(job, arguments),
             own / "log",
-            environment(SPARK_SUBMIT_OPTS=_jvm_options(), **self._faults.variables),
+            environment(
+                *self._packages, SPARK_HOME=str(SPARK_HOME), SPARK_SUBMIT_OPTS=_jvm_options(), **self._faults.variables
+            ),
             folder,
         )
+
+    def _command(self, job: str, arguments: Mapping[str, object]) -> list[object]:
+        given = (f"{name}={value}" for name, value in arguments.items())
+        return [sys.executable, "-m", f"harness.jobs.{job}", *given]
 
     # --- its end ------------------------------------------------------------------------------------------------------
 
@@ -128,6 +137,20 @@ class Driver(StartedProcess):
         """Sends SIGKILL to the processes that fault points have stopped."""
         for _, pid in self._faults.look():
             kill(pid)
+
+
+class PipelinesRun(Driver):
+    """Runs Spark's command ``spark-pipelines`` in ``folder``: ``job`` is ``run`` or ``dry-run``, ``arguments`` its
+    flags, and the settings of Spark (``spark.…``).
+    """
+
+    _packages = (CONNECT_CLIENT,)
+
+    def _command(self, job: str, arguments: Mapping[str, object]) -> list[object]:
+        settings = {name: value for name, value in arguments.items() if name.startswith("spark.")}
+        flags = [part for name, value in arguments.items() if name not in settings for part in (name, value) if part]
+        given = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        return [SPARK_HOME / "bin" / "spark-pipelines", job, *flags, *given]
 
 
 def _jvm_options() -> str:
