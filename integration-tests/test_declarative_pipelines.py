@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pyspark.pipelines
 import pytest
 
 from harness.driver import PipelinesRun
@@ -57,6 +58,10 @@ def example(tmp_path):
 def archived(folder):
     lines = (line for path in (folder / "out").glob("*.json") for line in path.read_text().splitlines())
     return [json.loads(line)["id"] for line in lines]
+
+
+def test_what_this_release_of_pyspark_lacks():
+    assert not hasattr(pyspark.pipelines, "foreach_batch_sink"), "the page has another way"
 
 
 def test_a_run_is_killed(pipelines, example, csv_files, tmp_path):
