@@ -52,6 +52,11 @@ def test_batches_look_ups_and_calls(server, csv_files, tmp_path, cassandra):
     assert str(tmp_path / "out") in logged and SECRET not in logged
 
 
+@pytest.mark.exhaustive("a client that runs every line; test_sql.py runs them in a classic session")
+def test_the_lines_of_the_sql_page(server, tmp_path):
+    assert json.loads(output_of(server.client("connect_sql", folder=tmp_path)).splitlines()[-1]) == {}
+
+
 def wait_for_commits(client, directory, number):
     """Until so many batches are committed, while the client runs, if there is one."""
     wait_until(

@@ -2,118 +2,97 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import LongType, StringType, StructType
+
+import penstock
+from harness.sql import LINES, prepare, problem_of
+from penstock import BadConfigurationError
+from penstock.spark._data_source import data_source_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "sql.md"
-READ = "USING penstock.filesystem OPTIONS (path '{here}/in', format 'csv', header 'true')"
-TARGET = "USING penstock.filesystem OPTIONS (path '{here}/out', format 'json', bucketAssigner 'basePath')"
-SCHEMA = "(id BIGINT, note STRING)"
-
-#: Each line of the page: statements, and then the rows that the last one gives, or a part of its error.
-WORKS = {
-    "`CREATE TEMPORARY VIEW v (…) USING …`, then `SELECT`": (
-        [f"CREATE TEMPORARY VIEW penstock_v {SCHEMA} {READ}", "SELECT * FROM penstock_v WHERE id > 1"],
-        [(2, "b")],
-    ),
-    "a view without columns, of a source that can infer them": (
-        [f"CREATE TEMPORARY VIEW penstock_v {READ}", "SELECT * FROM penstock_v WHERE id = '1'"],
-        [("1", "a")],
-    ),
-    "`DESCRIBE` of a view": (
-        [f"CREATE TEMPORARY VIEW penstock_v {SCHEMA} {READ}", "DESCRIBE penstock_v"],
-        [("id", "bigint", None), ("note", "string", None)],
-    ),
-    "`INSERT INTO` a view": (
-        [f"CREATE TEMPORARY VIEW penstock_v {SCHEMA} {TARGET}", "INSERT INTO penstock_v VALUES (9, 'x')"],
-        [],
-    ),
-}
-REFUSED = {
-    "``SELECT * FROM penstock.filesystem.`path` ``": (
-        ["SELECT * FROM penstock.filesystem.`{here}/in`"],
-        "REQUIRES_SINGLE_PART_NAMESPACE",
-    ),
-    "`CREATE TABLE … USING …` without columns": ([f"CREATE TABLE penstock_t {READ}"], "has no option 'location'"),
-    "`CREATE TABLE … USING …` with columns, then `SELECT`": (
-        [f"CREATE TABLE penstock_t {SCHEMA} {READ}", "SELECT * FROM penstock_t"],
-        "needs the option 'format'",
-    ),
-    "`CREATE TABLE … USING …` with columns, then `INSERT INTO`": (
-        [f"CREATE TABLE penstock_t {SCHEMA} {TARGET}", "INSERT INTO penstock_t VALUES (9, 'x')"],
-        "needs the option 'path'",
-    ),
-}
-WRITES = {
-    '`df.write.mode("append").save()`': (lambda writer: writer.mode("append").save(), ""),
-    "`df.write.save()` (mode `error`)": (lambda writer: writer.save(), "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
-    '`mode("ignore")`': (lambda writer: writer.mode("ignore").save(), "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
-    '`mode("overwrite")`': (lambda writer: writer.mode("overwrite").save(), "can't overwrite"),
-    "`df.write.partitionBy(…)`": (
-        lambda writer: writer.mode("append").partitionBy("note").save(),
-        "do not match the existing table",
-    ),
-    "`df.write.bucketBy(…)`": (lambda writer: writer.mode("append").bucketBy(2, "note").save(), "bucketBy"),
+CASSANDRA = "`complete`, to a table of Cassandra"
+#: Sinks that add rows to what is there, with options that suffice to refuse a mode.
+ADDING = {
+    "filesystem": {"path": "/nowhere"},
+    "kafka": {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"},
+    "pravega": {"controller": "127.0.0.1:1", "scope": "s", "stream": "t"},
 }
 
 
 def test_the_page_has_these_lines():
     rows = re.findall(r"^\| (.+?) \| (works|refused) \|", PAGE.read_text(), re.MULTILINE)
-    wanted = dict.fromkeys(WORKS, "works") | dict.fromkeys(REFUSED, "refused")
-    wanted |= {line: "refused" if error else "works" for line, (_, error) in WRITES.items()}
+    wanted = {line: "refused" if one.error else "works" for line, one in LINES.items()} | {CASSANDRA: "works"}
     assert dict(rows) == wanted and len(rows) == len(wanted)
 
 
-@pytest.fixture
-def here(tmp_path, spark):
+@pytest.mark.spark
+@pytest.mark.parametrize("line", LINES)
+def test_a_line(spark, tmp_path, line):
+    prepare(tmp_path)
+    assert problem_of(LINES[line], spark, tmp_path) == ""
+
+
+@pytest.mark.parametrize("connector", ADDING)
+def test_a_sink_that_adds_rows_refuses_complete_results(connector):
+    source = data_source_of(connector, parallelism=1, accumulator=None)(ADDING[connector])
+    with pytest.raises(BadConfigurationError, match=f"penstock.{connector} can't take complete results: use"):
+        source.streamWriter(StructType().add("value", StringType()).add("n", LongType()), overwrite=True)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("connector", [*ADDING, "cassandra"])
+def test_update_is_refused_before_anything_is_read(spark, tmp_path, connector):
+    writer = spark.readStream.format("rate").load().writeStream.format(f"penstock.{connector}").outputMode("update")
+    with pytest.raises(BadConfigurationError, match=rf"sink penstock.{connector}: .* Write in foreachBatch"):
+        writer.option("checkpointLocation", str(tmp_path)).start()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spark
+def test_complete_results_in_a_table_of_cassandra(spark, cassandra, tmp_path):
+    table = cassandra.table("note text primary key, n bigint")
     (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.csv").write_text("id,note\n1,a\n2,b\n")
-    yield tmp_path
-    spark.sql("DROP VIEW IF EXISTS penstock_v")
-    spark.sql("DROP TABLE IF EXISTS penstock_t")
-
-
-def run(spark, here, statements):
-    *first, last = (text.replace("{here}", str(here)) for text in statements)
-    for text in first:
-        spark.sql(text)
-    return [tuple(row) for row in spark.sql(last).collect()]
-
-
-def written(here):
-    lines = [line for path in (here / "out").glob("*.json") for line in path.read_text().splitlines()]
-    return [json.loads(line) for line in lines]
+    for number, texts in enumerate((["a", "b", "a"], ["a", "c"])):
+        (tmp_path / f"in/{number}.txt").write_text("\n".join(texts))
+        lines = spark.readStream.format("penstock.filesystem").schema("value string").option("format", "text")
+        lines.load(str(tmp_path / "in")).createOrReplaceTempView("penstock_v")
+        counts = spark.sql("SELECT value AS note, count(*) AS n FROM penstock_v GROUP BY value")
+        writer = counts.writeStream.format("penstock.cassandra").options(**cassandra.options, table=table)
+        writer = writer.outputMode("complete").option("checkpointLocation", str(tmp_path / "ck"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(cassandra.rows(table, "note, n")) == [("a", 3), ("b", 1), ("c", 1)]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("line", WORKS)
-def test_sql_that_works(spark, here, line):
-    statements, expected = WORKS[line]
-    assert run(spark, here, statements) == expected
-    assert written(here) == ([{"id": 9, "note": "x"}] if "INSERT" in line else [])
+def test_a_filter_in_sql_reaches_the_source(spark, tmp_path):
+    for number in (1, 2):
+        (tmp_path / f"n={number}").mkdir()
+        (tmp_path / f"n={number}/a.csv").write_text("1\n2\n3\n")
+    options = f"OPTIONS (path '{tmp_path}', format 'csv')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW penstock_v (id BIGINT, n INT) USING penstock.filesystem {options}")
+    registration = penstock.register(spark)
+
+    def read():
+        return registration.metrics().get("penstock.filesystem", {}).get("rows_read", 0)
+
+    before = read()
+    assert spark.sql("SELECT count(*) FROM penstock_v WHERE n = 1").first()[0] == 3
+    assert read() - before == 3
+    (plan,) = spark.sql("EXPLAIN SELECT * FROM penstock_v WHERE n = 1").first()
+    assert "Filter" in plan and "pushed" not in plan.lower()
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("line", REFUSED)
-def test_sql_that_is_refused(spark, here, line):
-    statements, error = REFUSED[line]
-    with pytest.raises(Exception, match=re.escape(error)):
-        run(spark, here, statements)
-    assert written(here) == []
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("line", WRITES)
-def test_writers(spark, here, line):
-    write, error = WRITES[line]
-    writer = spark.sql("SELECT 9L AS id, 'x' AS note").write.format("penstock.filesystem")
-    writer = writer.option("path", str(here / "out")).option("format", "json").option("bucketAssigner", "basePath")
-    if error:
-        with pytest.raises(Exception, match=re.escape(error)):
-            write(writer)
-    else:
-        write(writer)
-    assert written(here) == ([] if error else [{"id": 9, "note": "x"}])
+def test_a_topic_in_sql(spark, kafka):
+    topic, brokers = kafka.create_topic(partitions=2), f"`kafka.bootstrap.servers` '{kafka.address}'"
+    sink = f"USING penstock.kafka OPTIONS ({brokers}, topic '{topic}')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW penstock_v (key STRING, value STRING) {sink}")
+    spark.sql("INSERT INTO penstock_v VALUES ('k', 'a'), ('k', 'b')")
+    source = f"USING penstock.kafka OPTIONS ({brokers}, subscribe '{topic}')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW penstock_v {source}")
+    found = spark.sql("SELECT string(key), string(value), topic FROM penstock_v ORDER BY value").collect()
+    assert [tuple(row) for row in found] == [("k", "a", topic), ("k", "b", topic)]

@@ -194,3 +194,95 @@ def test_a_signal_stops_all_queries(shop):
     assert process.returncode == 128 + signal.SIGTERM, err
     assert "shop: stopped after" in out.splitlines()[-1] and "Exception" not in err
     assert sum(rows(shop / "out/odd", "id").values()) == 2, "what is open is published as the queries stop"
+
+
+CHANGES = (
+    SHOP.split("views:")[0]
+    + """\
+views:
+  counts: SELECT customer, count(*) AS n FROM orders GROUP BY customer
+sinks:
+  changes:
+    from: counts
+    mode: update
+    format: penstock.filesystem
+    options: {path: out, format: parquet, bucketAssigner: basePath}
+trigger: availableNow
+checkpoint: ck
+spark: {spark.master: "local[2]", spark.sql.session.timeZone: UTC, spark.sql.shuffle.partitions: "2"}
+"""
+)
+
+
+@pytest.mark.exhaustive("drivers of their own; connectors' tests have the mode in a program")
+def test_update_writes_the_rows_that_have_changed(shop):
+    run(shop, CHANGES)
+    expected = Counter([(1, 1), (2, 1), (3, 1), (1, 2)])
+    assert rows(shop / "out", "customer", "n") == expected
+    add_orders(shop, 2, (5, 2))
+    run(shop, CHANGES)
+    assert rows(shop / "out", "customer", "n") == expected + Counter([(2, 2)])
+
+
+JOIN = (
+    SHOP.split("  customers:")[0]
+    + """\
+  payments:
+    format: penstock.filesystem
+    schema: id long, paid timestamp
+    options: {path: payments, format: csv, maxFilesPerTrigger: 1}
+    watermark: {column: paid, delay: 1 minute}
+views:
+  joined: >-
+    SELECT o.id, p.paid FROM orders o JOIN payments p
+    ON o.id = p.id AND p.paid BETWEEN o.at AND o.at + INTERVAL 1 HOUR
+sinks:
+  paid:
+    from: joined
+    format: penstock.filesystem
+    options: {path: out, format: parquet, bucketAssigner: basePath}
+trigger: availableNow
+checkpoint: ck
+spark: {spark.master: "local[2]", spark.sql.session.timeZone: UTC, spark.sql.shuffle.partitions: "2"}
+"""
+)
+
+
+@pytest.mark.exhaustive("drivers of their own; Spark does the join")
+def test_two_streams_are_joined_over_two_runs(shop):
+    """A payment finds an order that an earlier run has read."""
+    (shop / "payments").mkdir()
+    (shop / "payments/0.csv").write_text("1,2026-01-01 10:05:00\n2,2026-01-01 12:00:00\n")
+    run(shop, JOIN)
+    assert rows(shop / "out", "id") == Counter([(1,)])
+    (shop / "payments/1.csv").write_text("3,2026-01-01 10:30:00\n")
+    add_orders(shop, 30, (5, 1))
+    run(shop, JOIN)
+    assert rows(shop / "out", "id") == Counter([(1,), (3,)])
+
+
+THIRD = (
+    SINKS
+    + """\
+  third:
+    from: named
+    format: penstock.filesystem
+    options: {path: out/third, format: parquet, bucketAssigner: basePath}
+"""
+)
+
+
+@pytest.mark.exhaustive("drivers of their own; test_sink_group.py has a group without Spark")
+@pytest.mark.parametrize("commit", ["together", "each"])
+def test_sinks_are_taken_out_and_added_between_runs(shop, commit):
+    """A sink has the batches that ran while it was in the file, once each."""
+    text = SHOP + f"commit: {commit}\n"
+    run(shop, text + SINKS)
+    add_orders(shop, 2, (5, 1))
+    run(shop, text + SINKS.split("  odd:")[0])
+    add_orders(shop, 3, (7, 1), (8, 1))
+    _, err = run(shop, text + THIRD)
+    assert err == ""
+    assert rows(shop / "out/every", "id") == Counter((one,) for one in (1, 2, 3, 4, 5, 7, 8))
+    assert rows(shop / "out/odd", "id") == Counter((one,) for one in (1, 3, 7))
+    assert rows(shop / "out/third", "id") == Counter((one,) for one in (7, 8))

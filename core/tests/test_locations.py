@@ -83,7 +83,10 @@ class _Context:
 @pytest.mark.parametrize("default", ["file:///", "dbfs:/", "", None])
 def test_a_file_system_that_is_mounted_is_local(default):
     assert Home.of(_Context(default), "").locate("/x") == "/x"
-    assert Home.of(None, default or "").locate("/x") == "/x"
+    over_connect = Home.of(None, default or "")
+    assert over_connect.locate("/x") == "/x"
+    with pytest.raises(BadConfigurationError, match=r"path 'x': over Spark Connect .* give the absolute path"):
+        over_connect.locate("x")
 
 
 def test_spark_says_where_relative_paths_are():

@@ -72,11 +72,12 @@ def test_others_are_shown():
 def test_what_the_user_hides_stays_hidden():
     kept = {"spark.sql.redaction.options.regex": "mine"}
     conf = SimpleNamespace(get=lambda name, default: kept.get(name, default), set=kept.__setitem__)
+    over_connect = SimpleNamespace(get=conf.get, _set_all=lambda settings, silent: kept.update(settings))
     for _ in range(2):
         hide_secrets(SimpleNamespace(conf=conf), connectors(), over_connect=False)
     (made,) = kept.values()
     assert made == f"(?:mine)|{secret_pattern(connectors())}"
-    hide_secrets(SimpleNamespace(conf=conf), connectors(), over_connect=True)
+    hide_secrets(SimpleNamespace(conf=over_connect), connectors(), over_connect=True)
     assert kept["spark.sql.redaction.string.regex"] == request_pattern(connectors())
 
 

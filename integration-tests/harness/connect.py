@@ -7,14 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.processes import SPARK_HOME, StartedProcess, environment
+from harness.processes import CONNECT_CLIENT, SPARK_HOME, StartedProcess, environment
 from harness.waiting import wait_until
 from penstock.dev import free_ports
 
 __all__ = ["ConnectServer"]
 
-#: The packages that a client needs beside PySpark. ``scripts/setup`` installs them.
-_CLIENT = Path(sys.prefix) / "connect"
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -44,7 +42,7 @@ class ConnectServer:
         }
         given = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
         submit = [SPARK_HOME / "bin" / "spark-submit", "--class", _SERVER, "--master", "local[2]"]
-        variables = environment(*([_CLIENT] if runs_functions else []), SPARK_HOME=str(SPARK_HOME))
+        variables = environment(*([CONNECT_CLIENT] if runs_functions else []), SPARK_HOME=str(SPARK_HOME))
         started = StartedProcess([*submit, *given, "spark-internal"], self._folder / "log", variables, self._folder)
         self._started = started
         wait_until(self._answers, started.tail, may_come=lambda: started.is_running)
@@ -60,14 +58,14 @@ class ConnectServer:
 
     def client(self, job: str, **arguments: object) -> subprocess.Popen[str]:
         """Starts ``jobs/<job>.py`` as a client, with stderr in its ``stdout``."""
-        assert (_CLIENT / "pandas").is_dir(), f"nothing in {_CLIENT}: scripts/setup makes it"
+        assert (CONNECT_CLIENT / "pandas").is_dir(), f"nothing in {CONNECT_CLIENT}: scripts/setup makes it"
         command = [sys.executable, "-m", f"harness.jobs.{job}", f"server={self.address}"]
         command += [f"{name}={value}" for name, value in arguments.items()]
         return subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment(_CLIENT),
+            env=environment(CONNECT_CLIENT),
             cwd=self._folder,
             text=True,
         )

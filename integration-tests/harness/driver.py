@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.faults import FaultPoints
-from harness.processes import StartedProcess, environment, kill
+from harness.processes import CONNECT_CLIENT, SPARK_HOME, StartedProcess, environment, kill
 from harness.waiting import wait_until
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "PipelinesRun"]
 
 
 class Driver(StartedProcess):
@@ -25,6 +26,11 @@ class Driver(StartedProcess):
     For ``fault``, ``scope`` and ``action`` see :class:`~harness.faults.FaultPoints`. ``python`` runs the driver and its
     tasks; ``variables`` are environment variables besides.
     """
+
+    #: Folders of packages that only this kind of driver needs.
+    _packages: Sequence[Path] = ()
+    #: Environment variables that only this kind of driver needs.
+    _variables: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -42,11 +48,22 @@ class Driver(StartedProcess):
         own.mkdir()
         self._faults = FaultPoints(own, fault, scope, action)
         super().__init__(
-            [python, "-m", f"harness.jobs.{job}", *(f"{name}={value}" for name, value in arguments.items())],
+            self._command(python, job, arguments),
             own / "log",
-            environment(python=python, SPARK_SUBMIT_OPTS=_jvm_options(), **self._faults.variables, **variables),
+            environment(
+                *self._packages,
+                python=python,
+                SPARK_SUBMIT_OPTS=_jvm_options(),
+                **self._variables,
+                **self._faults.variables,
+                **variables,
+            ),
             folder,
         )
+
+    def _command(self, python: str, job: str, arguments: Mapping[str, object]) -> list[object]:
+        given = (f"{name}={value}" for name, value in arguments.items())
+        return [python, "-m", f"harness.jobs.{job}", *given]
 
     # --- its end ------------------------------------------------------------------------------------------------------
 
@@ -132,6 +149,21 @@ class Driver(StartedProcess):
         """Sends SIGKILL to the processes that fault points have stopped."""
         for _, pid in self._faults.look():
             kill(pid)
+
+
+class PipelinesRun(Driver):
+    """Runs Spark's command ``spark-pipelines`` in ``folder``: ``job`` is ``run`` or ``dry-run``, ``arguments`` its
+    flags, and the settings of Spark (``spark.…``).
+    """
+
+    _packages = (CONNECT_CLIENT,)
+    _variables = MappingProxyType({"SPARK_HOME": str(SPARK_HOME)})
+
+    def _command(self, python: str, job: str, arguments: Mapping[str, object]) -> list[object]:
+        settings = {name: value for name, value in arguments.items() if name.startswith("spark.")}
+        flags = [part for name, value in arguments.items() if name not in settings for part in (name, value) if part]
+        given = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        return [SPARK_HOME / "bin" / "spark-pipelines", job, *flags, *given]
 
 
 def _jvm_options() -> str:

@@ -15,9 +15,21 @@ import pyspark
 
 from harness.faults import sitecustomize
 
-__all__ = ["SPARK_HOME", "Process", "StartedProcess", "below", "environment", "kill", "python_below", "running"]
+__all__ = [
+    "CONNECT_CLIENT",
+    "SPARK_HOME",
+    "Process",
+    "StartedProcess",
+    "below",
+    "environment",
+    "kill",
+    "python_below",
+    "running",
+]
 
 SPARK_HOME = Path(pyspark.__file__).parent
+#: The packages that a client of Spark Connect needs beside PySpark. ``scripts/setup`` installs them.
+CONNECT_CLIENT = Path(sys.prefix) / "connect"
 #: The packages of this directory, and the module that Python imports at start to apply fault points.
 _PYTHON_PATH = (Path(__file__).resolve().parents[1], Path(sitecustomize.__file__).parent)
 

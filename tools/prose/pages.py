@@ -17,9 +17,9 @@ __all__ = ["MOST_WORDS", "check_page"]
 MOST_WORDS = 40
 #: Words with a capital letter that may stand inside a heading.
 NAMES = frozenset(
-    {"Amazon", "Apache", "Arrow", "Avro", "Cassandra", "Connect", "Flink", "I", "Iceberg", "Java", "Kafka", "Keycloak"}
-    | {"Kubernetes", "Linux", "Parquet", "Penstock", "Pravega", "Python", "Spark", "Streaming", "Structured"}
-    | {"Dataproc", "Fabric", "Zig"}
+    {"Amazon", "Apache", "Arrow", "Avro", "Cassandra", "Connect", "Declarative", "Flink", "I", "Iceberg", "Java"}
+    | {"Kafka", "Keycloak", "Kubernetes", "Linux", "Parquet", "Penstock", "Pipelines", "Pravega", "Python", "Spark"}
+    | {"Streaming", "Structured", "Dataproc", "Fabric", "Zig"}
 )
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")

@@ -14,7 +14,7 @@ from penstock.printable import get_logger
 from penstock.spark._data_source import ENGINE_OPTIONS
 from penstock.spark._ends import ENDS_OPTION, stopping_queries_first, wrap_method
 from penstock.spark._finish_source import FinishSource, finish_on_server
-from penstock.spark._partition_by import noting_partitions, with_partitions
+from penstock.spark._stream_writers import noting_calls, with_noted
 
 __all__ = ["publish_at_connect_ends"]
 
@@ -35,8 +35,8 @@ def publish_at_connect_ends(spark: Any) -> None:
     spark.dataSource.register(FinishSource)
     wrap_method(DataStreamWriter, "trigger", _telling)
     for name in ("start", "toTable"):
-        wrap_method(DataStreamWriter, name, lambda start: _remembering(with_partitions(start)))
-    noting_partitions(DataStreamWriter)
+        wrap_method(DataStreamWriter, name, lambda start: _remembering(with_noted(start)))
+    noting_calls(DataStreamWriter)
     wrap_method(StreamingQuery, "stop", _publishing)
     wrap_method(SparkSession, "stop", stopping_queries_first)
 

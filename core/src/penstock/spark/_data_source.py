@@ -36,6 +36,9 @@ __all__ = ["PenstockDataSource", "data_source_of"]
 
 #: Options that Spark itself adds to the connector's.
 ENGINE_OPTIONS = ("checkpointLocation", "queryName", "outputMode", ENDS_OPTION)
+#: For a person who has made a table: Spark creates it without the options, and reads it without any.
+_OF_TABLES = "a table of Spark's catalog keeps none of a source in Python:"
+_OF_STATEMENTS = "use a temporary view, or write WITH (name = 'value', …) behind the table in SQL"
 
 
 class PenstockDataSource(DataSource):
@@ -76,8 +79,16 @@ class PenstockDataSource(DataSource):
     ) -> OptionValues:
         if declared is None:
             raise BadConfigurationError(f"{self.name()} has no {side}")
+        if self._options.get("provider", "").lower() == self.name():
+            advice = f"use CREATE TEMPORARY VIEW … USING {self.name()} OPTIONS (…), in each session"
+            raise BadConfigurationError(f"{self.name()} can't be a table with these options: {_OF_TABLES} {advice}")
         options = self.home.locate_options(self._options, declared)
-        return declared.parse(options, owner=f"{side} {self.name()}", ignore=ignore, mode=mode)
+        try:
+            return declared.parse(options, owner=f"{side} {self.name()}", ignore=ignore, mode=mode)
+        except BadConfigurationError as error:
+            if self._options:
+                raise
+            raise BadConfigurationError(f"{error}. No options were given; {_OF_TABLES} {_OF_STATEMENTS}") from None
 
     def _source(self, capability: Capability, mode: Mode) -> tuple[Source[Any, Any], OptionValues]:
         connector = self._connector(capability)
@@ -156,6 +167,7 @@ class PenstockDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Stream writing."""
         from penstock.sink import SupportsCompleteMode, TwoPhaseCommitSink
+        from penstock.spark._pipeline_flows import FlowCheckpoint
         from penstock.spark._write import AtLeastOnceWriter, StreamWriter
 
         connector = self._connector(Capability.STREAM_WRITE)
@@ -165,20 +177,24 @@ class PenstockDataSource(DataSource):
         if overwrite and not isinstance(sink, SupportsCompleteMode):
             raise BadConfigurationError(f"{self.name()} can't take complete results: use .outputMode('append')")
         retry = _check_schema(sink, arrow, options)
+        given = {name.lower(): text for name, text in self._options.items()}
+        checkpoint = self.home.locate(given["checkpointlocation"]) if given.get("checkpointlocation") else None
+        flow = FlowCheckpoint.of(checkpoint or "")
+        if flow is not None and not isinstance(sink, SupportsCompleteMode):
+            flow.check_refresh(f"sink {self.name()}", options, retry)
         if not isinstance(sink, TwoPhaseCommitSink):
             return AtLeastOnceWriter(sink, arrow, self.accumulator, retry)
-        given = {name.lower(): text for name, text in self._options.items()}
-        checkpoint = given.get("checkpointlocation")
         return StreamWriter(
             sink,
             arrow,
             self.connector_name,
             options,
-            self.home.locate(checkpoint) if checkpoint else None,
+            checkpoint,
             self.accumulator,
             self.session,
             retry,
-            ends=given.get(ENDS_OPTION.lower()) == "true",
+            # A run of a pipeline ends when it has read what was there.
+            ends=flow is not None or given.get(ENDS_OPTION.lower()) == "true",
             counts_folder=self.counts_folder,
         )
 

@@ -23,6 +23,7 @@ __all__ = [
     "publish_at_ends",
     "stop_queries",
     "stopping_queries_first",
+    "sum_up",
     "when_session_ends",
     "wrap_method",
 ]
@@ -94,11 +95,16 @@ def _summing_up(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(*args, **given)
         except Exception as error:
-            if _OURS.search(str(error)) and hasattr(error, "add_note"):  # Python 3.11
-                error.add_note(f"penstock: {root_cause(error)}")
+            sum_up(error)
             raise
 
     return wrapped
+
+
+def sum_up(error: Exception) -> None:
+    """Adds a last line to what Python prints of an error of Penstock's: its cause."""
+    if _OURS.search(str(error)) and hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(f"penstock: {root_cause(error)}")
 
 
 def stop_queries(spark: Any) -> None:

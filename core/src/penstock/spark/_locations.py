@@ -36,7 +36,7 @@ class Home:
     def of(cls, context: Any, default: str) -> Home:
         """Returns that of a Spark context; over Spark Connect (None), ``default`` is ``spark.hadoop.fs.defaultFS``."""
         if context is None:
-            return LOCAL if urlsplit(default).scheme in _MOUNTED else cls(default, knows_relative=False)
+            return cls("" if urlsplit(default).scheme in _MOUNTED else default, knows_relative=False)
         settings = context._jsc.hadoopConfiguration()
         default = str(settings.get("fs.defaultFS") or "")
         if urlsplit(default).scheme in _MOUNTED:
@@ -51,6 +51,12 @@ class Home:
         """Returns ``path`` with its scheme, or absolute. Raises BadConfigurationError."""
         if has_scheme(path):
             return path
+        if not self._directory and not self._knows_relative and not os.path.isabs(path):
+            # Workers of a Connect server run in a folder that Spark deletes when it ends.
+            raise BadConfigurationError(
+                f"path {path!r}: over Spark Connect a relative path has no fixed place on the server: give the "
+                "absolute path"
+            )
         if not self._directory:
             return os.path.abspath(path)
         if path.startswith("/"):

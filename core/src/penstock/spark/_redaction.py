@@ -6,7 +6,7 @@ A Connect server also shows requests, in which nothing is hidden by default.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.connector import Connector
@@ -28,15 +28,22 @@ _WORDS = (
 def hide_secrets(spark: Any, connectors: Iterable[Connector], *, over_connect: bool) -> None:
     """Makes the session show no secret option of ``connectors``, besides those that it hides already."""
     connectors = list(connectors)
-    _add(spark, _SETTING, _SPARKS_DEFAULT, secret_pattern(connectors))
-    if over_connect:
-        _add(spark, _OF_REQUESTS, "", request_pattern(connectors))
+    if not over_connect:
+        _add(spark, _SETTING, _SPARKS_DEFAULT, secret_pattern(connectors), spark.conf.set)
+        return
+
+    def set_anywhere(setting: str, text: str) -> None:
+        # A definition file of a declarative pipeline may not call conf.set, because settings may change results.
+        spark.conf._set_all({setting: text}, silent=False)
+
+    _add(spark, _SETTING, _SPARKS_DEFAULT, secret_pattern(connectors), set_anywhere)
+    _add(spark, _OF_REQUESTS, "", request_pattern(connectors), set_anywhere)
 
 
-def _add(spark: Any, setting: str, default: str, pattern: str) -> None:
+def _add(spark: Any, setting: str, default: str, pattern: str, put: Callable[[str, str], None]) -> None:
     before = str(spark.conf.get(setting, default) or "")
     if pattern not in before:
-        spark.conf.set(setting, f"(?:{before})|{pattern}" if before else pattern)
+        put(setting, f"(?:{before})|{pattern}" if before else pattern)
 
 
 def request_pattern(connectors: Iterable[Connector]) -> str:

@@ -20,8 +20,8 @@ from penstock.spark._foreach_batch import telling_the_run
 from penstock.spark._listener import PublishingListener
 from penstock.spark._locations import LOCAL, Home
 from penstock.spark._metrics import CountsParam
-from penstock.spark._partition_by import noting_partitions, with_partitions
 from penstock.spark._redaction import hide_secrets
+from penstock.spark._stream_writers import noting_calls, with_noted
 from penstock.spark._workers import classic_context, run_this_python
 
 __all__ = ["Registration", "counts_folder", "register", "task_counts"]
@@ -93,13 +93,16 @@ def register(spark: SparkSession) -> Registration:
         from pyspark.sql.streaming import DataStreamWriter
 
         wrap_method(DataFrameWriter, "format", telling_the_run)
-        noting_partitions(DataStreamWriter)
-        wrap_method(DataStreamWriter, "start", with_partitions)
+        noting_calls(DataStreamWriter)
+        for name in ("start", "toTable"):
+            wrap_method(DataStreamWriter, name, with_noted)
         publish_at_ends(PublishingListener.attach(spark).publish_all)
     else:
         from penstock.spark._connect_ends import publish_at_connect_ends
+        from penstock.spark._pipeline_runs import let_runs_end
 
         publish_at_connect_ends(spark)
+        let_runs_end()
     return done
 
 
