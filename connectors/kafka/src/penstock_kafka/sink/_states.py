@@ -179,7 +179,7 @@ class ProvenStates(TransactionStates):
             self._committed[ref] = told.get(ref, answer) is Ended.DONE and (commit or ref in told)
 
     def await_ends(self, committables: Sequence[KafkaCommittable], *, commit: bool) -> None:
-        """A coordinator that is told the same end again answers when it has written every mark."""
+        """Asks for the same end again: a coordinator answers when it has written every mark."""
         if committables:
             self._coordinators.end([c.ref for c in committables], commit=commit)
 
