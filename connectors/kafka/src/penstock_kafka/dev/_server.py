@@ -58,7 +58,7 @@ class Node:
 class KafkaDevServer(DevServer):
     """A broker of Kafka ``version``. ``properties`` override the default settings; ``heap_mb`` is its heap.
 
-    Before 3.3 it has ZooKeeper beside it, which ends when it does. ``quick_start`` halves what a start costs the
+    Before 3.3 it has a ZooKeeper of its own, which ends when it does. ``quick_start`` halves what a start costs the
     processor, and has the broker do less per second: right for tests, wrong for measuring. Alone, unless it is given a
     ``node`` of a cluster. Raises BadConfigurationError for a ``version`` that is none.
     """
