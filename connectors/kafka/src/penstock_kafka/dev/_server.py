@@ -58,7 +58,7 @@ class Node:
 class KafkaDevServer(DevServer):
     """A broker of Kafka ``version``. ``properties`` override the default settings; ``heap_mb`` is its heap.
 
-    Before 3.3 a ZooKeeper runs with it, and ends when it does. ``quick_start`` halves what a start costs the
+    Before 3.3 it has a ZooKeeper of its own, which ends when it does. ``quick_start`` halves what a start costs the
     processor, and has the broker do less per second: right for tests, wrong for measuring. Alone, unless it is given a
     ``node`` of a cluster. Raises BadConfigurationError for a ``version`` that is none.
     """
@@ -99,7 +99,7 @@ class KafkaDevServer(DevServer):
 
         Raises BadConfigurationError if the folder has data of another version.
         """
-        place.keep_version(self.title)
+        self._keep_version(place)
         settings = place.folder / "server.properties"
         write_properties(settings, self._settings(place))
         options = ["-Xms128m", f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", *_LOG_OPTIONS]
@@ -116,6 +116,14 @@ class KafkaDevServer(DevServer):
     @property
     def _has_zookeeper(self) -> bool:
         return self._numbers < _WITHOUT_ZOOKEEPER
+
+    def _keep_version(self, place: ServerFiles) -> None:
+        """Notes the version of the data in the folder."""
+        note = place.folder / "version"
+        earlier = note.read_text("utf-8") if note.exists() else self.version
+        if earlier != self.version:
+            raise BadConfigurationError(f"the data in {place.folder} is of Kafka {earlier}: start that, or delete it")
+        note.write_text(self.version, "utf-8")
 
     def _settings(self, place: ServerFiles) -> dict[str, str]:
         port, controller_port = place.ports

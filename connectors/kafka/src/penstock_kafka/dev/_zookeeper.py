@@ -1,4 +1,4 @@
-"""Runs ZooKeeper with a broker that can't do without it."""
+"""ZooKeeper, for a broker that can't do without it."""
 
 from __future__ import annotations
 

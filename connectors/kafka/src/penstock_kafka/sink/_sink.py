@@ -44,8 +44,6 @@ _MOST_RECORD_BYTES = 1_000_000
 _MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 #: Kafka's own default, for brokers that do not tell.
 _USUAL_MAX_TIMEOUT_MS = 900_000
-#: What this process has shut out of the ids of earlier runs.
-_SHUT_OUT: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -193,7 +191,7 @@ class KafkaTransactionalSink(TwoPhaseCommitSink[KafkaCommittable, Any], Supports
             if connections.can_list():
                 return DescribedStates(connections)
             topics = [one.options.topic for one in (self.delivery, self.other) if one is not None and one.options.topic]
-            return ProvenStates(connections, self.timeout_ms or _USUAL_MAX_TIMEOUT_MS, topics, _SHUT_OUT)
+            return ProvenStates(connections, self.timeout_ms or _USUAL_MAX_TIMEOUT_MS, topics, connections.shut_out)
 
         return KafkaCommitter(connections, self.prefix_of(context.query_id), context.metrics, states)
 

@@ -174,12 +174,12 @@ class ProvenStates(TransactionStates):
         One that can't be aborted any more may be about to be committed. To commit it then changes nothing, and tells.
         """
         doubtful = [ref for ref, answer in answers.items() if answer is Ended.OVER and not commit]
-        told = dict(zip(doubtful, self._coordinators.end(doubtful, commit=True), strict=True)) if doubtful else {}
+        found = dict(zip(doubtful, self._coordinators.end(doubtful, commit=True), strict=True)) if doubtful else {}
         for ref, answer in answers.items():
-            self._committed[ref] = told.get(ref, answer) is Ended.DONE and (commit or ref in told)
+            self._committed[ref] = found.get(ref, answer) is Ended.DONE and (commit or ref in found)
 
     def await_ends(self, committables: Sequence[KafkaCommittable], *, commit: bool) -> None:
-        """Asks for the same end again: a coordinator answers when it has written every mark."""
+        """A coordinator that is asked for the same end again answers when it has written every mark."""
         if committables:
             self._coordinators.end([c.ref for c in committables], commit=commit)
 

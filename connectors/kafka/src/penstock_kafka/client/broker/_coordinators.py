@@ -64,6 +64,8 @@ class Coordinators:
         self._brokers = RetryingBrokers(config, first_try_s=_FIRST_TRY_S)
         self.markers = Markers(self._brokers)
         self._can_list: bool | None = None
+        #: Ids of earlier runs whose producers were shut out, and when, for those who can't list transactions.
+        self.shut_out: dict[str, float] = {}
 
     def require(self, feature: Feature) -> None:
         """Raises BadConfigurationError, which says what to do instead, if the brokers can't do it."""

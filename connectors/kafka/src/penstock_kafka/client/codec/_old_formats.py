@@ -162,7 +162,7 @@ def _with_right_checksum(frame: bytes) -> bytes:
 
 
 def _xxh32(data: bytes) -> int:
-    """Returns xxHash32, with seed 0, of fewer than 16 bytes."""
+    """Returns the hash of fewer than 16 bytes."""
     found, at = (_P5 + len(data)) & _MASK, 0
     while at + 4 <= len(data):
         found = _rotated(found + int.from_bytes(data[at : at + 4], "little") * _P3, 17) * _P4 & _MASK
