@@ -27,6 +27,8 @@ class Driver(StartedProcess):
 
     #: Folders of packages that only this kind of driver needs.
     _packages: Sequence[Path] = ()
+    #: Options of its JVM.
+    _jvm = ""
 
     def __init__(
         self,
@@ -44,7 +46,10 @@ class Driver(StartedProcess):
             self._command(job, arguments),
             own / "log",
             environment(
-                *self._packages, SPARK_HOME=str(SPARK_HOME), SPARK_SUBMIT_OPTS=_jvm_options(), **self._faults.variables
+                *self._packages,
+                SPARK_HOME=str(SPARK_HOME),
+                SPARK_SUBMIT_OPTS=f"{_jvm_options()} {self._jvm}",
+                **self._faults.variables,
             ),
             folder,
         )
@@ -141,10 +146,11 @@ class Driver(StartedProcess):
 
 class PipelinesRun(Driver):
     """Runs Spark's command ``spark-pipelines`` in ``folder``: ``job`` is ``run`` or ``dry-run``, ``arguments`` its
-    flags, and the settings of Spark (``spark.…``).
+    flags, and the settings of Spark (``spark.…``). Its server has a fixed port, so one runs at a time.
     """
 
     _packages = (CONNECT_CLIENT,)
+    _jvm = "-Dspark.connect.grpc.binding.address=127.0.0.1"
 
     def _command(self, job: str, arguments: Mapping[str, object]) -> list[object]:
         settings = {name: value for name, value in arguments.items() if name.startswith("spark.")}
