@@ -31,6 +31,8 @@ class Driver(StartedProcess):
     _packages: Sequence[Path] = ()
     #: Environment variables that only this kind of driver needs.
     _variables: Mapping[str, str] = MappingProxyType({})
+    #: Options of its JVM.
+    _jvm = ""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Driver(StartedProcess):
             environment(
                 *self._packages,
                 python=python,
-                SPARK_SUBMIT_OPTS=_jvm_options(),
+                SPARK_SUBMIT_OPTS=f"{_jvm_options()} {self._jvm}",
                 **self._variables,
                 **self._faults.variables,
                 **variables,
@@ -153,11 +155,12 @@ class Driver(StartedProcess):
 
 class PipelinesRun(Driver):
     """Runs Spark's command ``spark-pipelines`` in ``folder``: ``job`` is ``run`` or ``dry-run``, ``arguments`` its
-    flags, and the settings of Spark (``spark.…``).
+    flags, and the settings of Spark (``spark.…``). Its server has a fixed port, so one runs at a time.
     """
 
     _packages = (CONNECT_CLIENT,)
     _variables = MappingProxyType({"SPARK_HOME": str(SPARK_HOME)})
+    _jvm = "-Dspark.connect.grpc.binding.address=127.0.0.1"
 
     def _command(self, python: str, job: str, arguments: Mapping[str, object]) -> list[object]:
         settings = {name: value for name, value in arguments.items() if name.startswith("spark.")}
