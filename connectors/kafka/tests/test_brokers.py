@@ -1,5 +1,5 @@
 """Brokers of other versions, and of another maker: what works on all of them. A query under SIGKILL is in
-integration-tests/test_kafka_brokers.py.
+`scripts/compat kafka`.
 """
 
 from __future__ import annotations
