@@ -63,6 +63,7 @@ def test_what_this_release_of_pyspark_lacks():
     assert not hasattr(pyspark.pipelines, "foreach_batch_sink"), "the page has another way"
 
 
+@pytest.mark.budget(60)
 def test_a_run_is_killed(pipelines, example, csv_files, tmp_path):
     """Once the batch is decided, and before it is published."""
     expected = csv_files(3, 20)[2:]
