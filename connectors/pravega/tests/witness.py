@@ -1,4 +1,4 @@
-"""The published client of Pravega (``pravega``), in a process of its own: ``CONTROLLER SCOPE STREAM write | read COUNT``.
+"""The published client of Pravega, in a process of its own: ``CONTROLLER SCOPE STREAM write | read COUNT``.
 
 It is written in Rust and shares nothing with our client. ``read`` prints a list of events, in hexadecimal.
 """
