@@ -15,8 +15,7 @@ from rich.table import Table
 from penstock._plugins import find_connector
 from penstock.cli._draw import plural
 from penstock.cli._screen import Screen, as_text, say, say_json
-from penstock.dev import DevServer, Found, Progress, Record, Status, Way, down, status, up
-from penstock.dev._ways import way_named
+from penstock.dev import DevServer, Found, Progress, Record, Status, Way, down, status, up, way_named
 from penstock.errors import BadConfigurationError
 
 __all__ = ["show_status", "start_server", "stop_server"]

@@ -13,7 +13,7 @@ from penstock.dev._local import LocalServer
 from penstock.dev._ports import free_ports
 from penstock.dev._process import ProcessIdentity
 from penstock.dev._state import Record
-from penstock.dev._ways import Way, open_server
+from penstock.dev._ways import Way, open_server, way_named
 
 __all__ = [
     "ContainerImage",
@@ -33,4 +33,5 @@ __all__ = [
     "open_server",
     "status",
     "up",
+    "way_named",
 ]
