@@ -8,7 +8,7 @@ from typing import Literal
 __all__ = ["SUBJECTS", "Environment", "Server", "Subject"]
 
 NEWEST_PYTHON = "3.13"
-KAFKAS = ("2.8.2", "3.0.2", "3.4.1", "3.9.1", "4.0.1", "4.3.1")
+KAFKAS = ("2.8.2", "3.0.2", "3.4.1", "3.9.1", "4.0.1", "4.3.1", "4.4.0")
 #: Cassandra's version → the Java it runs on.
 CASSANDRAS = {"3.11.19": "8", "4.0.19": "11", "4.1.10": "11", "5.0.9": "17"}
 PRAVEGAS = ("0.12.0", "0.13.0")
