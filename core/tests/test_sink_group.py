@@ -298,7 +298,7 @@ def test_groups_that_can_not_be(name, sinks, said):
 
 
 def test_options_are_checked_before_anything_is_written(query):
-    sinks = {"a": ("penstock.filesystem", {"path": "x", "formt": "json"})}
+    sinks = {"a": ("penstock.filesystem", {"path": str(query.checkpoint / "x"), "formt": "json"})}
     query.group = penstock.SinkGroup("all", checkpoint=str(query.checkpoint), sinks=sinks)
     with pytest.raises(BadConfigurationError, match="formt"):
         query.batch(0)
