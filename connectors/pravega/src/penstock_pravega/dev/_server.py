@@ -15,6 +15,8 @@ from penstock_pravega.dev._loopback import loopback_library
 
 __all__ = ["PravegaDevServer", "pravega_server"]
 
+#: Memory outside of the heap, taken as it is needed.
+_CACHE_MB = 512
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _LOG_CONFIGURATION = (
     "<configuration>"
@@ -82,6 +84,9 @@ class PravegaDevServer(DevServer):
             "singlenode.metrics.enable": "false",
             "pravegaservice.service.listener.host.nameOrIp": "127.0.0.1",
             "pravegaservice.service.published.host.nameOrIp": "127.0.0.1",
+            # Holds what is not in long-term storage yet. When it is full, the server gives up its containers, and takes
+            # them back too late: a large transaction on a busy machine is enough to fill the usual 128 MB.
+            "pravegaservice.cache.size.max": str(_CACHE_MB * 1024 * 1024),
             # Of the usual hundred each looks for work ten times a second, for as long as the server runs.
             "controller.watermarking.bucket.count": "1",
             **(_FOR_TESTS if self.quick_start else {}),
@@ -96,7 +101,7 @@ class PravegaDevServer(DevServer):
         options = [
             "-Xms256m",
             f"-Xmx{self.heap_mb}m",
-            "-XX:MaxDirectMemorySize=512m",
+            f"-XX:MaxDirectMemorySize={_CACHE_MB + 384}m",
             "-XX:+UseSerialGC",
             *(["-XX:TieredStopAtLevel=1"] if self.quick_start else []),
             "-Djava.net.preferIPv4Stack=true",
