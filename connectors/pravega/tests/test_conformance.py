@@ -36,7 +36,7 @@ class TestSink(OneCrashOfEachKind):
     golden = Path(__file__).parent / "golden"
     schedules = 4
     schema = pa.schema([("routing_key", pa.string()), ("value", pa.string())])
-    # Together 90 MB: the standalone server has a cache of 128 MB for what its storage does not hold yet.
+    # Together 90 MB: enough to fill what may be in flight several times.
     many, most_memory_bytes = 80_000, 72 << 20
 
     test_a_commit_costs_no_more_than_it_has_to = by_default(

@@ -17,7 +17,7 @@ from penstock_pravega.client._wire import APPEND_SETUP, DATA_APPENDED, Refused, 
 __all__ = ["Block", "SegmentAppender"]
 
 #: Bytes that may be in flight.
-_WINDOW = 16 << 20
+_WINDOW = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Block:
 
 
 class SegmentAppender:
-    """Appends as one writer, which no other knows. One thread uses it. Memory: 16 MiB and one block.
+    """Appends as one writer, which no other knows. One thread uses it. Memory: 8 MiB and one block.
 
     After a connection broke, the server tells the last event that it has of this writer; what it has is dropped here,
     and the rest is sent again. (It would append a repeated block again.) An older connection whose bytes arrive

@@ -35,7 +35,7 @@ class EventAppender:
     """Appends to all segments of a stream, or of one transaction. Task, single thread.
 
     A segment that is sealed meanwhile, because the stream was scaled, is followed by those that replaced it, with what
-    it had not acknowledged first: order within a key holds. Memory: 16 MiB for each segment, twice while following.
+    it had not acknowledged first: order within a key holds. Memory: 8 MiB for each segment, twice while following.
     Not ``framed``, values are appended as they are. What fails is tried again as ``retry`` says, counted in
     ``metrics``.
     """

@@ -32,7 +32,7 @@ __all__ = ["PravegaAtLeastOnceWriter", "PravegaTransactionalWriter"]
 class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
     """Writes one transaction, begun with the first row and left open for the driver. A task without rows has none.
 
-    Memory: 16 MiB for each segment, and one Arrow batch three times.
+    Memory: 8 MiB for each segment, and one Arrow batch three times.
     """
 
     def __init__(self, context: WriterContext, columns: EventColumns, options: SinkOptions, lease_ms: int) -> None:
@@ -139,7 +139,7 @@ class PravegaAtLeastOnceWriter(SinkWriter):
     """Writes at least once: everything is acknowledged when a task ends. With best effort, events that can't be written
     are dropped (metric ``failed_rows``).
 
-    Memory: 16 MiB for each segment, and one Arrow batch three times.
+    Memory: 8 MiB for each segment, and one Arrow batch three times.
     """
 
     def __init__(self, context: WriterContext, columns: EventColumns, options: SinkOptions) -> None:
