@@ -6,7 +6,7 @@ import asyncio
 import sys
 import uuid
 
-import pravega_client  # type: ignore[import-not-found]
+import pravega_client
 
 WHAT, ADDRESS, SCOPE, STREAM = sys.argv[1:5]
 EVENTS, SIZE = map(int, sys.argv[7:])
