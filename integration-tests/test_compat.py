@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from compat.results import PAGE, Results
 from compat.smoke import AT_LEAST_ONCE, EXACTLY_ONCE, READ, WORKS, Result, smoke
 from compat.subjects import SUBJECTS, Environment, Server
 from harness.driver import Driver
-from matrix.systems import FileSystem
+from matrix.systems import FileSystem, row_of
 
 FORGETFUL = "files that lose a row"
 
@@ -50,6 +51,38 @@ def test_the_smoke_test_sees_what_works_and_what_does_not(tmp_path):
     (wrong,) = [one.words for one in found if one.system == FORGETFUL]
     assert ": lost 1 [" in wrong
     assert len(started) == 3 and started[1].was_hit()
+
+
+@pytest.mark.parametrize(
+    ("status", "hit", "wrong"), [(1, True, "the job failed: "), (0, False, "the driver ended before")]
+)
+def test_right_rows_hide_no_failure(tmp_path, status, hit, wrong):
+    """A driver that fails as a whole, and one that was never killed: the rows alone would say that all is well."""
+
+    class Ended:
+        def wait(self, timeout):
+            return status
+
+        def was_hit(self):
+            return hit
+
+        def tail(self, lines):
+            return "ValueError: wrong"
+
+    class Copied(FileSystem):
+        def rows(self, place):
+            return Counter(map(row_of, range(counts[0])))
+
+    counts = [0]
+
+    class Fed(FileSystem):
+        def feed(self, place, ids):
+            counts[0] = ids.stop
+
+    (tmp_path / "files").mkdir()
+    pair = (Fed(tmp_path / "files"), Copied(tmp_path / "files"))
+    found = list(smoke([pair], tmp_path, lambda *_, **__: Ended()))
+    assert [one.words for one in found if one.kind == EXACTLY_ONCE][-1].startswith(wrong)
 
 
 def test_the_page_shows_the_results():

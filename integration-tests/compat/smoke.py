@@ -17,6 +17,8 @@ __all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "READ", "WORKS", "Result", "smoke"]
 READ, AT_LEAST_ONCE, EXACTLY_ONCE = "read", "at least once", "exactly once"
 WORKS = "works"
 ROWS = 300
+_NO_KILL = "the driver ended before a second batch was decided"
+_QUERY_FAILED = re.compile(r"^[\w-]+ failed: ", re.MULTILINE)
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b.*: ")
 #: The second batch of a query is decided, and none of it is published: the next run has to complete it.
 DECIDED = "penstock._commit._two_phase:TwoPhaseCommit._decide:after:2:_context.query_id"
@@ -58,7 +60,7 @@ def _run_killed(streams: Sequence[Stream], folder: Path, start: Callable[..., Dr
     victim = matrix.start(fault=DECIDED)
     victim.wait(SECONDS)
     if not victim.was_hit():
-        return victim.tail(200) or "the driver ended before a second batch was decided"
+        return f"{_NO_KILL}\n{victim.tail(200)}"
     matrix.feed(ROWS)
     driver = matrix.start()
     return "" if driver.wait(SECONDS) == 0 else driver.tail(200)
@@ -83,9 +85,10 @@ def _problem(stream: Stream, said: str) -> str:
     named = [line for line in said.splitlines() if line.startswith(f"{stream.name} failed: ")]
     if named:
         return named[-1].partition(": ")[2]
-    problems = stream.problems()
-    if problems and said:
-        # A driver that failed as a whole says why in the last line that names an error.
+    if said.startswith(_NO_KILL):
+        return _NO_KILL
+    if said and not _QUERY_FAILED.search(said):
+        # A driver that failed as a whole says why in the last line that names an error. Complete rows don't excuse it.
         errors = [line.strip() for line in said.splitlines() if _ERROR.match(line)]
         return f"the job failed: {errors[-1] if errors else said.splitlines()[-1]}"
-    return problems
+    return stream.problems()
