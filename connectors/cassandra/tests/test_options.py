@@ -54,8 +54,9 @@ def test_how_to_connect(made_of):
 
 
 def test_how_to_read():
-    made = source(maxSplitSize="8mb", maxSplitsPerTrigger="7", pageBytes="64kb")
+    made = source(maxSplitSize="8mb", maxSplitsPerTrigger="7", pageBytes="64kb", maxInFlight="3")
     assert (made.max_split_bytes, made.max_splits_per_trigger, made.page_bytes) == (8 << 20, 7, 64 << 10)
+    assert made.max_in_flight == 3 and source().max_in_flight == 2
 
 
 def test_how_to_write():

@@ -13,10 +13,13 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from penstock.cli._explain import explain_read, show_read
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, RetriableError
 from penstock.metrics import Metrics
+from penstock.retry import RetryPolicy
 from penstock.source import ReaderContext
 from penstock.spark import StreamReader
 from penstock.spark._coordinator import Coordinator
@@ -24,6 +27,7 @@ from penstock_cassandra import CassandraConnector
 from penstock_cassandra.client import Client, _throttle, shared_client
 from penstock_cassandra.source import TableState, TokenRange, TokenSplit
 from penstock_cassandra.source._cql import parse_select, split_conditions
+from penstock_cassandra.source._reader import scans_of
 from penstock_cassandra.source._ring import Ring, partitioner_of
 from penstock_cassandra.source._split import SPLIT_SERIALIZER, STATE_SERIALIZER
 from suite.sources import read_splits
@@ -112,6 +116,61 @@ def test_pages_are_small_and_rows_are_all_there(cassandra, orders):
     assert metrics.snapshot()["pages_read"] > 1000 / 7
 
 
+class Requests:
+    """What a reader's client was asked: how many pages at once, at most. ``failing``: how many of the first fail."""
+
+    def __init__(self, monkeypatch, failing=0):
+        self.most, self._now, self._failing = 0, 0, failing
+        execute, page = Client.execute_async, Client.page
+
+        def counting(client, *args, **kwargs):
+            self._now += 1
+            self.most = max(self.most, self._now)
+            return execute(client, *args, **kwargs)
+
+        def counted(client, future, what):
+            self._now -= 1
+            found = page(client, future, what)
+            if self._failing:
+                self._failing -= 1
+                raise RetriableError("the node went away")
+            return found
+
+        monkeypatch.setattr(Client, "execute_async", counting)
+        monkeypatch.setattr(Client, "page", counted)
+
+
+@pytest.mark.parametrize("failing", [0, 5])
+@pytest.mark.parametrize(("splits", "most"), [(1, 1), (1, 2), (3, 2), (1, 7)])
+def test_pages_of_several_ranges_are_in_flight(cassandra, orders, monkeypatch, splits, most, failing):
+    """Each row comes once, though every page may fail: another one has come meanwhile."""
+    source = source_of(cassandra, table=orders, splits=splits, pageRows=9, maxInFlight=most)
+    found = splits_of(source)
+    requests = Requests(monkeypatch, failing)
+    rows = [row for batch in read_splits(source, found, retry=RetryPolicy(60)) for row in batch.to_pylist()]
+    assert keys(rows) == ROWS and requests.most == most
+    for shop in range(200):
+        assert [row["number"] for row in rows if row["shop"] == shop] == list(range(5)), "a partition keeps its order"
+
+
+@given(
+    at_once=st.integers(1, 20),
+    ends=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=9, unique=True).map(sorted),
+)
+@example(at_once=20, ends=[-(2**63), 2**63 - 1])
+@example(at_once=20, ends=[4, 7])
+def test_a_split_is_cut_into_ranges_that_cover_it_once(at_once, ends):
+    ranges = tuple(TokenRange(after, until, (f"h{after}",)) for after, until in itertools.pairwise(ends))
+    scans = [scan.range for scan in scans_of(TokenSplit(0, ranges, 1), at_once)]
+    assert scans[0].after == ends[0] and scans[-1].until == ends[-1]
+    assert all(one.until == other.after for one, other in itertools.pairwise(scans))
+    assert all(one.after < one.until for one in scans)
+    assert len(scans) >= min(at_once, ends[-1] - ends[0]) or len(scans) >= len(ranges)
+    for scan in scans:
+        (whole,) = [one for one in ranges if one.after <= scan.after and scan.until <= one.until]
+        assert scan.replicas == whole.replicas
+
+
 def test_columns_are_those_of_the_schema(cassandra, orders):
     source = source_of(cassandra, table=orders, splits=3)
     schema = pa.schema([("note", pa.string())])
@@ -186,7 +245,7 @@ def test_a_rate_limit_holds(cassandra, orders, monkeypatch):
     """By a clock that stands still but when it is moved."""
     now = 0.0
     monkeypatch.setattr(_throttle, "time", SimpleNamespace(monotonic=lambda: now))
-    source = source_of(cassandra, table=orders, splits=1, maxRowsPerSecond=1000, pageRows=100)
+    source = source_of(cassandra, table=orders, splits=1, maxRowsPerSecond=1000, pageRows=100, maxInFlight=1)
     schema = source.fixed_schema()
     source.validate_schema(schema)
     reader = source.create_reader(ReaderContext(schema, Metrics()))

@@ -130,6 +130,13 @@ SOURCE_OPTIONS = OptionSet(
             excludes=(when("pageRows"),),
         ),
         Option("pageRows", "Rows of a page, in place of pageBytes", kind="int", minimum=1),
+        Option(
+            "maxInFlight",
+            "Most pages that a task has requested or waits to process: each of another range of its split",
+            kind="int",
+            default="2",
+            minimum=1,
+        ),
         Option("maxRowsPerSecond", "Most rows that a task reads in a second", kind="int", minimum=1),
     )
 )

@@ -27,6 +27,7 @@ class SourceOptions:
     max_splits_per_trigger: int
     page_bytes: int
     page_rows: int | None
+    max_in_flight: int
     max_rows_per_second: int | None
 
     @classmethod
@@ -45,5 +46,6 @@ class SourceOptions:
             max_splits_per_trigger=values["maxSplitsPerTrigger"],
             page_bytes=values["pageBytes"],
             page_rows=values["pageRows"],
+            max_in_flight=values["maxInFlight"],
             max_rows_per_second=values["maxRowsPerSecond"],
         )
