@@ -118,13 +118,20 @@ class Results:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(json.dumps(self._cases, indent=1) + "\n", encoding="utf-8")
 
-    def write_page(self, page: Path, name: str, theirs: str = "Spark's own", ours: str = "Penstock") -> None:
+    def write_page(
+        self,
+        page: Path,
+        name: str,
+        theirs: str = "Spark's own",
+        ours: str = "Penstock",
+        draw: Callable[[list[Measurement]], str] | None = None,
+    ) -> None:
         """Writes all of them as a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->`` of ``page``, where the
-        sides are called ``ours`` and ``theirs``.
+        sides are called ``ours`` and ``theirs``. ``draw`` makes the table, :func:`as_table` by default.
         """
         found = [Measurement.from_json(one) for case in self._cases.values() for one in case["measurements"]]
         lines = {_circumstances_line(case): None for case in self._cases.values()}
-        table = as_table(found).replace("Spark's own", theirs).replace("| Penstock |", f"| {ours} |")
+        table = (draw or as_table)(found).replace("Spark's own", theirs).replace("| Penstock |", f"| {ours} |")
         block = "\n\n".join([f"<!-- bench: {name} -->", *lines, table]) + "\n<!-- /bench -->"
         pattern = re.compile(rf"<!-- bench: {re.escape(name)} -->.*?<!-- /bench -->", re.DOTALL)
         text = page.read_text(encoding="utf-8")

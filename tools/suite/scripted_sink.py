@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -261,6 +262,8 @@ class ScriptedSystem(System):
         self.us = 1_800_000_000_123_456
         self.slept_s = 0.0
         self.ids = 0
+        #: The most that something was done with.
+        self.threads = 1
 
     def now_us(self) -> int:
         """See the base class."""
@@ -278,6 +281,21 @@ class ScriptedSystem(System):
         """See the base class."""
         self.ids += 1
         return f"id {self.ids}"
+
+    def executor(self, threads: int, name: str) -> Executor:
+        """One piece of work after the other, in the order of their submission."""
+        self.threads = max(self.threads, threads)
+        return _InOrder()
+
+
+class _InOrder(Executor):
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*args, **kwargs))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
 
 
 @contextmanager

@@ -115,6 +115,17 @@ def query(monkeypatch):
         yield Query(system, monkeypatch)
 
 
+def test_the_controller_is_asked_about_many_at_once(query):
+    """A batch of thousands of tasks: each step waits for a few answers in a row, not for thousands."""
+    many = [prepared(number) for number in range(100)]
+    for step in ("look", "publish", "seal"):
+        for one in many:
+            query.is_in(one, STATE.COMMITTED if step == "publish" else STATE.OPEN)
+        query.system.threads = 1
+        getattr(query.committer, step)(many)
+        assert query.system.threads == 16, step
+
+
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import TypeVar
 
-__all__ = ["System", "system", "use"]
+__all__ = ["System", "in_parallel", "system", "use"]
+
+ItemT = TypeVar("ItemT")
+AnswerT = TypeVar("AnswerT")
 
 
 class System:
@@ -51,3 +56,24 @@ def use(replacement: System | None) -> None:
     """Uses ``replacement`` from now on in this process; with ``None``, the real one again."""
     global _used
     _used = replacement or _REAL
+
+
+def in_parallel(
+    work: Callable[[ItemT], AnswerT], items: Iterable[ItemT], threads: int, name: str = "penstock-requests"
+) -> list[AnswerT]:
+    """Returns ``work`` of each item, in order: for requests that wait for a server, and not for each other.
+
+    At most ``threads`` run at once, which are called ``name``; a single item is done by the caller's own. If one fails,
+    its error is raised when all have ended, and those that have not begun are left out.
+    """
+    waiting = list(items)
+    if len(waiting) < 2:
+        return [work(item) for item in waiting]
+    with system().executor(min(threads, len(waiting)), name) as pool:
+        futures = [pool.submit(work, item) for item in waiting]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise

@@ -12,16 +12,14 @@ import pyarrow.fs as pafs
 
 from penstock.storage._azure_arrow import AzureHandler
 from penstock.storage._azure_client import Account, asking
-from penstock.storage._contract import Storage
-from penstock.system import system
+from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
+from penstock.system import in_parallel, system
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobClient, BlobProperties, ContainerClient
 
 __all__ = ["AzureStorage"]
 
-#: Requests at the same time, of tens of milliseconds each.
-_CONNECTIONS = 4
 _COPY_BYTES = 4 << 20
 #: What marks a blob that stands for a directory, in accounts with a hierarchical namespace and by other clients.
 _FOLDER = "hdi_isfolder"
@@ -35,6 +33,7 @@ class AzureStorage(Storage):
     """
 
     longest_name = longest_path = 1024
+    requests_at_once = REQUESTS_AT_ONCE
 
     def __init__(self, host: str, settings: Mapping[str, str]) -> None:
         self._host = host.lower().replace(".blob.", ".dfs.", 1)
@@ -188,9 +187,7 @@ class AzureStorage(Storage):
 
     def delete(self, paths: Iterable[str]) -> None:
         """Deletes each by a request of its own, several at the same time: not every account takes a batch of them."""
-        with system().executor(_CONNECTIONS, "penstock-azure") as pool:
-            for one in [pool.submit(self._delete, path) for path in paths]:
-                one.result()
+        in_parallel(self._delete, paths, self.requests_at_once, "penstock-azure")
 
     def _delete(self, path: str) -> None:
         try:

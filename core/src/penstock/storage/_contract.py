@@ -17,7 +17,7 @@ from penstock.retry import NO_RETRIES, RetryPolicy
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ABANDONED_AFTER_S", "Storage", "is_temporary"]
+__all__ = ["ABANDONED_AFTER_S", "REQUESTS_AT_ONCE", "Storage", "is_temporary"]
 
 #: No write takes so long: a temporary file that is older was left by a process that was killed.
 ABANDONED_AFTER_S = 86_400.0
@@ -41,6 +41,10 @@ def is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith(".tmp")
 
 
+#: Of one piece of work to an object store: each takes tens of milliseconds, and a commit may need thousands.
+REQUESTS_AT_ONCE = 32
+
+
 class Storage(ABC):
     """A place for files. Paths are those of :attr:`fs` (no scheme; ``bucket/key`` for S3). Thread-safe, picklable.
 
@@ -59,6 +63,9 @@ class Storage(ABC):
     longest_path: int = 4095
 
     retry: RetryPolicy = NO_RETRIES
+
+    #: Independent requests that one piece of work makes at the same time.
+    requests_at_once: int = 8
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

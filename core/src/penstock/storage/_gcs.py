@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError, RetriableError
-from penstock.storage._contract import Storage
+from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
 from penstock.storage._gcs_arrow import GcsHandler
 from penstock.storage._gcs_client import Account, asking, how
-from penstock.system import system
+from penstock.system import in_parallel, system
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket
 
 __all__ = ["GcsStorage"]
 
-#: Requests at the same time, of tens of milliseconds each.
-_CONNECTIONS = 4
 #: What is sent at once of a file that is longer. A multiple of 256 KiB, as the store wants it.
 _PIECE_BYTES = 8 << 20
 #: The generation of a name that has no object.
@@ -49,6 +47,7 @@ class GcsStorage(Storage):
     """
 
     longest_name = longest_path = 1024
+    requests_at_once = REQUESTS_AT_ONCE
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         # Noted here: a task elsewhere may have another environment.
@@ -185,9 +184,7 @@ class GcsStorage(Storage):
 
     def delete(self, paths: Iterable[str]) -> None:
         """Deletes each by a request of its own, several at the same time."""
-        with system().executor(_CONNECTIONS, "penstock-gcs") as pool:
-            for one in [pool.submit(self._delete, path) for path in paths]:
-                one.result()
+        in_parallel(self._delete, paths, self.requests_at_once, "penstock-gcs")
 
     def _delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError), self._asking(path) as (bucket, name):

@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.per_process import PerProcess
-from penstock.storage._contract import Storage
+from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
 from penstock.storage._ranged_file import RangedFile
 from penstock.storage._whole_heads import careful_pools
 from penstock.system import system
@@ -148,6 +148,7 @@ class S3Storage(Storage):
     """:meth:`create` is a conditional put (``If-None-Match: *``). Raises BadConfigurationError without boto3."""
 
     longest_name = longest_path = 1024
+    requests_at_once = REQUESTS_AT_ONCE
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         if find_spec("boto3") is None:

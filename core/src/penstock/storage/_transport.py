@@ -8,6 +8,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+from penstock.storage._contract import REQUESTS_AT_ONCE
 from penstock.storage._whole_heads import careful_pools
 
 __all__ = ["make_careful"]
@@ -26,5 +27,5 @@ def make_careful(session: SessionT) -> SessionT:
     end.
     """
     for scheme in ("http://", "https://"):
-        session.mount(scheme, _Adapter(max_retries=0))
+        session.mount(scheme, _Adapter(max_retries=0, pool_maxsize=REQUESTS_AT_ONCE))
     return session

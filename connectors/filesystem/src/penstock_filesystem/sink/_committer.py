@@ -8,13 +8,11 @@ from typing import TypeVar
 
 from penstock.metrics import Metrics
 from penstock.sink import Committer, Kept
-from penstock.system import system
+from penstock.system import in_parallel
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._layout import Layout, base_of
 
 __all__ = ["FileSystemCommitter"]
-
-_CONNECTIONS = 8
 
 ItemT = TypeVar("ItemT")
 AnswerT = TypeVar("AnswerT")
@@ -52,11 +50,9 @@ class FileSystemCommitter(Committer[PendingPart, Chunk]):
         paths = self._layout.storage.list_tree(self._layout.full(self._directory))
         return [path[len(self._layout.root) + 1 :] for path in paths]
 
-    @staticmethod
-    def _in_parallel(work: Callable[[ItemT], AnswerT], items: Iterable[ItemT]) -> list[AnswerT]:
+    def _in_parallel(self, work: Callable[[ItemT], AnswerT], items: Iterable[ItemT]) -> list[AnswerT]:
         """Makes independent requests, of tens of milliseconds each, at the same time."""
-        with system().executor(_CONNECTIONS, "penstock-files") as pool:
-            return [one.result() for one in [pool.submit(work, item) for item in items]]
+        return in_parallel(work, items, self._layout.storage.requests_at_once, "penstock-files")
 
     @abstractmethod
     def _remove(self, paths: Sequence[str]) -> None:

@@ -7,14 +7,14 @@ is never used again, and what has ended stays as it has ended: so a late call fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from penstock.errors import FatalError, RetriableError
 from penstock.metrics import Metrics
 from penstock.printable import get_logger
 from penstock.sink import Committer, Found, Kept
-from penstock.system import system
+from penstock.system import in_parallel, system
 from penstock_pravega.client import (
     NoSuchSegment,
     PingAnswer,
@@ -29,11 +29,16 @@ from penstock_pravega.sink._watermarks import WatermarkPublisher
 
 __all__ = ["PravegaCommitter"]
 
+ItemT = TypeVar("ItemT")
+AnswerT = TypeVar("AnswerT")
+
 _log = get_logger("penstock.pravega")
 
 _SETTLE_S, _FIRST_LOOK_S, _LONGEST_PAUSE_S = 60.0, 0.002, 0.02
 #: The controller forgets transactions a day after their end; before that, what it does not know was never committed.
 _FORGOTTEN_AFTER_MS = 12 * 3_600_000
+#: Its client is thread-safe. More wait for each other in the controller.
+_CALLS_AT_ONCE = 16
 #: The part of its lease that a transaction must live on for, so that none ends while others are committed.
 _LAST_PART = 3
 
@@ -70,19 +75,27 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
         committed. One that is being committed is waited for. Raises FatalError for one that may have been committed so
         long ago that the controller has forgotten it.
         """
-        looked_at = [self._look(committable) for committable in committables]
+        looked_at = self._looked_at(committables)
         short_lived = Found.OPEN if Found.COMMITTED in looked_at else Found.LOST
         found = [one or short_lived for one in looked_at]
         self._found = dict(zip(committables, found, strict=True))
         return found
 
-    def _look(self, committable: PravegaCommittable) -> Found | None:
+    def _looked_at(self, committables: Sequence[PravegaCommittable]) -> list[Found | None]:
         """Returns ``None`` for one that is open and whole, and ends soon."""
-        state = self._settled_state(committable.ref)
+        states = dict(
+            zip(committables, self._each(lambda one: self._settled_state(one.ref), committables), strict=True)
+        )
+        open_ = [one for one, state in states.items() if state is TransactionState.OPEN]
+        # The connections to segment stores are this thread's.
+        is_whole = {one: self._is_whole(one) for one in open_}
+        lives_on = dict(zip(open_, self._each(self._lives_on, open_), strict=True))
+        found = dict.fromkeys((one for one in open_ if is_whole[one] and lives_on[one]), Found.OPEN)
+        return [found.get(one) or self._outcome(one, states[one], is_whole.get(one)) for one in committables]
+
+    def _outcome(self, committable: PravegaCommittable, state: TransactionState, is_whole: bool | None) -> Found | None:
+        """Returns how one ended that is not open, whole and alive for long. ``is_whole``: if it was open."""
         if state is TransactionState.OPEN:
-            is_whole, lives_on = self._is_whole(committable), self._lives_on(committable)
-            if is_whole and lives_on:
-                return Found.OPEN
             state = self._settled_state(committable.ref)
             if state is TransactionState.OPEN:  # it has not ended meanwhile
                 return None if is_whole else Found.LOST
@@ -145,8 +158,8 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
     def publish(self, committables: Sequence[PravegaCommittable]) -> list[Found]:
         """Commits all, then waits for each. Publishes the watermark once all of the batch is committed."""
         commit = self._stores.controller.commit_transaction
-        accepted = [commit(*one.ref.scope_and_stream, one.ref.id) for one in committables]
-        found = [self._published(*one) for one in zip(committables, accepted, strict=True)]
+        accepted = self._each(lambda one: commit(*one.ref.scope_and_stream, one.ref.id), committables)
+        found = self._each(lambda one: self._published(*one), list(zip(committables, accepted, strict=True)))
         self._metrics.add("transactions_committed", found.count(Found.COMMITTED))
         self._found.update(zip(committables, found, strict=True))
         self._forget([one.ref for one, is_ in zip(committables, found, strict=True) if is_ is Found.COMMITTED])
@@ -186,7 +199,7 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
 
     def _abort(self, refs: Sequence[TransactionRef]) -> int:
         """Aborts those that are open. Returns how many were."""
-        aborted = sum(self._abort_one(ref) for ref in refs)
+        aborted = sum(self._each(self._abort_one, refs))
         self._metrics.add("transactions_aborted", aborted)
         self._forget(refs)
         return aborted
@@ -209,6 +222,11 @@ class PravegaCommitter(Committer[PravegaCommittable, Any]):
             lease_keeper().forget(ref)
         if self._transactions is not None:
             self._transactions.delete(refs)
+
+    @staticmethod
+    def _each(work: Callable[[ItemT], AnswerT], items: Sequence[ItemT]) -> list[AnswerT]:
+        """Asks the controller about each, several at a time."""
+        return in_parallel(work, items, _CALLS_AT_ONCE, "penstock-pravega")
 
     def close(self) -> None:
         """Ends the connections."""

@@ -456,6 +456,8 @@ class _SimulatedThreads(Executor):
             raise GreenletExit
 
         def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return  # as one that waits for a thread
             try:
                 future.set_result(work(*args, **kwargs))
             except GreenletExit:

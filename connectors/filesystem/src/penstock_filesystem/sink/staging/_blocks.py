@@ -122,21 +122,20 @@ class BlockCommitter(UploadCommitter):
     def _complete(self, part: PendingPart) -> None:
         self._storage.commit_blocks(self._layout.full(part.final), [block.etag for block in part.parts])
 
-    def seal(self, committables: Sequence[PendingPart]) -> None:
-        """Deletes the markers, and discards the blocks: no request in flight can commit them after that.
+    def _seal(self, part: PendingPart) -> None:
+        """Deletes the marker, and discards the blocks: no request in flight can commit them after that.
 
         The marker goes first: without it, a blob that is not there means that there never was one.
         """
-        for part in committables:
-            path, marker = self._layout.full(part.final), self._layout.full(part.marker)
-            size, are_staged = self._storage.size(path), self._are_staged(part)
-            if size == part.size or (not are_staged and self._is_proof(self._storage.age_s(marker))):
-                continue  # it is published, and stays so
-            self._storage.delete([marker])
-            if are_staged or size is not None:
-                self._storage.discard_blocks(path)
-            if self._storage.size(path) == part.size:  # it was published in between
-                _put_marker(self._storage, marker, part.final)
+        path, marker = self._layout.full(part.final), self._layout.full(part.marker)
+        size, are_staged = self._storage.size(path), self._are_staged(part)
+        if size == part.size or (not are_staged and self._is_proof(self._storage.age_s(marker))):
+            return  # it is published, and stays so
+        self._storage.delete([marker])
+        if are_staged or size is not None:
+            self._storage.discard_blocks(path)
+        if self._storage.size(path) == part.size:  # it was published in between
+            _put_marker(self._storage, marker, part.final)
 
     def discard(self, committables: Sequence[PendingPart], states: Sequence[Chunk]) -> None:
         """Deletes markers and chunks. The blocks are left to the store: it would show an empty blob for a moment."""

@@ -118,21 +118,19 @@ class MultipartCommitter(UploadCommitter):
     def _complete(self, part: PendingPart) -> None:
         complete_upload(self._storage, self._layout.full(part.final), part.upload_id, list(part.parts))
 
-    def seal(self, committables: Sequence[PendingPart]) -> None:
-        """Aborts the uploads; the marker goes first: without it, a missing object means that there never was one."""
-        for part in committables:
-            path, marker = self._layout.full(part.final), self._layout.full(part.marker)
-            if not self._is_open(part) and (self._is_there(part) or self._is_proof(self._storage.age_s(marker))):
-                continue  # it is published, and stays so
-            self._delete([part.marker])
-            self._end_uploads(path)
-            if self._is_there(part):  # it was published in between
-                self._storage.put(marker, marker_of(self._storage.split(path)[1]))
+    def _seal(self, part: PendingPart) -> None:
+        """Aborts the upload; the marker goes first: without it, a missing object means that there never was one."""
+        path, marker = self._layout.full(part.final), self._layout.full(part.marker)
+        if not self._is_open(part) and (self._is_there(part) or self._is_proof(self._storage.age_s(marker))):
+            return  # it is published, and stays so
+        self._delete([part.marker])
+        self._end_uploads(path)
+        if self._is_there(part):  # it was published in between
+            self._storage.put(marker, marker_of(self._storage.split(path)[1]))
 
     def discard(self, committables: Sequence[PendingPart], states: Sequence[Chunk]) -> None:
         """Aborts the uploads and deletes markers and chunks."""
-        for part in committables:
-            self._end_uploads(self._layout.full(part.final))
+        self._in_parallel(self._end_uploads, [self._layout.full(part.final) for part in committables])
         self._delete([*(part.marker for part in committables), *(chunk.path for chunk in states)])
 
     def _remove(self, paths: Sequence[str]) -> None:

@@ -195,6 +195,14 @@ class UploadCommitter(FileSystemCommitter):
             return found
         return Found.COMMITTED
 
+    def seal(self, committables: Sequence[PendingPart]) -> None:
+        """Makes it impossible to complete the uploads that are not complete yet."""
+        self._in_parallel(self._seal, committables)
+
+    @abstractmethod
+    def _seal(self, part: PendingPart) -> None:
+        """Does so for one part; leaves it as it is if it is published."""
+
     @abstractmethod
     def _look(self, part: PendingPart) -> Found:
         """Returns the outcome of one part. Raises DataLostError if the store does not say what happened."""
