@@ -499,12 +499,14 @@ def test_a_marker_that_names_another_directory_ends_no_upload_there(bucket, key)
     assert bucket.uploads == [foreign.path]
 
 
-def test_requests_are_made_eight_at_a_time(bucket, monkeypatch):
+def test_as_many_requests_are_made_at_once_as_the_store_takes(bucket, monkeypatch):
     asked, real = [], type(bucket.system).executor
     monkeypatch.setattr(
         type(bucket.system),
         "executor",
         lambda self, threads, name: asked.append((threads, name)) or real(self, threads, name),
     )
-    bucket.committer.look([])
-    assert asked == [(8, "penstock-files")]
+    monkeypatch.setattr(type(bucket.storage), "requests_at_once", 7)
+    bucket.committer._in_parallel(str, range(100))
+    bucket.committer._in_parallel(str, range(3))
+    assert asked == [(7, "penstock-files"), (3, "penstock-files")]
