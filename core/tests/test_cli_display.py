@@ -80,7 +80,7 @@ def test_numbers_for_people():
 
 def test_log_lines():
     out = io.StringIO()
-    reporter = PlainReporter(RunView("flights", ("a", "b")), out)
+    reporter = PlainReporter(RunView("flights", ("a", "b")), out, seconds_between=0)
     reporter.batch(progress(0, 1000, {"files": 3}))
     reporter.batch(progress(1, 1))
     reporter.end("finished")
@@ -90,7 +90,7 @@ def test_log_lines():
         "batch 1: 1 row in 250 ms (4 rows/s), 2 commits",
     ]
     assert lines[2].startswith("flights: finished after 0:0")
-    assert lines[2].endswith("1,001 rows in 2 batches, 2 commits")
+    assert lines[2].endswith("1,001 rows in 2 batches, 2 commits, all published")
 
 
 def test_json_lines_keep_everything_else_off_standard_output(capsys):

@@ -103,7 +103,7 @@ def test_a_signal_stops_the_query(tmp_path):
     process = start(tmp_path, pipeline, "--plain", "--metrics", "0")
     assert process.stdout is not None
     address = next(found[0] for line in process.stdout if (found := re.search(r"http://127.0.0.1:\d+/metrics", line)))
-    seen = [next(line for line in process.stdout if "batch 1:" in line)]
+    seen = [next(line for line in process.stdout if re.search(r"batch(es)? 1( to \d+)?:", line))]
     scraped = scrape_until(address, rf'penstock_batches_total{{query="{tmp_path.name}"}} [2-9]')
     assert f'penstock_query_running{{query="{tmp_path.name}"}} 1.0' in scraped
     process.send_signal(signal.SIGTERM)

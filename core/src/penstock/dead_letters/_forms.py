@@ -17,6 +17,7 @@ from penstock.dead_letters._letter import (
     LETTER_SCHEMA,
     TIMESTAMP_HEADER,
 )
+from penstock.options import complete_options
 from penstock.serialization.values import JsonWriter, ValueText, why_not_json
 
 __all__ = ["AS_COLUMNS", "AS_JSON", "AS_RECORDS", "LetterForm", "LetterReturn", "rows_as_json"]
@@ -48,13 +49,7 @@ class LetterForm:
 
     def complete(self, given: Mapping[str, str]) -> dict[str, str]:
         """Returns ``given`` with the defaults that hold."""
-        names = {name.lower() for name in given}
-        added = {
-            name: value
-            for name, (value, others) in self.defaults.items()
-            if not names & {one.lower() for one in (name, *others)}
-        }
-        return {**added, **given}
+        return complete_options(given, self.defaults)
 
 
 # 1. Columns, for files and tables.
