@@ -254,6 +254,22 @@ def test_help_leaves_out_a_command_that_fails_and_says_so(site):
     assert "the command 'pencils' (penstock_no_such:app) fails on import: ModuleNotFoundError" in words
 
 
+@pytest.mark.parametrize("command", [[], ["run"], ["dev"], ["dev", "up"], ["finish"]])
+def test_flags_take_no_value(command):
+    text = runner.invoke(app, [*command, "--help"]).stdout
+    assert "--help" in text and "<bool>" not in text
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_no_name_of_an_option_is_cut(site, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = runner.invoke(app, ["describe", "notes"]).stdout
+    described = json.loads(runner.invoke(app, ["describe", "notes", "--json"]).stdout)
+    names = [option["name"] for side in ("source_options", "sink_options") for option in described[side]]
+    assert len(names) > 5 and [name for name in names if name not in text] == []
+    assert max(map(len, text.splitlines())) <= columns
+
+
 def test_version():
     assert runner.invoke(app, ["--version"]).stdout == f"penstock {__version__}\n"
 
