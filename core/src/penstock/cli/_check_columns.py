@@ -91,7 +91,7 @@ def _check_view(view: ViewSpec, known: Mapping[str, Fields | None]) -> Fields | 
 
 
 def _check_aggregates(reading: Reading) -> None:
-    """In mode append Spark writes a group once it is complete, which only a watermark says of a stream."""
+    """Notes groups of streams that have no watermark: in mode append Spark writes a group once it is complete."""
     # By view: whether a stream leads to it for certain, and whether a watermark may. A function may do anything.
     streams = {source.view.lower(): not source.is_batch for source in reading.sources}
     marked = {source.view.lower(): source.watermark is not None for source in reading.sources}

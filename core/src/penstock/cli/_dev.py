@@ -157,7 +157,7 @@ def _print_status(found: list[Status]) -> None:
     console = Screen()
     table = Table(box=SIMPLE_HEAD)
     for name in ("server", "address", "as", "since", "memory"):
-        # What is too wide for the screen goes on in the next line: a name or a number that is cut is of no use.
+        # What is too wide for the screen continues in the next line: a number that is cut is of no use.
         table.add_column(name, no_wrap=name in ("server", "address"), overflow="fold")
     for one in found:
         mark = "[green]✓[/]" if one.running else "[red]✗[/]"
