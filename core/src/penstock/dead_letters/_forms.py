@@ -17,7 +17,6 @@ from penstock.dead_letters._letter import (
     LETTER_SCHEMA,
     TIMESTAMP_HEADER,
 )
-from penstock.options import complete_options
 from penstock.serialization.values import JsonWriter, ValueText, why_not_json
 
 __all__ = ["AS_COLUMNS", "AS_JSON", "AS_RECORDS", "LetterForm", "LetterReturn", "rows_as_json"]
@@ -46,10 +45,6 @@ class LetterForm:
     address: tuple[str, ...] = ()
     place: str = ""
     defaults: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
-
-    def complete(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Returns ``given`` with the defaults that hold."""
-        return complete_options(given, self.defaults)
 
 
 # 1. Columns, for files and tables.
