@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 PIPELINE = """
 sources:
-  orders: {{format: rate}}
+  orders: {{format: rate, watermark: {{column: timestamp, delay: 1 minute}}}}
   returns: {{format: rate}}
   customers: {{format: csv, read: batch, schema: "k long, name string", options: {{path: {table}}}}}
 views: {views}
