@@ -27,6 +27,7 @@ from penstock.cli._screen import say
 from penstock.cli._secrets import redactor_of
 from penstock.cli._waits import collecting_waits, waits_in
 from penstock.errors import BadConfigurationError, PenstockError
+from penstock.printable import get_logger
 from penstock.storage import open_storage
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class _Run:
             # Connectors that this pipeline uses were checked; of broken others `penstock list` and `doctor` speak.
             warnings.simplefilter("ignore")
             registration = register(spark)
-        logging.getLogger("penstock.left_open").setLevel(logging.ERROR)  # the last lines of the run say it
+        get_logger("penstock.left_open").setLevel(logging.ERROR)  # the last lines of the run say it
         self._metrics = registration.metrics
         session = SessionMetrics.of(spark, storage_options=self._pipeline.storage_options)
         self._commit_counts = session.commit_counts
