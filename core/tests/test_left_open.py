@@ -7,6 +7,7 @@ import pytest
 from penstock._commit import Link, LinkKind, StateItem
 from penstock.checkpoint import LeftOpen, chain_of, home_of, left_open
 from penstock.serialization import Versioned
+from penstock.spark._listener import _say_what_is_left
 from penstock.storage import open_storage
 
 
@@ -65,3 +66,13 @@ def test_all_sinks_of_a_checkpoint_count(tmp_path):
     assert left_open(str(tmp_path), logs=("b",)) == LeftOpen(str(tmp_path), 0, 2)
     chain_of(storage, home_of(path, "a")).mark_done(0)
     assert left_open(str(tmp_path)) == LeftOpen(str(tmp_path), 0, 5)
+
+
+def test_the_log_of_a_query_says_it_in_the_same_words(tmp_path, caplog):
+    storage, path = open_storage(str(tmp_path))
+    _say_what_is_left(str(tmp_path))
+    _say_what_is_left("s3:no-address")
+    assert caplog.messages == []
+    assert chain_of(storage, path).create(link(0, states=(StateItem("p", Versioned(1, b"{}")),)))
+    _say_what_is_left(str(tmp_path))
+    assert caplog.messages == [f"a query has ended: {LeftOpen(str(tmp_path), 0, 1)}"]
