@@ -179,10 +179,11 @@ def test_what_a_run_leaves_open_is_published_or_named(tmp_path):
 def test_a_failed_run_names_what_it_leaves_open(tmp_path):
     pytest.importorskip("penstock_filesystem")
     put_files(tmp_path, range(1))
-    process = start(tmp_path, FILES, "--json")
+    sql = "SELECT CASE WHEN id = 1 THEN raise_error('no good') ELSE id END AS id FROM source"
+    process = start(tmp_path, f'{FILES}    transform: {{sql: "{sql}"}}\n', "--json")
     assert process.stdout is not None
     next(line for line in process.stdout if json.loads(line)["batch"] == 0)
-    (tmp_path / "in/1.csv").write_text("x\n")
+    put_files(tmp_path, [1])
     out, err = process.communicate(timeout=200)
     last = json.loads(out.splitlines()[-1])
     assert process.returncode == 1 and last["state"] == "failed" and visible(tmp_path) == []
