@@ -182,7 +182,8 @@ def test_the_command(tmp_path):
     done = runner.invoke(app, ["dashboard", str(tmp_path / "run.jsonl"), "-o", str(tmp_path / "page.html")])
     assert done.exit_code == 0 and done.stdout.strip() == (tmp_path / "page.html").as_uri()
     assert charts((tmp_path / "page.html").read_text("utf-8"))
-    assert isinstance(runner.invoke(app, ["dashboard", str(tmp_path / "none")]).exception, BadConfigurationError)
+    done = runner.invoke(app, ["dashboard", str(tmp_path / "none")])
+    assert isinstance(done.exception, BadConfigurationError) and done.stdout == "", "there is no page to open"
 
 
 def test_a_run_that_goes_on_is_watched_to_its_end(tmp_path, monkeypatch):

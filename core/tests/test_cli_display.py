@@ -74,13 +74,16 @@ def test_numbers_for_people():
     assert [human_bytes(n) for n in (0, 1023, 3565158, 2**50)] == ["0 B", "1023 B", "3.4 MiB", "1024.0 TiB"]
     assert [human_duration(n) for n in (5, 65, 3723)] == ["0:05", "1:05", "1:02:03"]
     assert human_lag({"files": 12, "bytes": 2048}) == "12 files, 2.0 KiB"
+    assert human_lag({"records": 30, "orders-0": 10, "orders-1": 20, "orders-2": 0}) == "30 records in 2 partitions"
+    assert human_lag({"records": 0, "orders-0": 0}) == "none"
+    assert human_lag({"orders-0": 3}) == "3 orders-0"
     assert (human_lag({"files": 0}), human_lag({})) == ("none", "not told")
     assert (plural(1, "batch"), plural(1200, "batch"), plural(0, "row")) == ("1 batch", "1,200 batches", "0 rows")
 
 
 def test_log_lines():
     out = io.StringIO()
-    reporter = PlainReporter(RunView("flights", ("a", "b")), out)
+    reporter = PlainReporter(RunView("flights", ("a", "b")), out, seconds_between=0)
     reporter.batch(progress(0, 1000, {"files": 3}))
     reporter.batch(progress(1, 1))
     reporter.end("finished")
@@ -90,7 +93,7 @@ def test_log_lines():
         "batch 1: 1 row in 250 ms (4 rows/s), 2 commits",
     ]
     assert lines[2].startswith("flights: finished after 0:0")
-    assert lines[2].endswith("1,001 rows in 2 batches, 2 commits")
+    assert lines[2].endswith("1,001 rows in 2 batches, 2 commits, all published")
 
 
 def test_json_lines_keep_everything_else_off_standard_output(capsys):

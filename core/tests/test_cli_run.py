@@ -103,7 +103,7 @@ def test_a_signal_stops_the_query(tmp_path):
     process = start(tmp_path, pipeline, "--plain", "--metrics", "0")
     assert process.stdout is not None
     address = next(found[0] for line in process.stdout if (found := re.search(r"http://127.0.0.1:\d+/metrics", line)))
-    seen = [next(line for line in process.stdout if "batch 1:" in line)]
+    seen = [next(line for line in process.stdout if re.search(r"batch(es)? 1( to \d+)?:", line))]
     scraped = scrape_until(address, rf'penstock_batches_total{{query="{tmp_path.name}"}} [2-9]')
     assert f'penstock_query_running{{query="{tmp_path.name}"}} 1.0' in scraped
     process.send_signal(signal.SIGTERM)
@@ -113,6 +113,86 @@ def test_a_signal_stops_the_query(tmp_path):
     assert "stopped after" in out.splitlines()[-1]
     assert "Traceback" not in err
     assert "Exception" not in err
+
+
+FILES = """
+    name: copy
+    source:
+      format: penstock.filesystem
+      schema: id long
+      options: {path: in, format: csv, maxFilesPerTrigger: 1}
+    sink: {format: penstock.filesystem, options: {path: out, format: parquet, bucketAssigner: basePath}}
+    trigger: {processingTime: 100ms}
+    checkpoint: ck
+    spark: {spark.master: "local[1]"}
+"""
+
+
+def put_files(tmp_path, numbers):
+    (tmp_path / "in").mkdir(exist_ok=True)
+    for number in numbers:
+        (tmp_path / f"in/{number}.csv").write_text(f"{number}\n")
+
+
+def command(*arguments: str) -> str:
+    done = subprocess.run([*PENSTOCK, *arguments], capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def visible(tmp_path):
+    return sorted(row["id"] for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist())
+
+
+@pytest.mark.budget(60)
+def test_what_a_run_leaves_open_is_published_or_named(tmp_path):
+    """Stopped, it publishes; killed, it leaves what 'inspect' names and 'finish' publishes. Counts are of the run."""
+    pytest.importorskip("penstock_filesystem")
+    put_files(tmp_path, range(3))
+    process = start(tmp_path, FILES, "--json")
+    assert process.stdout is not None
+    next(line for line in process.stdout if json.loads(line)["batch"] == 2)
+    process.send_signal(signal.SIGINT)
+    last = json.loads(process.communicate(timeout=200)[0].splitlines()[-1])
+    assert process.returncode == 128 + signal.SIGINT
+    counts = {"state": "stopped", "rows": 3, "batches": 3, "commits": 3, "open": []}
+    assert {name: last[name] for name in counts} == counts
+    assert visible(tmp_path) == [0, 1, 2]
+
+    put_files(tmp_path, range(3, 5))
+    process = start(tmp_path, FILES, "--json")
+    assert process.stdout is not None
+    seen = json.loads(next(line for line in process.stdout if json.loads(line)["batch"] == 4))
+    process.kill()
+    process.communicate(timeout=200)
+    assert seen["commits"] == 2 and visible(tmp_path) == [0, 1, 2]
+    checkpoint = str(tmp_path / "ck")
+    words = "hold committed rows that no reader sees yet: restart the query, or run: penstock finish"
+    assert words in command("inspect", checkpoint).replace("holds", "hold")
+    published = command("finish", checkpoint)
+    assert "published 1 piece" in published and "waiting" not in published
+    assert visible(tmp_path) == [0, 1, 2, 3, 4]
+    assert words not in command("inspect", checkpoint)
+
+
+@pytest.mark.budget(60)
+def test_a_failed_run_names_what_it_leaves_open(tmp_path):
+    pytest.importorskip("penstock_filesystem")
+    put_files(tmp_path, range(1))
+    sql = "SELECT CASE WHEN id = 1 THEN raise_error('no good') ELSE id END AS id FROM source"
+    process = start(tmp_path, f'{FILES}    transform: {{sql: "{sql}"}}\n', "--json")
+    assert process.stdout is not None
+    next(line for line in process.stdout if json.loads(line)["batch"] == 0)
+    put_files(tmp_path, [1])
+    out, err = process.communicate(timeout=200)
+    last = json.loads(out.splitlines()[-1])
+    assert process.returncode == 1 and last["state"] == "failed" and visible(tmp_path) == []
+    checkpoint = str(tmp_path / "ck")
+    opened = {"checkpoint": checkpoint, "decisions": 0, "pieces": 1, "command": f"penstock finish {checkpoint}"}
+    assert last["open"] == [opened]
+    assert "a query has ended" not in err
+    command("finish", checkpoint)
+    assert visible(tmp_path) == [0]
 
 
 def test_a_failure_is_told_in_one_sentence(tmp_path):

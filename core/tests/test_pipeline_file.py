@@ -69,7 +69,7 @@ def test_a_good_file(tmp_path):
         ("    header: true", "    path: other/", "7:5: key 'path' is given twice (first in line 6)"),
         ("    header: true", "    PATH: other/", "7:5: option 'PATH' is given twice (also as 'path')"),
         ("id long,", "id lng,", "4:11: bad schema: column 'id': 'lng' is not a type; did you mean 'long'?"),
-        ("column: at", "column: att", "8:23: the schema has no column 'att'; did you mean 'at'?"),
+        ("column: at", "column: att", "8:23: 'watermark': there is no column 'att'; did you mean 'at'?"),
         ("delay: 10 minutes", "delay: soon", "8:34: 'soon' is not a duration such as 10s, 5 minutes or 500ms"),
         ("column: at, ", "", "8:14: 'watermark' needs the key 'column'"),
         ("sql: SELECT id FROM source", 'sql: " "', "10:8: 'sql' is empty"),

@@ -10,14 +10,14 @@ from pyspark.errors import AnalysisException
 
 from penstock import BadConfigurationError
 from penstock.cli._check import check_pipeline
-from penstock.cli._frames import Views
+from penstock.cli._frames import Views, _flattened
 from penstock.cli._queries import _base, plan_queries
 
 pytestmark = pytest.mark.spark
 
 PIPELINE = """
 sources:
-  orders: {{format: rate}}
+  orders: {{format: rate, watermark: {{column: timestamp, delay: 1 minute}}}}
   returns: {{format: rate}}
   customers: {{format: csv, read: batch, schema: "k long, name string", options: {{path: {table}}}}}
 views: {views}
@@ -145,3 +145,44 @@ def test_a_result_without_a_name(views_of, spark):
     made = Views(spark, pipeline)
     assert _base(pipeline.sinks, made) == ("", set())
     assert made.again("", spark.range(3), set())[""].count() == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        ("flatten: v", ["id", "at", "n", "w"]),
+        ("flatten: [V, w]", ["id", "at", "n", "x"]),
+        ("select: [v.at AS at, 'id + 1 AS next']", ["at", "next"]),
+        ("select: v.*, upper(string(id)) AS text", ["at", "n", "text"]),
+        ("flatten: v\n  select: at, n", ["at", "n"]),
+    ],
+)
+def test_nested_columns_come_before_the_watermark(spark, tmp_path, source, columns):
+    schema = "id long, v struct<at: timestamp, n: long>, w struct<x: int>"
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        f'source:\n  format: json\n  schema: "{schema}"\n  options: {{path: {tmp_path}}}\n  {source}\n'
+        "  watermark: {column: at, delay: 1 minute}\n"
+        "sink: {format: noop}\ncheckpoint: ck\n"
+    )
+    pipeline, mistakes = check_pipeline(path, {})
+    assert pipeline is not None and mistakes == []
+    frame = Views(spark, pipeline).frame("source")
+    assert frame.columns == columns
+    assert "EventTimeWatermark" in frame._jdf.queryExecution().analyzed().toString()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["x"], "flatten: 'x' is no struct column; there are: id, v"),
+        (["id"], "flatten: 'id' is no struct column"),
+        (["v"], "flatten: two columns would be called 'id': use 'select', and rename one"),
+    ],
+)
+def test_what_can_not_be_flattened(spark, names, message):
+    rows = spark.sql("SELECT 1 AS id, named_struct('ID', 2, 'a.`b', 3) AS v")
+    with pytest.raises(BadConfigurationError, match=message):
+        _flattened(rows, names)
+    rows = rows.drop("id")
+    assert _flattened(rows, ["v"]).columns == ["ID", "a.`b"]

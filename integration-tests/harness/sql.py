@@ -191,8 +191,8 @@ IN_PYTHON = {
     '`mode("ignore")`': Line(lambda place: place.batch_writer().mode("ignore").save(), NO_MODE),
     '`mode("overwrite")`': Line(lambda place: place.batch_writer().mode("overwrite").save(), "can't overwrite"),
     "`df.write.partitionBy(…)`": Line(
-        lambda place: place.batch_writer().mode("append").partitionBy("note").save(),
-        "do not match the existing table",
+        lambda place: place.batch_writer().option("bucketAssigner", "columns").mode("append").partitionBy("id").save(),
+        written=[{"note": "x"}],
     ),
     "`df.write.bucketBy(…)`": Line(
         lambda place: place.batch_writer().mode("append").bucketBy(2, "note").save(), "bucketBy"

@@ -78,6 +78,6 @@ def test_in_words():
     text = describe_chunk(CHUNK)
     assert "120000 rows, 3.4 MB, bucket 2013-01-01--05, since 2013-01-01 05:00:00 UTC" in text
     assert FileSystemTransactionalSink.describe_committable(None, MULTIPART).endswith(
-        "10 rows, 9.0 MB, waiting in multipart upload of 2 parts"
+        "10 rows, 9.0 MB, from a multipart upload of 2 parts"
     )
     assert [human_size(n) for n in (999, 999_999, 1_500_000_000, 2 * 10**12)] == ["999 B", "1.0 MB", "1.5 GB", "2.0 TB"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 from decimal import Decimal
+from pathlib import Path
 
 import fastavro
 import pyarrow as pa
@@ -446,6 +448,42 @@ def test_partition_by_of_a_stream_is_honoured(spark, tmp_path, way):
     query.awaitTermination()
     found = sorted(str(path.parent.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("n=*/*/*"))
     assert found == ["n=0/m=x", "n=1/m=x"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", ["method", "argument", "before the format"])
+def test_partition_by_of_a_batch_is_honoured(spark, tmp_path, way):
+    """Spark itself refuses it for a sink in Python."""
+    rows, out = spark.sql("SELECT id, id % 2 AS n, 'x' AS m FROM range(4)"), str(tmp_path / "out")
+    if way == "argument":
+        rows.write.save(out, format="penstock.filesystem", mode="append", partitionBy=["n", "m"])
+    elif way == "method":
+        rows.write.format("penstock.filesystem").mode("append").partitionBy("n", "m").save(out)
+    else:
+        rows.write.partitionBy(["n", "m"]).mode("append").format("penstock.filesystem").save(out)
+    assert sorted(str(path.parent.relative_to(out)) for path in Path(out).rglob("n=*/*/*")) == ["n=0/m=x", "n=1/m=x"]
+    assert sorted(map(tuple, spark.read.parquet(out).select("id", "n", "m").collect())) == [
+        (number, number % 2, "x") for number in range(4)
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("format_", ["parquet", "json", "orc"])
+def test_spark_reads_a_batch_write_plainly(spark, tmp_path, format_):
+    writer = spark.range(5).write.format("penstock.filesystem").mode("append").option("format", format_)
+    writer.save(str(tmp_path / "out"))
+    assert sorted(row.id for row in spark.read.format(format_).load(str(tmp_path / "out")).collect()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "options", [{"bucketPattern": "yyyy"}, {"bucketAssigner": "dateTime", "bucketPattern": "yyyy"}]
+)
+def test_a_batch_write_into_directories_of_a_time(spark, tmp_path, options):
+    writer = spark.range(5).write.format("penstock.filesystem").mode("append").options(**options)
+    writer.save(str(tmp_path / "out"))
+    (directory,) = (path for path in (tmp_path / "out").iterdir() if not path.name.startswith("."))
+    assert re.fullmatch(r"\d{4}", directory.name)
 
 
 @pytest.mark.spark

@@ -17,6 +17,7 @@ from penstock.options import (
     Option,
     OptionSet,
     OptionValues,
+    complete_options,
 )
 from penstock.retry import RetryPolicy
 
@@ -89,7 +90,7 @@ def letters_of(given: Mapping[str, str]) -> tuple[Destination, OptionValues] | N
 
 
 def _parsed(destination: Destination, given: Mapping[str, str]) -> OptionValues:
-    texts = destination.form.complete(given)
+    texts = complete_options(given, destination.form.defaults)
     values = _prefixed(destination.options).parse(
         {_prefixed_name(name): text for name, text in texts.items()},
         owner=f"the sink of dead letters, penstock.{destination.name},",

@@ -79,7 +79,8 @@ class Connector(ABC):
     ``retryTimeout``, and the engine retries for it; every sink has those for dead letters, which are sent to a second
     sink by the engine. A class whose declarations contradict each other raises
     :class:`TypeError` when it is defined: a capability to read without ``source_options``, one to write without
-    ``sink_options``, or one that needs another; and one of ``target_options`` that the sink lacks.
+    ``sink_options``, or one that needs another; and one of ``target_options`` or
+    ``batch_write_defaults`` that the sink lacks.
     """
 
     summary: ClassVar[str] = ""
@@ -89,6 +90,9 @@ class Connector(ABC):
     #: The options of the sink that say where it writes, the last one most closely: sinks that agree in all of them have
     #: the same target, unless the last one is not set.
     target_options: ClassVar[tuple[str, ...]] = ()
+    #: Values of the sink's options that suit a batch write (``df.write``) which belongs to no stream. Each holds unless
+    #: the user sets the option, or one of those after it.
+    batch_write_defaults: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Checks what the class declares."""
@@ -101,12 +105,19 @@ class Connector(ABC):
         except ValueError as error:
             raise TypeError(f"{cls.__name__}.capabilities: {error}; use members of Capability") from None
         for name in cls.target_options:
-            if cls.sink_options is None or cls.sink_options.find(name) is None:
-                raise TypeError(f"{cls.__name__}.target_options: the sink has no option '{name}'")
+            cls._check_sink_has(name, "target_options")
+        for name, (_, others) in cls.batch_write_defaults.items():
+            for one in (name, *others):
+                cls._check_sink_has(one, "batch_write_defaults")
         for capability in sorted(cls.capabilities):
             problem = cls._contradiction(capability)
             if problem:
                 raise TypeError(f"{cls.__name__} declares the capability {capability} {problem}")
+
+    @classmethod
+    def _check_sink_has(cls, name: str, where: str) -> None:
+        if cls.sink_options is None or cls.sink_options.find(name) is None:
+            raise TypeError(f"{cls.__name__}.{where}: the sink has no option '{name}'")
 
     @classmethod
     def _contradiction(cls, capability: Capability) -> str:

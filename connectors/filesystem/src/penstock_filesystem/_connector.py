@@ -42,6 +42,10 @@ class FileSystemConnector(Connector):
         }
     )
     target_options: ClassVar[tuple[str, ...]] = ("path",)
+    #: The time at which a batch was written says nothing about it, and readers take rows at the path as they are.
+    batch_write_defaults: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+        "bucketAssigner": ("basePath", ("partitionColumns", "partitionBy", *_BY_TIME))
+    }
 
     def create_source(self, options: OptionValues) -> Source[Any, Any]:
         """Creates a file source."""
@@ -60,7 +64,7 @@ class FileSystemConnector(Connector):
         from penstock.dead_letters import AS_COLUMNS
 
         defaults = {
-            "bucketAssigner": ("basePath", ("partitionColumns", "partitionBy", *_BY_TIME)),
+            **self.batch_write_defaults,
             "rollOnCheckpoint": ("true", ("rollingPolicy", "rolloverInterval", "inactivityInterval")),
         }
         return replace(AS_COLUMNS, defaults=defaults, place="path")

@@ -4,6 +4,7 @@ from penstock.checkpoint._batch_writes import chain_of_write, forget_write, is_r
 from penstock.checkpoint._commands import Finished, adopt, finish, open_pieces, resolve, restore_offsets, take_over
 from penstock.checkpoint._groups import Prepared, load_group, members_of, options_by_member, remember_group
 from penstock.checkpoint._identity import CheckpointIdentity, open_identity
+from penstock.checkpoint._left_open import LeftOpen, left_open
 from penstock.checkpoint._named import BatchInFunction, check_sink_name, home_of, named_sinks, names_of
 from penstock.checkpoint._queries import (
     StoredPart,
@@ -19,6 +20,7 @@ __all__ = [
     "BatchInFunction",
     "Finished",
     "CheckpointIdentity",
+    "LeftOpen",
     "Prepared",
     "SparkLog",
     "StoredPart",
@@ -32,6 +34,7 @@ __all__ = [
     "forget_write",
     "home_of",
     "is_remembered",
+    "left_open",
     "load_group",
     "members_of",
     "named_sinks",

@@ -123,11 +123,13 @@ def dashboard(
     from penstock.cli._dashboard import write_dashboard
     from penstock.cli._screen import say
 
+    write_dashboard(progress, output, watch=False)
     say(f"{output.absolute().as_uri()}{' (until the run ends, or Ctrl-C)' if watch else ''}")
-    try:
-        write_dashboard(progress, output, watch=watch)
-    except KeyboardInterrupt:
-        raise typer.Exit from None
+    if watch:
+        try:
+            write_dashboard(progress, output, watch=True)
+        except KeyboardInterrupt:
+            raise typer.Exit from None
 
 
 @app.command("list")

@@ -10,11 +10,14 @@ from pathlib import Path
 
 from penstock._letters import parse_letters
 from penstock._plugins import find_connector, installed_connectors
+from penstock.cli._check_columns import check_columns
 from penstock.cli._check_flow import check_flow
+from penstock.cli._columns import Fields, fields_of_arrow
+from penstock.cli._ddl import fields_of_ddl
 from penstock.cli._located import Mistake
 from penstock.cli._pipeline import Commit, Endpoint, Pipeline, PythonEntry, Reading, SourceSpec, read_pipeline
 from penstock.connector import Capability, Connector
-from penstock.errors import BadConfigurationError
+from penstock.errors import BadConfigurationError, PenstockError
 from penstock.options import Mode, OptionSet, nearest_hint
 
 __all__ = ["check_pipeline"]
@@ -33,8 +36,7 @@ def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> 
     Raises OSError if the file can't be read and UnicodeDecodeError if it is not UTF-8.
     """
     reading = read_pipeline(path, environment)
-    for source in reading.sources:
-        _check_source(source, reading)
+    columns = {source.view: _check_source(source, reading) for source in reading.sources}
     # What a batch function writes is, for a connector, a batch.
     sink_mode: Mode = "batch" if reading.commit in (Commit.TOGETHER, Commit.EACH) else "stream"
     for sink in reading.sinks:
@@ -43,34 +45,46 @@ def check_pipeline(path: Path, environment: Mapping[str, str] | None = None) -> 
         if view.python is not None:
             _check_python(view.python, path.resolve().parent)
     check_flow(reading)
+    check_columns(reading, columns)
     return reading.pipeline, sorted(set(reading.document.mistakes))
 
 
-def _check_source(source: SourceSpec, reading: Reading) -> None:
+def _check_source(source: SourceSpec, reading: Reading) -> Fields | None:
+    """Returns the columns, if they are known."""
     mode: Mode = "batch" if source.is_batch else "stream"
     connector = _check_endpoint(source, "source", mode, reading)
+    declared = _declared_columns(source)
     if connector is None or connector.source_options is None:
-        return
+        return declared
     needed = Capability.BATCH_READ if source.is_batch else Capability.STREAM_READ
     if needed not in connector.capabilities:
         source.format_at.complain(f"{source.format} can't be read as a {mode}")
-        return
+        return declared
     try:
         values = connector.source_options.parse(source.options, owner=f"source {source.format}", mode=mode)
     except BadConfigurationError:
-        return  # reported one by one already
+        return declared  # reported one by one already
     try:
         # A source holds configuration only, so building it here costs nothing and finds options that don't go together.
         built = connector.create_source(values)
-        if (
-            source.schema is None
-            and not source.is_batch
-            and built.fixed_schema() is None
-            and not built.remembers_schema
-        ):
+        if source.schema is not None or source.is_batch:
+            return declared
+        fixed = built.fixed_schema()
+        if fixed is None and not built.remembers_schema:
             source.at.complain("a stream needs a 'schema' here (DDL, such as: id long, at timestamp)")
+        return None if fixed is None else fields_of_arrow(fixed)
     except BadConfigurationError as error:
         source.format_at.complain(str(error))
+    except PenstockError as error:
+        source.format_at.complain(f"its columns are not known: {error}", is_warning=True)
+    return None
+
+
+def _declared_columns(source: SourceSpec) -> Fields | None:
+    try:
+        return None if source.schema is None else fields_of_ddl(source.schema)
+    except ValueError:
+        return None  # reported already
 
 
 def _check_sink(sink: Endpoint, mode: Mode, reading: Reading) -> None:

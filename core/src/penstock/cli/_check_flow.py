@@ -12,7 +12,7 @@ from penstock.cli._pipeline import Commit, Reading, SinkSpec, ViewSpec
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, nearest_hint
 
-__all__ = ["check_flow"]
+__all__ = ["check_flow", "tables_of", "without_texts"]
 
 _VIEW_NAME = re.compile(r"[A-Za-z_]\w*")
 #: Comments and texts of SQL, in which no table is named.
@@ -56,9 +56,14 @@ def _check_names(reading: Reading) -> None:
 
 def tables_of(sql: str) -> set[str]:
     """Returns the tables that a query names after FROM and JOIN, in lower case, without its own (WITH)."""
-    text = _OTHER_FROM.sub(" ", _NO_NAMES.sub(" ", sql))
+    text = without_texts(sql)
     own = {name.lower() for name in _CTE.findall(text)}
     return {name.lower() for name in _TABLE.findall(text)} - own
+
+
+def without_texts(sql: str) -> str:
+    """Returns a query without its comments and texts, and without each ``FROM`` that has no table after it."""
+    return _OTHER_FROM.sub(" ", _NO_NAMES.sub(" ", sql))
 
 
 def _check_order(reading: Reading) -> None:
@@ -83,6 +88,11 @@ def _check_sinks(reading: Reading) -> None:
             sink.view_at.complain(f"there is no source and no view '{sink.view}'{hint}")
         if reading.commit in (Commit.TOGETHER, Commit.EACH):
             _check_shared(sink, reading.commit, modes)
+        elif sink.mode == "update" and sink.format.lower().startswith("penstock."):
+            sink.mode_at.complain(
+                "a query of its own has no mode 'update' for a sink of Penstock: write 'sinks' in place of 'sink', "
+                "with 'commit: together' or 'each', or take mode 'append'"
+            )
         if reading.commit is not None:
             _check_name(sink)
     _check_targets(reading.sinks)

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock._commit import Link
 from penstock.checkpoint import (
+    LeftOpen,
     SparkLog,
     StoredQuery,
     chain_of,
@@ -210,22 +211,13 @@ def _decision_view(link: Link, *, done: bool, stored: StoredQuery | None) -> Dec
 
 def _foretell(view: CheckpointView) -> None:
     """Says what the next start does, in order, and what is left undone without one."""
-    by_hand = f"restart the query, or run: penstock finish {view.checkpoint}"
-    for one in view.sinks:
+    for one in view.every_sink:
         if one.pending is not None:
-            view.next_start.append(f"publishes the pending decision {one.pending.number} of {one.name}")
-            view.warnings.append(
-                f"decision {one.pending.number} of {one.name} is made and not carried out: restart the query, or run: "
-                f"penstock finish --take-over {view.checkpoint}"
-            )
-    if view.pending is not None:
-        view.next_start.append(f"publishes the pending decision {view.pending.number}")
-        view.warnings.append(f"decision {view.pending.number} is made and not carried out: {by_hand}")
-    elif view.open_pieces:
-        count = len(view.open_pieces)
-        view.warnings.append(
-            f"{count} open piece{'s hold' if count > 1 else ' holds'} committed rows that no reader sees yet: {by_hand}"
-        )
+            of = f" of {one.name}" if one.name else ""
+            view.next_start.append(f"publishes the pending decision {one.pending.number}{of}")
+    pending = sum(one.pending is not None for one in view.every_sink)
+    if left := LeftOpen(view.checkpoint, pending, sum(len(one.open_pieces) for one in view.every_sink)):
+        view.warnings.append(str(left))
     view.next_start.append(_next_batch(view))
     if view.open_pieces:
         view.next_start.append("carries the open pieces on until they are due")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from penstock.cli._columns import Fields
 from penstock.options import nearest_hint
 
-__all__ = ["check_ddl"]
+__all__ = ["check_ddl", "fields_of_ddl"]
 
 _SIMPLE = (
     *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint", "float", "real", "double"),
@@ -26,6 +27,11 @@ def check_ddl(text: str) -> list[str]:
     """Returns the names of the top-level columns. Raises ValueError that says what is wrong, with the nearest type
     name.
     """
+    return list(fields_of_ddl(text))
+
+
+def fields_of_ddl(text: str) -> Fields:
+    """Returns the columns with the fields of those that are structs. Raises ValueError as :func:`check_ddl` does."""
     tokens = [token for token in _TOKEN.findall(text) if not token.isspace()]
     if not tokens:
         raise ValueError("the schema is empty; write for example: id long, at timestamp")
@@ -58,16 +64,17 @@ class _Parser:
         if not self._accept(symbol):
             raise ValueError(f"expected '{symbol}' after {after}, found {_shown(self._peek())}")
 
-    def columns(self, end: str | None) -> list[str]:
+    def columns(self, end: str | None) -> Fields:
         """``name type, name type ...`` up to ``end``, which is taken."""
         names: list[str] = []
+        types: list[Fields | None] = []
         while True:
             name = self._take()
             if name is None or not re.match(r"[\w`]", name):
                 raise ValueError(f"expected a column name, found {_shown(name)}")
             names.append(name.strip("`").replace("``", "`"))
             self._accept(":")
-            self._type(names[-1])
+            types.append(self._type(names[-1]))
             self._column_suffix()
             if self._accept(","):
                 continue
@@ -78,7 +85,7 @@ class _Parser:
         twice = next((name for name in names if sum(other.lower() == name.lower() for other in names) > 1), None)
         if twice is not None:
             raise ValueError(f"column '{twice}' is given twice")
-        return names
+        return dict(zip(names, types, strict=True))
 
     def _column_suffix(self) -> None:
         if self._accept("not"):
@@ -86,14 +93,14 @@ class _Parser:
         if self._accept("comment"):
             self._take()
 
-    def _type(self, column: str) -> None:
+    def _type(self, column: str) -> Fields | None:
+        """Takes a type. Returns the fields of a struct."""
         token = self._take()
         name = (token or "").lower()
         if name in _NESTED:
             self._expect("<", name)
             if name == "struct":
-                self.columns(end=">")
-                return
+                return self.columns(end=">")
             self._type(column)
             if name == "map":
                 self._expect(",", "the key's type of a map")
@@ -110,6 +117,7 @@ class _Parser:
         else:
             hint = nearest_hint(name, (*_SIMPLE, *_SIZED, *_NESTED)) if name else ""
             raise ValueError(f"column '{column}': {_shown(token)} is not a type{hint}")
+        return None
 
     def _size(self, name: str) -> None:
         if not self._accept("("):

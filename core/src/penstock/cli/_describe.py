@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from penstock._plugins import find_connector
@@ -12,6 +14,9 @@ from penstock.cli._screen import Screen, as_text, say, say_json
 from penstock.options import Option, OptionSet
 
 __all__ = ["describe", "markdown_of", "show_connector"]
+
+#: Below this width, names and values would be cut in a table.
+_TABLE_WIDTH = 110
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -86,7 +91,27 @@ def _print(described: dict[str, Any]) -> None:
     for role in ("source", "sink"):
         options = described[f"{role}_options"]
         console.print()
-        console.print(_option_table(role, options) if options is not None else f"no {role}")
+        if options is None:
+            console.print(f"no {role}")
+        elif console.width < _TABLE_WIDTH:
+            _print_list(console, role, options)
+        else:
+            console.print(_option_table(role, options))
+
+
+def _print_list(console: Console, role: str, options: list[dict[str, Any]]) -> None:
+    """Prints the options below each other, for a screen on which a table would have narrow columns."""
+    console.print(f"[bold]Options of the {role}[/]")
+    for option in options:
+        default = f" [dim]=[/] {as_text(_default(option))}" if option["default"] is not None else ""
+        console.print()
+        console.print(f"[cyan]{as_text(option['name'])}[/]  [dim]{as_text(_type(option))}[/]{default}")
+        console.print(Padding(_words(option), (0, 0, 0, 4)))
+
+
+def _words(option: dict[str, Any]) -> str:
+    marks = [f"[yellow]{word}[/] " for word in ("required", "secret") if option[word]]
+    return "".join(marks) + as_text(option["doc"]) + "".join(f"\n[dim]{as_text(rule)}[/]" for rule in option["rules"])
 
 
 def _option_table(role: str, options: list[dict[str, Any]]) -> Table:
@@ -96,12 +121,7 @@ def _option_table(role: str, options: list[dict[str, Any]]) -> Table:
     table.add_column("what it does", ratio=1)
     for option in options:
         default = f"\n[dim]=[/] {as_text(_default(option))}" if option["default"] is not None else ""
-        marks = [f"[yellow]{word}[/] " for word in ("required", "secret") if option[word]]
-        table.add_row(
-            as_text(option["name"]),
-            f"[dim]{as_text(_type(option))}[/]{default}",
-            "".join(marks) + as_text(option["doc"]) + "".join(f"\n[dim]{as_text(rule)}[/]" for rule in option["rules"]),
-        )
+        table.add_row(as_text(option["name"]), f"[dim]{as_text(_type(option))}[/]{default}", _words(option))
     return table
 
 

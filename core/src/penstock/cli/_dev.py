@@ -157,7 +157,8 @@ def _print_status(found: list[Status]) -> None:
     console = Screen()
     table = Table(box=SIMPLE_HEAD)
     for name in ("server", "address", "as", "since", "memory"):
-        table.add_column(name, no_wrap=True)
+        # What is too wide for the screen continues in the next line: a number that is cut is of no use.
+        table.add_column(name, no_wrap=name in ("server", "address"), overflow="fold")
     for one in found:
         mark = "[green]✓[/]" if one.running else "[red]✗[/]"
         memory = "–" if one.memory_bytes is None else f"{one.memory_bytes / 2**20:.0f} MiB"

@@ -61,35 +61,72 @@ class Reporter(ABC):
     def summary(self, outcome: str) -> str:
         """Returns the run in one line."""
         view = self.view
+        commits = plural(view.commits, "commit")
+        published = ", all published" if view.commits and not view.left_open and outcome != "failed" else ""
         return (
             f"{view.name}: {outcome} after {human_duration(time.monotonic() - view.started)}, "
-            f"{plural(view.rows, 'row')} in {plural(view.batches, 'batch')}, {plural(view.commits, 'commit')}"
+            f"{plural(view.rows, 'row')} in {plural(view.batches, 'batch')}, {commits}{published}"
         )
+
+    def left_open(self) -> list[str]:
+        """Returns a line for each query that has left something open: what, and the command that publishes it."""
+        return [f"{self.view.name}: {left}" for left in self.view.left_open]
 
 
 class PlainReporter(Reporter):
-    """One line for each batch, with the time of day."""
+    """Lines with the time of day: what a start waits for, then a line for each batch, but at most one in
+    ``seconds_between``; several batches share one.
+    """
 
-    def __init__(self, view: RunView, out: IO[str] | None = None) -> None:
+    def __init__(self, view: RunView, out: IO[str] | None = None, *, seconds_between: float = 5.0) -> None:
         super().__init__(view)
         self._out = out or sys.stdout
+        self._seconds_between = seconds_between
+        self._last_line = -seconds_between
+        self._unsaid: dict[str, list[BatchProgress]] = {}
+
+    def __enter__(self) -> Reporter:
+        self.line(f"{self.view.name}: {' → '.join(self.view.flow)}")
+        self.line(self.view.state)
+        return self
+
+    def state(self, text: str) -> None:
+        """Says what a run does until its first batch has ended, and that it stops."""
+        if text != self.view.state and (not self.view.batches or text == "stopping"):
+            self.line(text)
+        super().state(text)
+        self._say_batches()
 
     def batch(self, progress: BatchProgress) -> None:
         self.view.add(progress)
-        lag = f"lag {human_lag(progress.lag)}, " if progress.lag else ""
-        rows, commits = plural(progress.rows, "row"), plural(progress.commits, "commit")
-        query = f"{progress.query}: " if progress.query else ""
-        self.line(
-            f"{query}batch {progress.batch}: {rows} in {progress.batch_ms:,} ms "
-            f"({progress.rows_per_second:,.0f} rows/s), {lag}{commits}"
-        )
+        self._unsaid.setdefault(progress.query, []).append(progress)
+        self._say_batches()
+
+    def _say_batches(self, *, all_of_them: bool = False) -> None:
+        if self._unsaid and (all_of_them or time.monotonic() - self._last_line >= self._seconds_between):
+            for query, batches in self._unsaid.items():
+                self.line((f"{query}: " if query else "") + _batch_words(batches))
+            self._unsaid.clear()
+            self._last_line = time.monotonic()
 
     def line(self, text: str) -> None:
         say(f"{datetime.now():%H:%M:%S} {text}", out=self._out)
 
     def end(self, outcome: str, error: str = "") -> None:
         """The error itself goes to the standard error output."""
-        self.line(self.summary(outcome))
+        self._say_batches(all_of_them=True)
+        for text in (self.summary(outcome), *self.left_open()):
+            self.line(text)
+
+
+def _batch_words(batches: Sequence[BatchProgress]) -> str:
+    """Says in a line what successive batches of a query have done."""
+    first, last = batches[0], batches[-1]
+    rows, took = sum(batch.rows for batch in batches), sum(batch.batch_ms for batch in batches)
+    which = f"batch {last.batch}" if len(batches) == 1 else f"batches {first.batch} to {last.batch}"
+    rate = last.rows_per_second if len(batches) == 1 else rows * 1000 / took if took else 0
+    lag = f"lag {human_lag(last.lag)}, " if last.lag else ""
+    return f"{which}: {plural(rows, 'row')} in {took:,} ms ({rate:,.0f} rows/s), {lag}{plural(last.commits, 'commit')}"
 
 
 class JsonReporter(Reporter):
@@ -110,6 +147,15 @@ class JsonReporter(Reporter):
             "rows": view.rows,
             "batches": view.batches,
             "commits": view.commits,
+            "open": [
+                {
+                    "checkpoint": left.checkpoint,
+                    "decisions": left.pending,
+                    "pieces": left.pieces,
+                    "command": left.command,
+                }
+                for left in view.left_open
+            ],
         }
         say(json.dumps(value | ({"error": error} if error else {})))
 
@@ -147,3 +193,5 @@ class LiveReporter(Reporter):
         self._live.refresh()
         self._live.stop()
         self._console.print(Text(printable(self.summary(outcome)), style="red" if outcome == "failed" else "green"))
+        for text in self.left_open():
+            self._console.print(Text(printable(text), style="yellow"), soft_wrap=True)

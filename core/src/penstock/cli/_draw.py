@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 __all__ = ["bar", "human_bytes", "human_count", "human_duration", "human_lag", "plural", "sparkline"]
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+_OF_A_PARTITION = re.compile(r".+-\d+", re.DOTALL)
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
@@ -53,10 +57,17 @@ def human_duration(seconds: float) -> str:
 
 
 def human_lag(lag: Mapping[str, float]) -> str:
-    """``12 files, 3.4 MiB``; ``none`` if nothing waits, ``not told`` if no source says."""
+    """``12 files, 3.4 MiB``; ``none`` if nothing waits, ``not told`` if no source says.
+
+    Of partitions (``orders-0``) it says only how many have something waiting, if the source has the sum.
+    """
     if not lag:
         return "not told"
-    parts = [human_bytes(n) if name.endswith("bytes") else f"{human_count(n)} {name}" for name, n in lag.items() if n]
+    whole = {name: amount for name, amount in lag.items() if not _OF_A_PARTITION.fullmatch(name)} or lag
+    behind = sum(1 for name, amount in lag.items() if name not in whole and amount)
+    parts = [human_bytes(n) if name.endswith("bytes") else f"{human_count(n)} {name}" for name, n in whole.items() if n]
+    if behind:
+        parts[-1:] = [f"{part} in {plural(behind, 'partition')}" for part in parts[-1:]]
     return ", ".join(parts) or "none"
 
 

@@ -26,7 +26,7 @@ def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, sink: str,
         left = checkpoints.open_pieces(checkpoint, options)
         if as_json:
             say_json({"checkpoint": checkpoint, "gave_way": str(error), "open_pieces": left})
-        pieces = "" if left is None else f"; {plural(left, 'piece')} still open"
+        pieces = "" if left is None else f"; {plural(left, 'open piece')} left"
         say(f"penstock: {error}{pieces}", error=True)
         return PENDING if isinstance(error, BatchPendingError) else GAVE_WAY
     published = [text for one in made for text in one.published]

@@ -69,9 +69,38 @@ def _read(spark: SparkSession, source: SourceSpec) -> DataFrame:
     if source.schema is not None:
         reader = reader.schema(source.schema)
     frame = reader.format(source.format).options(**source.options).load()
+    if source.flatten:
+        frame = _flattened(frame, [name for name, _ in source.flatten])
+    if source.select:
+        frame = frame.selectExpr(*(expression for expression, _ in source.select))
     if source.watermark is not None:
         frame = frame.withWatermark(source.watermark.column, source.watermark.delay)
     return _as_view(spark, source.view, frame)
+
+
+def _flattened(frame: DataFrame, names: Iterable[str]) -> DataFrame:
+    """Returns the frame with the fields of the structs ``names`` in their places."""
+    from pyspark.sql.functions import col
+    from pyspark.sql.types import StructType
+
+    known = {field.name.lower(): field for field in frame.schema}
+    structs = {name.strip().lower() for name in names}
+    for name in structs:
+        if name not in known or not isinstance(known[name].dataType, StructType):
+            raise BadConfigurationError(f"flatten: '{name}' is no struct column; there are: {', '.join(frame.columns)}")
+    paths = [
+        path
+        for name, field in known.items()
+        for path in ([(field.name, one) for one in field.dataType.names] if name in structs else [(field.name,)])
+    ]
+    last = [path[-1].lower() for path in paths]
+    if twice := next((name for name in last if last.count(name) > 1), None):
+        raise BadConfigurationError(f"flatten: two columns would be called '{twice}': use 'select', and rename one")
+    return frame.select(*(col(".".join(f"`{_quoted(part)}`" for part in path)) for path in paths))
+
+
+def _quoted(name: str) -> str:
+    return name.replace("`", "``")
 
 
 def _as_view(spark: SparkSession, name: str, frame: DataFrame) -> DataFrame:

@@ -17,7 +17,15 @@ __all__ = ["show_checkpoint"]
 _DECISIONS_SHOWN = 5
 _PIECES_SHOWN = 8
 _CHAIN_LENGTH = 32
-_MARKS = {"claim": "▸", "batch": "●", "roll": "◆", "close": "■", "lost": "✗"}
+#: By kind of a decision: its mark, and what it is called.
+_MARKS = {
+    "claim": ("▸", "start"),
+    "batch": ("●", "batch"),
+    "roll": ("◆", "roll"),
+    "close": ("■", "end"),
+    "lost": ("✗", "given up"),
+}
+_LEGEND = " ".join([*(f"{mark} {word}" for mark, word in _MARKS.values()), "○ pending"])
 
 
 def show_checkpoint(checkpoint: str, options: Mapping[str, str], *, as_json: bool) -> int:
@@ -77,7 +85,7 @@ class _Page:
     def _decisions(self, decisions: list[DecisionView]) -> None:
         chain = decisions[-_CHAIN_LENGTH:]
         marks = "─".join(_mark(decision) for decision in chain)
-        self._row("decisions", f"{marks}  [dim]▸ start ● batch ◆ roll ■ end ✗ given up ○ pending[/]")
+        self._row("decisions", f"{marks}  [dim]{_LEGEND}[/]")
         rows = [float(decision.rows or 0) for decision in chain]
         if any(rows):
             self._row("rows", f"[cyan]{'─'.join(sparkline(rows, _CHAIN_LENGTH)).replace('─', ' ')}[/]")
@@ -91,7 +99,7 @@ class _Page:
 def _mark(decision: DecisionView) -> str:
     if not decision.done:
         return "[yellow]○[/]"
-    return f"[{'red' if decision.kind == 'lost' else 'green'}]{_MARKS.get(decision.kind, '?')}[/]"
+    return f"[{'red' if decision.kind == 'lost' else 'green'}]{_MARKS.get(decision.kind, '?')[0]}[/]"
 
 
 def _decision_words(decision: DecisionView) -> str:
@@ -99,7 +107,7 @@ def _decision_words(decision: DecisionView) -> str:
     what = (
         f"batch {decision.batch}"
         if decision.kind == "batch"
-        else f"{as_text(decision.kind)} after batch {decision.batch}"
+        else f"{as_text(_MARKS.get(decision.kind, ('?', decision.kind))[1])} after batch {decision.batch}"
     )
     parts = [f"{decision.number}: {what}, {state}, {_time(decision.time_ms)}"]
     if decision.rows is not None:

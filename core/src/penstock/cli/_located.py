@@ -186,7 +186,13 @@ class Located:
     @property
     def line(self) -> int:
         """The line it begins in, from 1."""
-        return int(self._node.start_mark.line) + 1
+        return self.position[0]
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The line and the column it begins in, from 1."""
+        mark = self._node.start_mark
+        return int(mark.line) + 1, int(mark.column) + 1
 
     def _kind(self) -> str:
         return "mapping" if self.is_mapping else "list" if self.is_list else "single value"

@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from penstock.checkpoint import LeftOpen
 from penstock.cli._draw import bar, human_bytes, human_count, human_duration, human_lag, sparkline
 from penstock.cli._progress import BatchProgress
 from penstock.printable import printable
@@ -28,7 +29,8 @@ _STATE_STYLES = {"failed": "red", "finished": "green", "stopped": "yellow"}
 class RunView:
     """What is known of a run. ``flow`` is drawn on top: source, what is done with it, sink.
 
-    ``waits``: what is tried again at the moment, each with how long it has lasted.
+    ``waits``: what is tried again at the moment, each with how long it has lasted. ``left_open``: what a run that
+    is over has left open, by query.
     """
 
     name: str
@@ -44,6 +46,7 @@ class RunView:
     commits_by_query: dict[str, int] = field(default_factory=dict)
     last_by_query: dict[str, BatchProgress] = field(default_factory=dict)
     waits: Sequence[str] = ()
+    left_open: Sequence[LeftOpen] = ()
 
     @property
     def commits(self) -> int:

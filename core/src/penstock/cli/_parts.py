@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from penstock.cli._columns import split_list
 from penstock.cli._ddl import check_ddl
+from penstock.cli._keys import TRIGGER, WATERMARK
 from penstock.cli._located import Located
 from penstock.options import nearest_hint, parse_duration_ms
 
-__all__ = ["Trigger", "Watermark", "read_options", "read_schema", "read_trigger", "read_watermark", "values_of"]
+__all__ = [
+    "Trigger",
+    "Watermark",
+    "read_list",
+    "read_options",
+    "read_schema",
+    "read_trigger",
+    "read_watermark",
+    "values_of",
+]
 
 
 @dataclass(frozen=True)
@@ -19,6 +30,7 @@ class Watermark:
 
     column: str
     delay: str
+    at: Located = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -29,32 +41,50 @@ class Trigger:
     processing_time: str | None = None
 
 
-def read_schema(at: Located) -> tuple[str | None, list[str]]:
-    """Returns the DDL as it stands and the names of its columns."""
+def read_schema(at: Located) -> str | None:
+    """Returns the DDL as it stands."""
     text = at.text()
-    if text is None:
-        return None, []
-    try:
-        return text, check_ddl(text)
-    except ValueError as error:
-        at.complain(f"bad schema: {error}")
-        return text, []
+    if text is not None:
+        try:
+            check_ddl(text)
+        except ValueError as error:
+            at.complain(f"bad schema: {error}")
+    return text
 
 
-def read_watermark(at: Located, columns: list[str]) -> Watermark | None:
-    """``{column, delay}``; the column is looked for in ``columns`` if any are known."""
-    keys = at.section("{column: ..., delay: ...}", ("column", "delay"), ("column", "delay"))
+def read_watermark(at: Located) -> Watermark | None:
+    """``{column, delay}``. A column of a struct can't have one, whatever the schema."""
+    keys = at.section("{column: ..., delay: ...}", WATERMARK, WATERMARK)
     column = keys["column"].text() if keys and "column" in keys else None
-    if keys and column and columns and column.lower() not in [name.lower() for name in columns]:
-        keys["column"].complain(f"the schema has no column '{column}'{nearest_hint(column, columns)}")
+    if keys and column and "." in column and not column.startswith("`"):
+        struct, _, name = column.rpartition(".")
+        keys["column"].complain(
+            f"Spark takes a watermark of a column at the top level only, and '{name}' is a field of '{struct}': write "
+            f"'flatten: {struct}' or '{column} AS {name}' in a select before it, and 'column: {name}'"
+        )
+        return None
     delay = _interval(keys["delay"]) if keys and "delay" in keys else None
-    return Watermark(column, delay) if column and delay else None
+    return Watermark(column, delay, keys["column"]) if keys and column and delay else None
+
+
+def read_list(at: Located) -> list[tuple[str, Located]]:
+    """Returns the values of a list, or those between the commas of one text, each with its place."""
+    found = [(item.text(), item) for item in at.items()] if at.is_list else []
+    if not at.is_list and (text := at.text()) is not None:
+        found = [(part, at) for part in split_list(text)]
+    for text, place in found:
+        if text is not None and not text.strip():
+            place.complain(f"'{at.name}' has an empty entry")
+    return [(text, place) for text, place in found if text]
 
 
 def _interval(at: Located) -> str | None:
     """Returns a duration, in the words that Spark takes."""
     text = at.text()
     if text is None:
+        return None
+    if text.strip().isdecimal() and int(text) != 0:
+        at.complain(f"'{text}' has no unit: write {text} seconds, {text} minutes, …")
         return None
     try:
         return f"{parse_duration_ms(text)} milliseconds"
@@ -71,7 +101,7 @@ def read_trigger(at: Located) -> Trigger:
             hint = nearest_hint(text, ["availableNow"])
             at.complain(f"'{text}' is not a trigger: write availableNow or {{processingTime: 10 seconds}}{hint}")
         return Trigger(available_now=True)
-    keys = at.section("availableNow or {processingTime: ...}", ("processingTime",), ("processingTime",)) or {}
+    keys = at.section("availableNow or {processingTime: ...}", TRIGGER, TRIGGER) or {}
     return Trigger(processing_time=_interval(keys["processingTime"]) if "processingTime" in keys else None)
 
 

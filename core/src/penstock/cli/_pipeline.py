@@ -2,35 +2,20 @@
 
 ::
 
-    name: flights                       # optional; shown while it runs
     source:                             # or sources: {name: {...}, ...}; each becomes a view of that name
-      format: penstock.filesystem       # any format of Spark or Penstock
-      read: stream                      # stream (default), or batch: a table to look up in
-      schema: id long, at timestamp     # DDL; optional where the source knows its schema
+      format: penstock.filesystem
+      schema: id long, at timestamp
       options: {path: in/, format: csv}
       watermark: {column: at, delay: 10 minutes}
-    transform:                          # optional
-      sql: SELECT ... FROM source       # or python: "module:function" or "path/file.py:function"
-    sink:
+    transform: {sql: SELECT ... FROM source}    # or views: {name: SELECT ..., ...}
+    sink:                               # or sinks: {name: {...}, ...}
       format: penstock.filesystem
-      mode: append                      # append (default), update, complete
       options: {path: out/}
-    trigger: availableNow               # or {processingTime: 10 seconds}; without it, batch follows batch
+    trigger: availableNow
     checkpoint: checkpoint/
-    spark: {spark.sql.shuffle.partitions: 4}
 
-In place of ``transform`` and ``sink``, a file may have several of both::
-
-    views:                              # in order; each may use those above it
-      large: SELECT * FROM orders WHERE amount > 100
-      counts: {sql: ..., watermark: {column: at, delay: 1 minute}}
-    sinks:
-      topic: {from: large, format: penstock.kafka, options: {...}}
-      files: {from: large, format: penstock.filesystem, options: {...}}
-    commit: together                    # together (default), each, separate: see Commit
-
-Relative paths are relative to the file's directory. ``${NAME}`` and ``${NAME:-default}`` are filled in from the
-environment in every value.
+:mod:`penstock.cli._keys` has every key. Relative paths are relative to the file's directory. ``${NAME}`` and
+``${NAME:-default}`` are filled in from the environment in every value.
 """
 
 from __future__ import annotations
@@ -42,10 +27,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from penstock.cli._keys import FILE, SINK, SOURCE, TRANSFORM, VIEW
 from penstock.cli._located import Document, Located
 from penstock.cli._parts import (
     Trigger,
     Watermark,
+    read_list,
     read_options,
     read_schema,
     read_trigger,
@@ -66,10 +53,6 @@ __all__ = [
     "read_pipeline",
 ]
 
-_TOP = (
-    *("name", "source", "sources", "transform", "views", "sink", "sinks"),
-    *("commit", "trigger", "checkpoint", "spark"),
-)
 _READS = ("stream", "batch")
 _MODES = ("append", "update", "complete")
 #: Options that hold a path, for Spark's formats and Penstock's.
@@ -101,11 +84,17 @@ class Commit(str, Enum):
 
 @dataclass(frozen=True)
 class SourceSpec(Endpoint):
-    """A stream or a table to read, and the view it becomes. ``name_at`` is where the name stands."""
+    """A stream or a table to read, and the view it becomes. ``name_at`` is where the name stands.
+
+    ``flatten`` names structs whose fields become columns, ``select`` has expressions over what that gives, and
+    ``watermark`` a column of what that gives.
+    """
 
     view: str
     is_batch: bool
     schema: str | None
+    flatten: tuple[tuple[str, Located], ...]
+    select: tuple[tuple[str, Located], ...]
     watermark: Watermark | None
     name_at: Located = field(repr=False, compare=False)
 
@@ -156,6 +145,7 @@ class Pipeline:
     trigger: Trigger
     checkpoint: str
     spark: dict[str, str] = field(repr=False)
+    checkpoint_at: Located = field(repr=False, compare=False)
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -197,7 +187,7 @@ class _Reader:
 
     def read(self, root: Located) -> None:
         """Reads every part that is there, so that one mistake does not hide the next."""
-        top = root.section("a mapping with the keys source, sink and checkpoint", _TOP, ("checkpoint",))
+        top = root.section("a mapping with the keys source, sink and checkpoint", FILE, ("checkpoint",))
         if top is None:
             return
         made = self._reading
@@ -211,7 +201,9 @@ class _Reader:
         name = top["name"].text() if "name" in top else self._default_name()
         if made.sources and made.sinks and checkpoint is not None:
             parts = tuple(made.sources), tuple(made.views), tuple(made.sinks)
-            made.pipeline = Pipeline(self._path, name or "", *parts, made.commit, trigger, checkpoint, made.spark)
+            made.pipeline = Pipeline(
+                self._path, name or "", *parts, made.commit, trigger, checkpoint, made.spark, top["checkpoint"]
+            )
 
     def _default_name(self) -> str:
         return self._directory.name if self._path.stem == "pipeline" else self._path.stem
@@ -235,21 +227,28 @@ class _Reader:
         return [source for source in found if source is not None]
 
     def _source(self, name: Located, at: Located) -> SourceSpec | None:
-        known = ("format", "read", "schema", "options", "watermark")
-        keys = at.section("a mapping with a 'format'", known, ("format",))
+        keys = at.section("a mapping with a 'format'", SOURCE, ("format",))
         if keys is None:
             return None
         read = self._choice(keys, "read", _READS, "a way to read")
-        schema, columns = read_schema(keys["schema"]) if "schema" in keys else (None, [])
-        watermark = read_watermark(keys["watermark"], columns) if "watermark" in keys else None
+        schema = read_schema(keys["schema"]) if "schema" in keys else None
+        flatten = read_list(keys["flatten"]) if "flatten" in keys else []
+        select = read_list(keys["select"]) if "select" in keys else []
+        watermark = read_watermark(keys["watermark"]) if "watermark" in keys else None
         if watermark is not None and read == "batch":
             keys["watermark"].complain("only a stream has a watermark, and 'read' is batch: leave it out")
         endpoint = self._endpoint(at, keys)
         if endpoint is None:
             return None
-        is_batch = read == "batch"
         return SourceSpec(
-            **vars(endpoint), view=at.name, is_batch=is_batch, schema=schema, watermark=watermark, name_at=name
+            **vars(endpoint),
+            view=at.name,
+            is_batch=read == "batch",
+            schema=schema,
+            flatten=tuple(flatten),
+            select=tuple(select),
+            watermark=watermark,
+            name_at=name,
         )
 
     def _choice(self, keys: dict[str, Located], key: str, choices: tuple[str, ...], what: str) -> str:
@@ -266,7 +265,7 @@ class _Reader:
             top["views"].complain("give either 'transform' or 'views', not both")
         found = []
         if "transform" in top:
-            keys = top["transform"].section("{sql: ...} or {python: ...}", ("sql", "python"))
+            keys = top["transform"].section("{sql: ...} or {python: ...}", TRANSFORM)
             found.append(self._step("", top["transform"], top["transform"], keys))
         if "views" in top:
             for name, (key, value) in (top["views"].mapping("a mapping of name to SQL") or {}).items():
@@ -275,7 +274,7 @@ class _Reader:
 
     def _view(self, name: str, key: Located, at: Located) -> ViewSpec | None:
         if at.is_mapping:
-            return self._step(name, key, at, at.section("SQL, or {sql: ...}", ("sql", "python", "watermark")))
+            return self._step(name, key, at, at.section("SQL, or {sql: ...}", VIEW))
         return self._step(name, key, at, {"sql": at})
 
     def _step(self, name: str, key: Located, at: Located, keys: dict[str, Located] | None) -> ViewSpec | None:
@@ -287,7 +286,7 @@ class _Reader:
         if sql is not None and not sql.strip():
             keys["sql"].complain(f"'{keys['sql'].name}' is empty")
         python = self._python(keys["python"]) if "python" in keys else None
-        watermark = read_watermark(keys["watermark"], []) if "watermark" in keys else None
+        watermark = read_watermark(keys["watermark"]) if "watermark" in keys else None
         return ViewSpec(name, sql, python, watermark, key, at)
 
     def _sinks(self, root: Located, top: dict[str, Located]) -> list[SinkSpec]:
@@ -296,7 +295,7 @@ class _Reader:
         return [sink for sink in found if sink is not None]
 
     def _sink(self, name: str, at: Located) -> SinkSpec | None:
-        keys = at.section("a mapping with a 'format'", ("format", "from", "mode", "options"), ("format",))
+        keys = at.section("a mapping with a 'format'", SINK, ("format",))
         if keys is None:
             return None
         mode = self._choice(keys, "mode", _MODES, "a mode")

@@ -36,9 +36,11 @@ class PluginCommands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """See click. Raises BadConfigurationError if the plugin does not fit the core, or fails on import."""
         command = super().get_command(ctx, cmd_name)
-        if command is not None or cmd_name not in (plugins := _plugins()):
-            return command
-        return _load(plugins[cmd_name])
+        if command is None and cmd_name in (plugins := _plugins()):
+            command = _load(plugins[cmd_name])
+        if command is not None:
+            _show_flags_as_such(ctx, command)
+        return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """See click. Ends with plugins that fail, and with how to get a connector, if there is none."""
@@ -46,7 +48,18 @@ class PluginCommands(TyperGroup):
         if not installed_connectors():
             notes.append(HOW_TO_GET_ONE)
         self.epilog = "\n\n".join(notes) or None
+        _show_flags_as_such(ctx, self)
         super().format_help(ctx, formatter)
+
+
+def _show_flags_as_such(ctx: Any, command: Any) -> None:
+    """Lets the help of a command, and of those below it, show flags without a type, as they take no value."""
+    for option in command.get_params(ctx):
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    for below in getattr(command, "commands", {}).values():
+        if below is not command:
+            _show_flags_as_such(ctx, below)
 
 
 def _plugins() -> dict[str, EntryPoint]:

@@ -7,15 +7,17 @@ One JSON line for each batch (``penstock run --json``)::
      "rows": 1200,                            rows read
      "rows_per_second": 3870.9,               rows by the time the batch took
      "batch_ms": 310,                         that time
-     "commits": 7,                            decisions carried out (penstock sinks), else batches committed in this run
+     "commits": 7,                            decisions that this run has carried out (penstock sinks), else batches
      "lag": {"files": 3, "bytes": 81920},     what waits at the sources, as each of them counts it
      "metrics": {"rows_read": 1200, ...},     counters since the start, as the connectors name them
      "pending": {"committables": 0, "parts": 3},  decided and not published, and committed and not visible
      "event_time": {"frontiers": {...}, ...}, how far splits are, of a source that aligns them; empty otherwise
      "query": "files"}                         whose batch it is, if a pipeline has a query for each sink
 
-The last line of a run is ``{"time", "state": "finished" | "stopped" | "failed", "rows", "batches", "commits"}``, with
-``"error"`` if it failed.
+The last line of a run is ``{"time", "state", "rows", "batches", "commits", "open"}``, with ``"error"`` if it failed;
+``state`` is ``finished``, ``stopped`` or ``failed``. All counts are those of this run. ``open`` has an entry for each
+query that has left something unpublished:
+``{"checkpoint", "decisions": 0, "pieces": 12, "command": "penstock finish ck"}``.
 """
 
 from __future__ import annotations

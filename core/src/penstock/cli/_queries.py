@@ -38,6 +38,11 @@ class PlannedQuery:
             return ("",)
         return (GROUP,) if self.commit is Commit.TOGETHER else tuple(sink.name for sink in self.sinks)
 
+    @property
+    def decides(self) -> bool:
+        """Whether all of its sinks are Penstock's, and so may have decision logs."""
+        return all(sink.format.lower().startswith("penstock.") for sink in self.sinks)
+
 
 def planned_queries(pipeline: Pipeline) -> list[PlannedQuery]:
     """Returns the queries of a pipeline, in the order of its sinks. Starts nothing."""

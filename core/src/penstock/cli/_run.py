@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 import traceback
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from penstock._causes import root_cause
 from penstock._monitoring import count_open
-from penstock.checkpoint import chain_of, home_of
+from penstock.checkpoint import LeftOpen, chain_of, home_of, left_open
 from penstock.cli._check import check_pipeline
+from penstock.cli._check_places import check_places
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter, Reporter
 from penstock.cli._panel import RunView
 from penstock.cli._pipeline import Pipeline
@@ -25,6 +27,7 @@ from penstock.cli._screen import say
 from penstock.cli._secrets import redactor_of
 from penstock.cli._waits import collecting_waits, waits_in
 from penstock.errors import BadConfigurationError, PenstockError
+from penstock.printable import get_logger
 from penstock.storage import open_storage
 
 if TYPE_CHECKING:
@@ -74,12 +77,15 @@ def run(path: Path, choices: RunChoices) -> int:
     except (OSError, UnicodeDecodeError) as error:
         say(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}", error=True)
         return MISTAKEN
+    if pipeline is not None:
+        mistakes = sorted({*mistakes, *check_places(pipeline)})
     for mistake in mistakes:
         say(f"{path}:{mistake}", error=True)
     if pipeline is None or not all(mistake.is_warning for mistake in mistakes):
         return MISTAKEN
     if choices.check_only:
         say(f"{path}: no mistakes found ({' → '.join(_flow(pipeline))})")
+        say("Not checked without Spark and servers: SQL, topics, tables, and whether servers answer.")
         return OK
     view = RunView(pipeline.name, _flow(pipeline))
     with collecting_waits() as waits, _reporter(choices.display, view) as reporter:
@@ -129,6 +135,9 @@ class _Run:
         self._metrics: Callable[[], dict[str, dict[str, int]]] = dict
         self._commit_counts: Callable[[], dict[str, int]] = dict
         self._seen: dict[str, int] = {}
+        self._planned: list[PlannedQuery] = []
+        #: By query: the decisions that were carried out before this run.
+        self._earlier: dict[str, int] = {}
 
     def run(self) -> int:
         """Runs to the end; never raises for what a user can bring about."""
@@ -142,14 +151,14 @@ class _Run:
             self._follow(queries)
             self._finish(queries)
         except _Stopped as stopped:
-            self._reporter.end("stopped")
+            self._end("stopped")
             return stopped.exit_code
         except KeyboardInterrupt:  # while Spark starts, its own handler is in place for a moment
-            self._reporter.end("stopped")
+            self._end("stopped")
             return 128 + signal.SIGINT
         except Exception as error:
             text = self._redact(root_cause(error))
-            self._reporter.end("failed", text)
+            self._end("failed", text)
             if self._choices.verbose:
                 say(self._redact("".join(traceback.format_exception(error))), error=True, lines=True)
             say(f"penstock: {text}", error=True, lines=True)
@@ -157,8 +166,20 @@ class _Run:
         finally:
             if spark is not None:
                 spark.stop()
-        self._reporter.end("finished")
+        self._end("finished")
         return OK
+
+    def _end(self, outcome: str, error: str = "") -> None:
+        self._reporter.view.left_open = [left for planned in self._planned if (left := self._left_open(planned))]
+        self._reporter.end(outcome, error)
+
+    def _left_open(self, planned: PlannedQuery) -> LeftOpen | None:
+        if not planned.decides:
+            return None
+        try:
+            return left_open(planned.checkpoint, self._pipeline.storage_options, logs=planned.logs)
+        except (OSError, PenstockError):
+            return None  # what can't be reached now is found by 'penstock inspect' later
 
     def _take_signals(self, *, at_once: bool) -> None:
         """While Spark starts a signal ends the process's work at once; later the query is stopped between two polls."""
@@ -176,6 +197,7 @@ class _Run:
             if queries:
                 self._reporter.state("stopping")
                 self._stop(queries)
+                self._publish_at_stop(queries)
             raise _Stopped(self._signal)
 
     def _stop(self, queries: Queries) -> None:
@@ -193,6 +215,7 @@ class _Run:
             # Connectors that this pipeline uses were checked; of broken others `penstock list` and `doctor` speak.
             warnings.simplefilter("ignore")
             registration = register(spark)
+        get_logger("penstock.left_open").setLevel(logging.ERROR)  # the last lines of the run say it
         self._metrics = registration.metrics
         session = SessionMetrics.of(spark, storage_options=self._pipeline.storage_options)
         self._commit_counts = session.commit_counts
@@ -210,6 +233,8 @@ class _Run:
         started: Queries = {}
         try:
             for planned, writer in plan_queries(spark, self._pipeline).items():
+                self._planned.append(planned)
+                self._earlier[planned.label] = self._carried_out(planned)[0]
                 started[planned] = writer.start()
         except BaseException:
             self._stop(started)
@@ -257,43 +282,60 @@ class _Run:
         return total
 
     def _decisions(self, planned: PlannedQuery) -> tuple[int, dict[str, int]]:
-        """Returns how many decisions were carried out since the checkpoint began, and what is open.
+        """Returns how many decisions this run has carried out, and what is open.
 
         For other sinks these are the batches committed in this run, and nothing.
         """
         known = self._reporter.view.commits_by_query.get(planned.label, 0)
-        if not all(sink.format.startswith("penstock.") for sink in planned.sinks):
+        if not planned.decides:
             return known + 1, {}
-        commits, pending = 0, dict[str, int]()
         try:
+            commits, pending = self._carried_out(planned)
+        except (OSError, PenstockError):
+            return known, {}  # a display must not end what it shows
+        return commits - self._earlier[planned.label], pending
+
+    def _carried_out(self, planned: PlannedQuery) -> tuple[int, dict[str, int]]:
+        """Returns how many decisions were carried out since the checkpoint began, and what is open."""
+        commits, pending = 0, dict[str, int]()
+        if planned.decides:
             storage, path = open_storage(planned.checkpoint, self._pipeline.storage_options)
             for name in planned.logs:
                 chain = chain_of(storage, home_of(path, name))
                 head = chain.head()
                 commits += head.link.batch + (1 if head.pending is None else 0)
                 _add(pending, count_open(chain, head))
-        except (OSError, PenstockError):
-            return known, {}  # a display must not end what it shows
         return commits, pending
 
     def _finish(self, queries: Queries) -> None:
         """Publishes what an ended run has left open, so that everything it read can be seen."""
         if not (self._choices.finish and self._pipeline.trigger.available_now):
             return
-        from penstock.checkpoint import finish
-
         self._reporter.state("publishing what is open")
         for planned in queries:
-            # What is written in a batch function is published by the end of the batch.
-            if planned.commit is not None or not planned.sinks[0].format.startswith("penstock."):
-                continue
+            self._publish(planned)
+
+    def _publish_at_stop(self, queries: Queries) -> None:
+        """Publishes what a stopped run has left open. What can't be published now stays, and the last line names it."""
+        for planned in queries:
             try:
-                finish(planned.checkpoint, planned.sinks[0].options)
-            except BadConfigurationError:
-                if planned.label in self._seen:
-                    raise
-                continue  # nothing was ever written with this checkpoint
-            self._reporter.view.commits_by_query[planned.label], _ = self._decisions(planned)
+                self._publish(planned)
+            except (OSError, PenstockError) as error:
+                self._reporter.line(self._redact(f"could not publish what is open: {error}"))
+
+    def _publish(self, planned: PlannedQuery) -> None:
+        from penstock.checkpoint import finish
+
+        # What is written in a batch function is published by the end of the batch.
+        if planned.commit is not None or not planned.decides:
+            return
+        try:
+            finish(planned.checkpoint, planned.sinks[0].options)
+        except BadConfigurationError:
+            if planned.label in self._seen:
+                raise
+            return  # nothing was ever written with this checkpoint
+        self._reporter.view.commits_by_query[planned.label], _ = self._decisions(planned)
 
 
 def _add(total: dict[str, int], counts: Mapping[str, int]) -> None:

@@ -46,16 +46,6 @@ class LetterForm:
     place: str = ""
     defaults: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
 
-    def complete(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Returns ``given`` with the defaults that hold."""
-        names = {name.lower() for name in given}
-        added = {
-            name: value
-            for name, (value, others) in self.defaults.items()
-            if not names & {one.lower() for one in (name, *others)}
-        }
-        return {**added, **given}
-
 
 # 1. Columns, for files and tables.
 

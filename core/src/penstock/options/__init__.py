@@ -11,7 +11,7 @@ from penstock.options._dead_letters import DEAD_LETTER_FORMAT, DEAD_LETTER_OPTIO
 from penstock.options._option import AtRestart, Mode, Option, connecting, nearest_hint
 from penstock.options._restarts import held_by_checkpoint
 from penstock.options._secrets import credentials_in, sounds_secret
-from penstock.options._set import OptionProblem, OptionSet, OptionValues, warn_once
+from penstock.options._set import OptionProblem, OptionSet, OptionValues, complete_options, warn_once
 from penstock.options._units import load_object, parse_bytes, parse_duration_ms
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "OptionSet",
     "OptionValues",
     "common_option",
+    "complete_options",
     "connecting",
     "credentials_in",
     "held_by_checkpoint",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from penstock.options._option import Mode, Option, nearest_hint
 from penstock.options._secrets import credentials_in
 from penstock.printable import get_logger
 
-__all__ = ["OptionProblem", "OptionSet", "OptionValues", "warn_once"]
+__all__ = ["OptionProblem", "OptionSet", "OptionValues", "complete_options", "warn_once"]
 
 _log = get_logger(__name__)
 #: Warnings that this process has given. Spark plans one query in several calls, and each parses the options.
@@ -228,6 +228,17 @@ class OptionSet(tuple[Option, ...]):
             shown = ", ".join(f"'{option.spelled(name)}'" for option, name in without_effect)
             each = "it" if len(without_effect) == 1 else "each"
             yield OptionProblem(f"{owner} ignores {shown}: {each} {reason}", without_effect[0][1], is_warning=True)
+
+
+def complete_options(given: Mapping[str, str], defaults: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, str]:
+    """Returns ``given`` with the ``defaults`` that hold: each has a value, and the names of options that replace it."""
+    names = {name.lower() for name in given}
+    added = {
+        name: value
+        for name, (value, others) in defaults.items()
+        if not names & {one.lower() for one in (name, *others)}
+    }
+    return {**added, **given}
 
 
 def warn_once(message: str) -> None:

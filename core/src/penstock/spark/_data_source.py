@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from penstock._letters import create_sink
 from penstock._plugins import find_connector
 from penstock.connector import Capability, Connector
 from penstock.errors import BadConfigurationError
-from penstock.options import Mode, OptionSet, OptionValues
+from penstock.options import Mode, OptionSet, OptionValues, complete_options
 from penstock.retry import RetryPolicy
 from penstock.source import Source, SupportsFilterPushDown
 from penstock.spark._ends import ENDS_OPTION
@@ -75,14 +76,19 @@ class PenstockDataSource(DataSource):
         return connector
 
     def _parse(
-        self, declared: OptionSet | None, side: str, mode: Mode | None, ignore: Sequence[str] = ENGINE_OPTIONS
+        self,
+        declared: OptionSet | None,
+        side: str,
+        mode: Mode | None,
+        ignore: Sequence[str] = ENGINE_OPTIONS,
+        defaults: Mapping[str, tuple[str, Sequence[str]]] = MappingProxyType({}),
     ) -> OptionValues:
         if declared is None:
             raise BadConfigurationError(f"{self.name()} has no {side}")
         if self._options.get("provider", "").lower() == self.name():
             advice = f"use CREATE TEMPORARY VIEW … USING {self.name()} OPTIONS (…), in each session"
             raise BadConfigurationError(f"{self.name()} can't be a table with these options: {_OF_TABLES} {advice}")
-        options = self.home.locate_options(self._options, declared)
+        options = complete_options(self.home.locate_options(self._options, declared), defaults)
         try:
             return declared.parse(options, owner=f"{side} {self.name()}", ignore=ignore, mode=mode)
         except BadConfigurationError as error:
@@ -137,7 +143,8 @@ class PenstockDataSource(DataSource):
         if overwrite:
             raise BadConfigurationError(f"{self.name()} can't overwrite: use .mode('append'), or an empty target")
         arrow = _arrow_schema(schema)
-        options = self._parse(connector.sink_options, "sink", "batch", IN_BATCH_OPTIONS)
+        defaults = connector.batch_write_defaults if batch is None else {}
+        options = self._parse(connector.sink_options, "sink", "batch", IN_BATCH_OPTIONS, defaults)
         sink = create_sink(connector, options, arrow)
         retry = _check_schema(sink, arrow, options)
         if not isinstance(sink, TwoPhaseCommitSink):

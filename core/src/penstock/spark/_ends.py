@@ -24,6 +24,7 @@ __all__ = [
     "stop_queries",
     "stopping_queries_first",
     "sum_up",
+    "summing_up",
     "when_session_ends",
     "wrap_method",
 ]
@@ -42,7 +43,7 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
     and has ended without an error; and a session that is stopped stops its queries first. Penstock's errors end with
     a line that sums them up. Classic sessions; once in a process.
     """
-    from pyspark.sql import DataFrameWriter, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     def publishing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,8 +56,7 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
         return wrapped
 
     for name in ("stop", "awaitTermination"):
-        wrap_method(StreamingQuery, name, lambda method: publishing(_summing_up(method)))
-    wrap_method(DataFrameWriter, "save", _summing_up)
+        wrap_method(StreamingQuery, name, lambda method: publishing(summing_up(method)))
     wrap_method(SparkSession, "stop", stopping_queries_first)
 
 
@@ -87,7 +87,7 @@ def _same_engine(one: Any, other: Any) -> bool:
     return one is other or getattr(one, "_sc", one) is getattr(other, "_sc", other)
 
 
-def _summing_up(method: Callable[..., Any]) -> Callable[..., Any]:
+def summing_up(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a method so that its error is the last line on the screen, after two stack traces and a query plan."""
 
     @functools.wraps(method)

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from penstock._commit import GaveWayError
-from penstock.checkpoint import open_stored_query
+from penstock.checkpoint import left_open, open_stored_query
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.printable import get_logger
 from penstock.spark._ends import stop_queries
@@ -28,6 +28,8 @@ from penstock.storage import open_storage
 __all__ = ["PublishingListener"]
 
 _log = get_logger("penstock")
+#: Of its own, because 'penstock run' says the same in its last lines.
+_left_log = get_logger("penstock.left_open")
 _ENDING_TRIGGERS = ("AvailableNowTrigger", "OneTimeTrigger")
 
 
@@ -78,10 +80,12 @@ class PublishingListener(StreamingQueryListener):
             self._worker.submit(self._look_after, str(event.id), self._queries[str(event.runId)][0])
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """After an ending trigger and without an error, closes everything."""
+        """After an ending trigger and without an error, closes everything. After an error, says what is left open."""
         checkpoint, ends = self._queries.pop(str(event.runId), ("", False))
         if ends and event.exception is None:
             self._worker.submit(self._roll, checkpoint, finish=True)
+        elif checkpoint and event.exception is not None:
+            self._worker.submit(_say_what_is_left, checkpoint)
 
     def finish(self) -> None:
         """Returns when all received events are handled. Handles none after that."""
@@ -110,6 +114,8 @@ class PublishingListener(StreamingQueryListener):
                     query.protocol.roll(finish=finish)
         except GaveWayError as error:
             _log.debug("a batch comes first: %s", error)
+            if finish:
+                _say_what_is_left(checkpoint)
         except BadConfigurationError as error:
             _log.debug("nothing to publish for %s: %s", checkpoint, error)
         except (PenstockError, OSError) as error:
@@ -129,6 +135,15 @@ def _has_ended(checkpoint: str) -> bool:
     except (PenstockError, OSError) as error:
         _log.debug("%s can't be looked into: %s", checkpoint, error)
         return False
+
+
+def _say_what_is_left(checkpoint: str) -> None:
+    """Logs a line about a query that has ended, if no reader sees everything that it has committed."""
+    try:
+        if left := left_open(checkpoint):
+            _left_log.warning("a query has ended: %s", left)
+    except (PenstockError, OSError) as error:
+        _log.debug("%s can't be looked into: %s", checkpoint, error)
 
 
 def _detach(spark: SparkSession, listener: PublishingListener) -> None:

@@ -15,13 +15,13 @@ from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
 from penstock.spark._data_source import data_source_of
 from penstock.spark._driver_counts import new_counts_folder
-from penstock.spark._ends import publish_at_ends, wrap_method
+from penstock.spark._ends import publish_at_ends, summing_up, wrap_method
 from penstock.spark._foreach_batch import telling_the_run
 from penstock.spark._listener import PublishingListener
 from penstock.spark._locations import LOCAL, Home
 from penstock.spark._metrics import CountsParam
 from penstock.spark._redaction import hide_secrets
-from penstock.spark._stream_writers import noting_calls, with_noted
+from penstock.spark._stream_writers import noting, noting_calls, with_noted
 from penstock.spark._workers import classic_context, run_this_python
 
 __all__ = ["Registration", "counts_folder", "register", "task_counts"]
@@ -92,7 +92,9 @@ def register(spark: SparkSession) -> Registration:
         from pyspark.sql import DataFrameWriter
         from pyspark.sql.streaming import DataStreamWriter
 
-        wrap_method(DataFrameWriter, "format", telling_the_run)
+        wrap_method(DataFrameWriter, "format", lambda method: noting("format")(telling_the_run(method)))
+        noting_calls(DataFrameWriter, ("partitionBy",))
+        wrap_method(DataFrameWriter, "save", lambda method: summing_up(with_noted(method, is_batch=True)))
         noting_calls(DataStreamWriter)
         for name in ("start", "toTable"):
             wrap_method(DataStreamWriter, name, with_noted)

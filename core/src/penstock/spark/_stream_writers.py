@@ -1,19 +1,20 @@
-"""What a stream's writer was called with, of which Spark lets a sink in Python know nothing.
+"""What a writer was called with, of which Spark lets a sink in Python know nothing.
 
-``partitionBy`` becomes an option. A connector that has this option honours it; any other refuses it, as it refuses
-every option that it does not have. Output mode ``update`` is refused: Spark has none for sinks in Python.
+``partitionBy`` becomes an option, of streams and of batch writes. A connector that has this option honours it; any
+other refuses it, as it refuses every option that it does not have. Output mode ``update`` is refused: Spark has none
+for sinks in Python.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.spark._ends import wrap_method
 
-__all__ = ["noting_calls", "with_noted"]
+__all__ = ["noting", "noting_calls", "with_noted"]
 
 _OPTION = "partitionBy"
 #: Attributes of a writer: what its methods were called with.
@@ -24,29 +25,34 @@ _NOTED = {
 }
 
 
-def noting_calls(writer_class: Any) -> None:
-    """Lets the writers of streams note what these methods were called with. Once in a process."""
+def noting(method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns what wraps ``method`` of a writer, so that the writer notes what it was called with."""
 
-    def noting(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def wrapper(method: Callable[..., Any]) -> Callable[..., Any]:
-            def wrapped(writer: Any, *given: Any, **named: Any) -> Any:
-                setattr(writer, name, (*given, *named.values()))
-                return method(writer, *given, **named)
+    def wrapper(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(writer: Any, *given: Any, **named: Any) -> Any:
+            setattr(writer, _NOTED[method], (*given, *named.values()))
+            return call(writer, *given, **named)
 
-            return wrapped
+        return wrapped
 
-        return wrapper
-
-    for method, name in _NOTED.items():
-        wrap_method(writer_class, method, noting(name))
+    return wrapper
 
 
-def with_noted(start: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a writer's ``start`` or ``toTable``, for our formats: others have what Spark makes of these calls."""
+def noting_calls(writer_class: Any, methods: Iterable[str] = _NOTED) -> None:
+    """Lets writers note what these methods were called with. Once in a process."""
+    for method in methods:
+        wrap_method(writer_class, method, noting(method))
+
+
+def with_noted(start: Callable[..., Any], *, is_batch: bool = False) -> Callable[..., Any]:
+    """Wraps a writer's ``start``, ``toTable`` or, of a batch, ``save``, for our formats: others have what Spark makes
+    of these calls.
+    """
     signature = inspect.signature(start)
 
     def wrapped(writer: Any, *args: Any, **given: Any) -> Any:
-        arguments = signature.bind(writer, *args, **given).arguments
+        bound = signature.bind(writer, *args, **given)
+        arguments = bound.arguments
 
         def noted(method: str) -> list[str]:
             return _flat(arguments.get(method) or getattr(writer, _NOTED[method], ()))
@@ -60,7 +66,11 @@ def with_noted(start: Callable[..., Any]) -> Callable[..., Any]:
                 )
             if columns := noted("partitionBy"):
                 writer.option(_OPTION, ",".join(columns))
-        return start(writer, *args, **given)
+            if columns and is_batch:
+                # Spark compares them with the partitioning of a table, which our formats have not.
+                arguments.pop("partitionBy", None)
+                writer.partitionBy()
+        return start(*bound.args, **bound.kwargs)
 
     return wrapped
 

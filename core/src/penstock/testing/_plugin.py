@@ -32,6 +32,8 @@ def penstock_spark() -> Iterator[Any]:
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # A JVM that lives for a minute spends much of it on optimizing code, and on threads of a collector for large heaps.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     existed = SparkSession.getActiveSession() is not None
     builder = SparkSession.builder.master("local[2,4]").appName("penstock conformance")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")

@@ -153,7 +153,7 @@ class SinkCases(ConnectorSuite):
 
     @proves(Capability.STREAM_WRITE)
     def test_rows_arrive(self, query: AnySinkQuery, target: SinkTarget) -> None:
-        """Purpose: the sink writes.
+        """Purpose: a job reports success, and rows are missing at the target.
 
         Steps: three batches of one to three tasks, one of them without rows.
         Pass: every row can be read once.
@@ -176,7 +176,7 @@ class SinkCases(ConnectorSuite):
 
     @proves(Capability.STREAM_WRITE)
     def test_metrics_count_rows(self, query: AnySinkQuery, target: SinkTarget) -> None:
-        """Purpose: the query's progress shows what was written.
+        """Purpose: a dashboard shows rows that do not add up.
 
         Steps: one batch of two tasks; their metrics are added up.
         Pass: 'rows_written' is the number of rows.
@@ -273,7 +273,7 @@ class SinkCases(ConnectorSuite):
 
     @refuses(Capability.EXACTLY_ONCE)
     def test_it_does_not_say_exactly_once(self, given: Mapping[str, str]) -> None:
-        """Purpose: users don't rely on what is not there.
+        """Purpose: a user relies on a promise that is not made, and finds rows twice after a crash.
 
         Steps: the guarantee is read.
         Pass: it does not say 'exactly once'.

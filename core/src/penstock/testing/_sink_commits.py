@@ -92,7 +92,7 @@ class SinkCommitCases(SinkBase):
 
     @proves(Capability.EXACTLY_ONCE)
     def test_nothing_is_visible_before_the_commit(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: readers never see a batch that may still be thrown away.
+        """Purpose: readers see rows of a batch that is thrown away later.
 
         Steps: the tasks of a batch end; the target is read; the batch is committed; the target is read again.
         Pass: nothing, then everything.
@@ -283,7 +283,7 @@ class SinkCommitCases(SinkBase):
 
     @proves(Capability.EXACTLY_ONCE)
     def test_nothing_lingers(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: crashed runs leave nothing that has to be cleaned up by hand.
+        """Purpose: hidden files, transactions or rows of crashed runs add up until someone removes them by hand.
 
         Steps: attempts end without their results reaching the driver, three times; the query is restarted, runs to its
         end and cleans up.

@@ -39,7 +39,7 @@ class SinkCrashCases(SinkBase):
 
     @proves(Capability.STREAM_WRITE)
     def test_a_crash_at_every_step(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:
-        """Purpose: the promise: kill the process at any point, and no row is lost or duplicated.
+        """Purpose: a process is killed at any point: memory runs out, a pod is evicted, a machine goes down.
 
         Steps: three batches are run once to count the steps (before and after each write, prepare, decision, commit,
         note, clean-up). Then for each step again: the driver with its tasks ends there; another one carries on.

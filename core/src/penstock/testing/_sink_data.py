@@ -116,7 +116,7 @@ class SinkDataCases(SinkBase):
 
     @proves(Capability.STREAM_WRITE)
     def test_columns_in_another_order(self, target: SinkTarget, tmp_path: Path) -> None:
-        """Purpose: columns are known by their names.
+        """Purpose: a query selects its columns in another order, and values end up in the wrong ones.
 
         Steps: rows are written whose columns are in the opposite order.
         Pass: every row can be read once, with its text.

@@ -72,7 +72,7 @@ class SinkInBatchCases(SinkBase):
 
     @proves(Capability.EXACTLY_ONCE)
     def test_a_batch_function_crashes_at_every_step(self, new_target: Callable[[], SinkTarget], tmp_path: Path) -> None:
-        """Purpose: the promise, for writes in a batch function.
+        """Purpose: a driver is killed while the function of ``foreachBatch`` writes.
 
         Steps: as test_a_crash_at_every_step, with two batches that a batch function writes.
         Pass: after every one of them each row can be read once.

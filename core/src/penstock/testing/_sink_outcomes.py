@@ -167,7 +167,7 @@ class SinkOutcomeCases(SinkBase):
     @pytest.mark.parametrize("published", [False, True], ids=["prepared", "published"])
     @proves(Capability.EXACTLY_ONCE)
     def test_a_clean_up_keeps_what_is_needed(self, query: SinkQuery, target: SinkTarget, published: bool) -> None:
-        """Purpose: garbage is what is older than the batch that runs, and is not named.
+        """Purpose: a clean-up removes what a batch that runs still needs.
 
         Steps: attempts are prepared on bases 9, 10 and 100 of three runs, and one more on base 9 that is named as kept;
         they are, or are not, published, except for the first; what is below base 9 is cleared; then, twice, what is

@@ -42,7 +42,7 @@ class SinkUpsertCases(SinkBase):
 
     @proves(Capability.EXACTLY_ONCE)
     def test_the_last_row_of_a_key_stays(self, query: SinkQuery, target: SinkTarget) -> None:
-        """Purpose: an update arrives.
+        """Purpose: an update is overwritten by the row that it replaces.
 
         Steps: batches write the same keys with other texts, twice in one task, and with a null.
         Pass: after each batch, each key has one row, with the text of the last one.

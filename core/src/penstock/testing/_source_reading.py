@@ -28,7 +28,7 @@ class SourceReadingCases(SourceBase):
 
     @proves(Capability.BATCH_READ)
     def test_a_batch_reads_everything_once(self, query: SourceQuery, origin: SourceOrigin) -> None:
-        """Purpose: ``spark.read`` works.
+        """Purpose: a batch job misses rows, or reads some twice.
 
         Steps: rows are put there at three times; a batch is read, twice.
         Pass: each of the two has every row once.
@@ -51,7 +51,7 @@ class SourceReadingCases(SourceBase):
 
     @proves(Capability.STREAM_READ)
     def test_a_stream_reads_everything_once(self, query: SourceQuery, origin: SourceOrigin) -> None:
-        """Purpose: ``spark.readStream`` works.
+        """Purpose: a stream misses rows, or reads some twice.
 
         Steps: rows are put there; batches are run until they have come and nothing more does.
         Pass: every row has come once.
@@ -168,7 +168,7 @@ class SourceReadingCases(SourceBase):
 
     @proves(Capability.STREAM_READ)
     def test_metrics_count_rows(self, query: SourceQuery, origin: SourceOrigin) -> None:
-        """Purpose: the query's progress shows what was read.
+        """Purpose: a dashboard shows rows that do not add up.
 
         Steps: everything is read.
         Pass: 'rows_read' is the number of rows.

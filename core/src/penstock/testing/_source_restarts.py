@@ -51,7 +51,7 @@ class SourceRestartCases(SourceBase):
     @proves(Capability.RESUMABLE)
     @pytest.mark.parametrize("crash", ["after the plan", "after reading", "after the note", "never"])
     def test_a_restart_at_every_step(self, query: SourceQuery, origin: SourceOrigin, crash: str) -> None:
-        """Purpose: kill the driver at any point, and no row is lost or read twice by what counts.
+        """Purpose: the driver is killed at any point, and rows are lost or read twice.
 
         Steps: three times rows come and a batch is planned, read, noted; the driver ends at the named step of each.
         Pass: the rows of the batches that were noted are every row once.
@@ -120,7 +120,7 @@ class SourceRestartCases(SourceBase):
 
     @proves(Capability.RESUMABLE)
     def test_available_now_reads_what_is_there_and_ends(self, origin: SourceOrigin) -> None:
-        """Purpose: ``Trigger.AvailableNow``.
+        """Purpose: a nightly run never ends, or ends before it has read what was there.
 
         Steps: rows are put there; a run reads until it has nothing more, while others come; a second run.
         Pass: the first run has the first rows and ends, the second has the others, or nothing if the source is bounded.

@@ -99,7 +99,7 @@ class SourceSuite(SourceReadingCases, SourceRestartCases, SourceDataCases, Sourc
 
     @refuses(Capability.ADMISSION_CONTROL)
     def test_a_batch_takes_everything(self, query: SourceQuery) -> None:
-        """Purpose: what is said of limits holds.
+        """Purpose: a batch job stops at a limit that is meant for streams, and misses the rest.
 
         Steps: the source is asked for its limits.
         Pass: it has none.

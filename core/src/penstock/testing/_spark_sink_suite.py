@@ -99,7 +99,7 @@ class SparkSinkSuite(SinkCases):
     @pytest.mark.parametrize("step", _STEPS)
     @proves(Capability.EXACTLY_ONCE)
     def test_a_batch_function_is_killed(self, target: SinkTarget, tmp_path: Path, step: str) -> None:
-        """Purpose: the same, where the function of ``foreachBatch`` writes.
+        """Purpose: executors or the driver are lost while the function of ``foreachBatch`` writes.
 
         Steps: three batches; the first Python process that comes to the step is killed; the query is started again if
         Spark does not carry on by itself, and runs its function again.
@@ -114,7 +114,7 @@ class SparkSinkSuite(SinkCases):
 
     @proves(Capability.BATCH_WRITE)
     def test_a_batch_write(self, target: SinkTarget, tmp_path: Path) -> None:
-        """Purpose: ``df.write`` works.
+        """Purpose: a batch job reports success, and rows are missing at the target.
 
         Steps: rows are written in three tasks, twice.
         Pass: every row can be read once.
@@ -127,7 +127,7 @@ class SparkSinkSuite(SinkCases):
 
     @proves(Capability.BATCH_WRITE)
     def test_a_batch_write_that_fails(self, target: SinkTarget, tmp_path: Path) -> None:
-        """Purpose: a write that failed leaves nothing, where that is promised.
+        """Purpose: a batch job fails half way, and a part of its rows stays at the target.
 
         Steps: the last of three tasks fails; the rows are written again.
         Pass: the error comes through; every row can be read once (at least once) in the end.

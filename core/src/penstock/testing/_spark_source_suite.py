@@ -47,7 +47,7 @@ class SparkSourceSuite(SourceCases):
 
     @proves(Capability.BATCH_READ)
     def test_a_batch_read(self, new_query: _NewQuery, origin: SourceOrigin) -> None:
-        """Purpose: ``spark.read`` works.
+        """Purpose: a batch job on Spark misses rows, or reads some twice.
 
         Steps: rows are put there at two times; a batch is read.
         Pass: every row once.
@@ -59,7 +59,7 @@ class SparkSourceSuite(SourceCases):
 
     @proves(Capability.STREAM_READ)
     def test_a_stream_and_its_metrics(self, new_query: _NewQuery, origin: SourceOrigin) -> None:
-        """Purpose: ``spark.readStream`` works, and its progress shows what was read.
+        """Purpose: a stream misses rows, or a dashboard shows numbers that are not true.
 
         Steps: rows are put there; a query runs until they have come.
         Pass: every row once, and 'rows_read' says how many.
@@ -87,7 +87,7 @@ class SparkSourceSuite(SourceCases):
 
     @proves(Capability.RESUMABLE)
     def test_available_now(self, new_query: _NewQuery, origin: SourceOrigin) -> None:
-        """Purpose: ``Trigger.AvailableNow``.
+        """Purpose: a nightly run never ends, or ends before it has read what was there.
 
         Steps: rows are put there; a query reads what is there.
         Pass: it ends by itself, with every row once.

@@ -64,7 +64,8 @@ SINK_OPTIONS = OptionSet(
             "bucketAssigner",
             "Which subdirectory a row goes to: dateTime, basePath (no subdirectories), columns (see partitionColumns), "
             "or module:callable (called with these options, returns a BucketAssigner). The default is columns if "
-            "partitionColumns is set, else dateTime. With dateTime, spark.read needs recursiveFileLookup=true",
+            "partitionColumns is set, else dateTime for a stream and basePath for df.write. With dateTime, spark.read "
+            "needs recursiveFileLookup=true",
         ),
         Option(
             "bucketPattern",

@@ -95,14 +95,14 @@ class PendingPart:
         return dataclasses.replace(self, consumed=tuple(paths))
 
     def describe(self) -> str:
-        """Describes the part in words."""
+        """Describes the part in words that hold before it is published and after."""
         where = {
             "rename": self.hidden,
             "move": self.hidden,
-            "multipart": f"multipart upload of {len(self.parts)} parts",
-            "blocks": f"{len(self.parts)} blocks that are not committed",
+            "multipart": f"a multipart upload of {len(self.parts)} parts",
+            "blocks": f"{len(self.parts)} uncommitted blocks",
         }[self.kind]
-        return f"part {self.final}: {self.rows} rows, {human_size(self.size)}, waiting in {where}"
+        return f"part {self.final}: {self.rows} rows, {human_size(self.size)}, from {where}"
 
 
 def human_size(size: int) -> str:

@@ -1,0 +1,59 @@
+"""What a pipeline file names on this machine: directories that are read, and packages that an address needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from glob import has_magic
+from importlib.util import find_spec
+from pathlib import Path
+
+from penstock.cli._located import Located, Mistake
+from penstock.cli._pipeline import Endpoint, Pipeline
+from penstock.storage import has_scheme
+
+__all__ = ["check_places"]
+
+#: By scheme: the package that reaches it, and the extra of penstock that brings it.
+_PACKAGES = {
+    "s3": ("boto3", "s3"),
+    "s3a": ("boto3", "s3"),
+    "abfs": ("azure.storage.blob", "azure"),
+    "abfss": ("azure.storage.blob", "azure"),
+    "gs": ("google.cloud.storage", "gcs"),
+    "hdfs": ("hdfs_native", "hdfs"),
+}
+
+
+def check_places(pipeline: Pipeline) -> list[Mistake]:
+    """Returns what is missing here. A directory may come later, or be on another machine: that is a warning."""
+    found = []
+    for source in pipeline.sources:
+        for path, at in _paths(source):
+            if not has_scheme(path) and not has_magic(path) and not Path(path).exists():
+                what = "and nothing is read until it is there" if not source.is_batch else "and it is read at the start"
+                found.append(Mistake(*at.position, f"there is no {path} on this machine, {what}", is_warning=True))
+    for end in (*pipeline.sources, *pipeline.sinks):
+        if end.format.lower().startswith("penstock."):
+            found += [mistake for path, at in _paths(end) for mistake in _needs(path, at)]
+    if any(sink.format.lower().startswith("penstock.") for sink in pipeline.sinks):
+        found += _needs(pipeline.checkpoint, pipeline.checkpoint_at)
+    return found
+
+
+def _paths(end: Endpoint) -> Iterator[tuple[str, Located]]:
+    for name, text in end.options.items():
+        if name.lower() == "path":
+            yield text, end.option_places[name][1]
+
+
+def _needs(path: str, at: Located) -> Iterator[Mistake]:
+    package, extra = _PACKAGES.get(path.partition("://")[0].lower(), ("", "")) if "://" in path else ("", "")
+    if package and not _is_installed(package):
+        yield Mistake(*at.position, f"{path.partition('://')[0]}:// needs {package}: pip install 'penstock[{extra}]'")
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of the package above it
+        return False

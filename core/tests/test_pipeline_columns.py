@@ -1,0 +1,213 @@
+"""Columns of a pipeline file: what is known of them without Spark, and the mistakes that are found by it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from penstock.cli._check import check_pipeline
+from penstock.cli._check_places import check_places
+from penstock.cli._columns import fields_of_arrow, select_fields, split_list, sql_outline
+from penstock.cli._ddl import fields_of_ddl
+
+FIELDS = fields_of_ddl("key binary, value struct<city: string, at: timestamp, place: struct<x: int, y: int>>, n long")
+
+
+def test_fields_of_schemas():
+    assert FIELDS == {"key": None, "value": {"city": None, "at": None, "place": {"x": None, "y": None}}, "n": None}
+    place = pa.struct([("x", pa.int32()), ("y", pa.int32())])
+    value = pa.struct([("city", pa.string()), ("at", pa.timestamp("us")), ("place", place)])
+    assert fields_of_arrow(pa.schema([("key", pa.binary()), ("value", value), ("n", pa.int64())])) == FIELDS
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a", ["a"]),
+        ("a, b.c AS d", ["a", "b.c AS d"]),
+        ("f(a, b), c", ["f(a, b)", "c"]),
+        ("concat(a, ',', \"(\"), b", ["concat(a, ',', \"(\")", "b"]),
+    ],
+)
+def test_lists_are_split_at_their_own_commas(text, parts):
+    assert split_list(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("items", "names"),
+    [
+        (["key", "value.at"], ["key", "at"]),
+        (["VALUE.At AS when", "t.n"], ["when", "n"]),
+        (["value.*", "n"], ["city", "at", "place", "n"]),
+        (["*", "value.place.x x"], ["key", "value", "n", "x"]),
+        (["upper(value.city) AS city", "city"], ["city"]),
+        (["current_timestamp AS now", "null AS nothing"], ["now", "nothing"]),
+        (["window.start AS begin"], ["begin"]),
+        (["t.*"], ["key", "value", "n"]),
+        (["upper(value.city)"], None),
+    ],
+)
+def test_what_a_list_of_columns_makes(items, names):
+    made = select_fields(items, FIELDS, "t")
+    assert made.problems == ()
+    assert (None if made.fields is None else list(made.fields)) == names
+
+
+@pytest.mark.parametrize(
+    ("item", "problem"),
+    [
+        ("kye", "there is no column 'kye'; did you mean 'key'?"),
+        ("value.citi", "'value' has no field 'citi'; did you mean 'city'?"),
+        ("value.place.zzzzz", "'value.place' has no field 'zzzzz'; there are: x, y"),
+        ("key.*", "'key' is no struct, so 'key.*' has no fields to take"),
+    ],
+)
+def test_a_column_that_is_not_there(item, problem):
+    assert select_fields([item], FIELDS).problems == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("sql", "outline"),
+    [
+        ("SELECT a, b FROM t", (("a", "b"), "t", "t")),
+        ("select a from t x where a > 'select'", (("a",), "t", "x")),
+        ("SELECT a -- from u\nFROM t GROUP BY a", (("a",), "t", "t")),
+        ("SELECT extract(year FROM at) FROM t", None),
+        ("SELECT DISTINCT a FROM t", None),
+        ("SELECT a FROM t JOIN u USING (a)", None),
+        ("SELECT a FROM t, u", None),
+        ("SELECT a FROM t WHERE a IN (SELECT b FROM u)", None),
+        ("SELECT a FROM t UNION ALL SELECT a FROM u", None),
+        ("WITH t AS (SELECT 1) SELECT a FROM t", None),
+        ("SELECT a FROM db.t", None),
+    ],
+)
+def test_queries_whose_columns_are_looked_at(sql, outline):
+    found = sql_outline(sql)
+    assert (None if found is None else (found.items, found.table, found.alias)) == outline
+
+
+SOURCE = """
+source:
+  format: parquet
+  schema: "id long, value struct<city: string, at: timestamp>"
+  options: {path: in/}
+  EXTRA
+views:
+  MORE
+sink: {format: parquet, options: {path: out/}}
+checkpoint: ck
+"""
+
+
+def mistakes(tmp_path, extra="select: value.*", more="v: SELECT 1 AS one FROM source"):
+    path = tmp_path / "p.yaml"
+    path.write_text(SOURCE.replace("EXTRA", extra).replace("MORE", more))
+    return [str(mistake) for mistake in check_pipeline(path, {})[1]]
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        (
+            "watermark: {column: value.at, delay: 1 minute}",
+            "6:23: Spark takes a watermark of a column at the top level only, and 'at' is a field of 'value': write "
+            "'flatten: value' or 'value.at AS at' in a select before it, and 'column: at'",
+        ),
+        (
+            "watermark: {column: at, delay: 1 minute}",
+            "6:23: 'watermark': there is no column 'at'; there are: id, value",
+        ),
+        ("flatten: vale", "6:12: 'flatten': there is no column 'vale'; did you mean 'value'?"),
+        ("flatten: id", "6:12: 'flatten': 'id' is no struct, so it has no fields"),
+        ("select: [id, value.citi]", "6:16: 'value.citi': 'value' has no field 'citi'; did you mean 'city'?"),
+        ("select: [id, '']", "6:16: 'select' has an empty entry"),
+        ("{select: value.*}", None),
+    ],
+)
+def test_mistakes_of_a_source(tmp_path, extra, expected):
+    found = mistakes(tmp_path, extra)
+    assert found if expected is None else [one for one in found if one == expected], found
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "flatten: value\n  watermark: {column: at, delay: 1 minute}",
+        "select: [id, value.at AS at]\n  watermark: {column: at, delay: 1 minute}",
+        "flatten: value\n  select: [at, upper(city) AS city]\n  watermark: {column: at, delay: 1 minute}",
+    ],
+)
+def test_nested_columns_before_the_watermark(tmp_path, extra):
+    assert mistakes(tmp_path, extra) == []
+
+
+def test_two_columns_of_one_name(tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        SOURCE.replace("city: string", "id: string")
+        .replace("EXTRA", "flatten: value")
+        .replace("MORE", "v: SELECT 1 AS a FROM source")
+    )
+    (said,) = [str(one) for one in check_pipeline(path, {})[1]]
+    assert said == "6:12: 'flatten': two columns would be called 'id': use 'select', and rename one"
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        ("v: SELECT cty FROM source", "'v' takes from 'source': there is no column 'cty'; did you mean 'city'?"),
+        ("v: SELECT s.att FROM source s", "'v' takes from 'source': there is no column 'att'; did you mean 'at'?"),
+        (
+            "v: SELECT city, count(*) AS n FROM source GROUP BY city",
+            "'v' makes groups of a stream without a watermark, and mode 'append' writes a group once it is complete: "
+            "give the source, or a view before it, a 'watermark', and group by its column or a window of it",
+        ),
+        ("v: SELECT count(*) AS n FROM source", "'v' makes groups of a stream without a watermark"),
+        ("{u: SELECT city FROM source, v: SELECT city FROM u GROUP BY city}", "'v' makes groups of a stream"),
+        ("{u: SELECT city FROM source GROUP BY city, v: SELECT city FROM u}", "'u' makes groups of a stream"),
+        ("v: {sql: SELECT city FROM source, watermark: {column: att, delay: 1s}}", "'watermark': there is no column"),
+        ("v: {sql: SELECT city FROM source, watermark: {column: at, delay: 10}}", "'10' has no unit: write 10 seconds"),
+    ],
+)
+def test_mistakes_of_views(tmp_path, view, expected):
+    found = mistakes(tmp_path, more=view)
+    assert any(expected in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "v: SELECT upper(city) AS c, at FROM source WHERE city = 'FROM nowhere GROUP BY'",
+        "v: {sql: SELECT city FROM source, python: 'p.py:f'}",
+        "v: SELECT s.city FROM source s JOIN (SELECT city, count(*) AS n FROM cities GROUP BY city) t USING (city)",
+        "v: {sql: 'SELECT window(at, \"1 minute\").start AS w, count(*) AS n FROM source GROUP BY 1'}",
+        "{u: {sql: SELECT at FROM source, watermark: {column: at, delay: 1s}}, v: SELECT at FROM u GROUP BY at}",
+    ],
+)
+def test_what_may_be_right_is_left_to_spark(tmp_path, view):
+    marked = "watermark: {column: at, delay: 1s}" if "window" in view else ""
+    found = mistakes(tmp_path, f"select: value.*\n  {marked}", view)
+    assert not [one for one in found if "makes groups" in one or "no column" in one], found
+
+
+def test_what_is_missing_on_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.cli._check_places.find_spec", lambda name: None)
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        """
+source: {format: penstock.filesystem, schema: id long, options: {path: in/, format: csv}}
+sink: {format: penstock.filesystem, options: {path: s3://b/out}}
+checkpoint: gs://b/ck
+"""
+    )
+    pipeline, found = check_pipeline(path, {})
+    assert pipeline is not None and not found
+    assert [str(one) for one in check_places(pipeline)] == [
+        f"2:72: warning: there is no {tmp_path}/in/ on this machine, and nothing is read until it is there",
+        "3:53: s3:// needs boto3: pip install 'penstock[s3]'",
+        "4:13: gs:// needs google.cloud.storage: pip install 'penstock[gcs]'",
+    ]
+    (tmp_path / "in").mkdir()
+    monkeypatch.undo()
+    assert not [one for one in check_places(pipeline) if one.is_warning]
