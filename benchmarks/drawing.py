@@ -8,8 +8,8 @@ from html import escape
 
 __all__ = ["as_picture", "ratio_text"]
 
-_ROW, _TOP, _NAMES, _BARS, _WIDTH = 26, 34, 470, 330, 880
-_LONGEST = 66
+_ROW, _TOP, _NAMES, _BARS, _WIDTH = 26, 34, 425, 300, 800
+_LONGEST = 60
 _MARKS = tuple(mantissa * 10.0**power for power in range(-2, 5) for mantissa in (1, 2, 5))
 _STYLE = """
     text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2937; }

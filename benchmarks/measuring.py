@@ -86,7 +86,7 @@ def number(value: float | None) -> str:
     if value is None:
         return "–"
     if abs(value) >= 999_500:
-        return f"{value / 1e6:.3g} M"
+        return f"{value / 1e6:#.3g}".rstrip(".") + " M"
     digits = round(value, 2 - math.floor(math.log10(abs(value)))) if value else 0
     return f"{digits:,.0f}" if abs(digits) >= 100 else f"{digits:.3g}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ _COMMAND = "penstock run pipeline.yaml"
 _FILES, _ROWS = 60, 20_000
 #: Background, text, and the eight colours of a terminal: black, red, green, yellow, blue, magenta, cyan, white.
 _THEMES = {
-    "light": ("#ffffff", "#24292f", "#24292f #cf222e #1a7f37 #9a6700 #0969da #8250df #1b7c83 #6e7781"),
+    "light": ("#f6f8fa", "#24292f", "#24292f #cf222e #1a7f37 #9a6700 #0969da #8250df #1b7c83 #6e7781"),
     "dark": ("#14191b", "#e2e8e8", "#14191b #ff7b72 #56d364 #e3b341 #79c0ff #d2a8ff #39c5cf #b1bac4"),
 }
 _FORM = """\
@@ -47,6 +48,7 @@ _FORM = """\
 <g class="{unique_id}-matrix">
 {matrix}
 </g>
+SIDES
 </g>
 </svg>
 """
@@ -79,12 +81,23 @@ def draw_live(lines: list[str], folder: Path) -> None:
             record=True, width=84, file=io.StringIO(), force_terminal=True, color_system="standard", highlight=False
         )
         console.print(panel(view))
-        spoken = " ".join(console.export_text(clear=False).split())
-        form = _FORM.replace("TITLE", _TITLE).replace("DESCRIPTION", escape(spoken).replace("{", "").replace("}", ""))
+        text_lines = console.export_text(clear=False).splitlines()
+        spoken = " ".join(re.sub("[^\\w\\s,./:]", " ", " ".join(text_lines)).split())
+        form = _FORM.replace("SIDES", _sides(text_lines, colours.split()[6])).replace("TITLE", _TITLE)
+        form = form.replace("DESCRIPTION", escape(spoken))
         drawn = console.export_svg(
             title=_COMMAND, theme=_theme(back, text, colours), code_format=form, unique_id=f"live-{name}"
         )
         (folder / f"live-{name}.svg").write_text(drawn, "utf-8")
+
+
+def _sides(lines: list[str], colour: str) -> str:
+    """Returns the sides of the frame as lines: characters leave gaps between the rows."""
+    width, height = 12.2, 24.4
+    ends = f"V{(len(lines) - 0.4) * height:.1f}"
+    left, right = width * 0.5, (len(lines[0]) - 0.5) * width
+    top = height * 0.6
+    return f'<path d="M{left:.1f} {top:.1f}{ends}M{right:.1f} {top:.1f}{ends}" stroke="{colour}" stroke-width="1.6"/>'
 
 
 def _theme(back: str, text: str, colours: str) -> TerminalTheme:
