@@ -221,14 +221,6 @@ def test_several_queries_of_one_run():
     assert drawn.count("</i>rows <strong>") == 2
 
 
-def test_commits_are_those_of_this_run():
-    """A checkpoint counts them all; a decision that is not carried out yet is none."""
-    lines = [line(n, commits=n + 100) for n in range(3)]
-    assert "<dt>commits</dt><dd>3</dd>" in page(read_run(lines), "p")
-    lines[0] = line(0, commits=99, pending={"committables": 2, "parts": 0})
-    assert "<dt>commits</dt><dd>3</dd>" in page(read_run(lines), "p")
-
-
 def test_only_the_last_run_of_a_file_is_shown_and_the_page_says_so():
     run = read_run([line(1), END, line(5), line(6)])
     assert [batch.batch for batch in run.batches] == [5, 6] and not run.state and run.earlier == 1

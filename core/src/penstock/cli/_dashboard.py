@@ -15,7 +15,7 @@ from penstock.cli._charts import DARK, LIGHT, as_figure, as_html
 from penstock.cli._draw import human_count, human_duration, plural
 from penstock.cli._progress import BatchProgress, batch_progress
 from penstock.cli._scales import Scale, duration, short_time, time_scale
-from penstock.cli._series import charts_of, commits_of_run, seconds_of
+from penstock.cli._series import charts_of, seconds_of
 from penstock.errors import BadConfigurationError
 from penstock.serialization import MALFORMED
 
@@ -164,7 +164,8 @@ def _times(run: Run) -> Scale | None:
         return None
     starts = [seconds_of(batch.time) for batch in run.batches]
     ends = (start + batch.batch_ms / 1000 for start, batch in zip(starts, run.batches, strict=True))
-    return time_scale(min(starts), max(*starts, *(min(end, max(starts) + _LONGEST_LAST) for end in ends)))
+    last = max(starts)
+    return time_scale(min(starts), max(last, min(max(ends), last + _LONGEST_LAST)))
 
 
 def _subtitle(run: Run, times: Scale | None) -> str:
@@ -179,7 +180,7 @@ def _tiles(run: Run) -> str:
     last = run.batches[-1] if run.batches else None
     tiles = {"state": run.state or "running", "rows": human_count(rows), "batches": f"{len(run.batches):,}"}
     if last is not None:
-        tiles["commits"] = f"{commits_of_run(run.batches):,}"
+        tiles["commits"] = f"{sum({batch.query: batch.commits for batch in run.batches}.values()):,}"
         tiles["time in batches"] = human_duration(took / 1000)
         later = [batch.batch_ms for batch in run.batches[1:]]
         tiles |= {"median batch": duration(statistics.median(later))} if later else {}

@@ -12,7 +12,7 @@ from penstock.cli._charts import LIGHT, Chart
 from penstock.cli._progress import BatchProgress
 from penstock.cli._scales import BYTES, COUNT, DURATION, NUMBER, Kind, Scale, short_time, time_scale
 
-__all__ = ["charts_of", "commits_of_run", "seconds_of"]
+__all__ = ["charts_of", "seconds_of"]
 
 #: What waits is of a split if its name ends in a number (``orders-0``).
 _OF_A_SPLIT = re.compile(r".+-\d+", re.DOTALL)
@@ -30,12 +30,11 @@ def charts_of(batches: Sequence[BatchProgress]) -> list[Chart]:
     timed = [(seconds_of(batch.time), batch) for batch in batches]
     waiting, of_splits, frontiers = _Lines(), _Lines(), _Lines()
     rates, times, counted = _Lines(), _Lines(), _Lines()
-    before = _commits_before(batches)
     for at, batch in timed:
         rates.setdefault(batch.query or "rows/s", []).append((at, batch.rows_per_second))
         times.setdefault(batch.query or "time", []).append((at, batch.batch_ms))
         commits = f"commits of {batch.query}" if batch.query else "commits"
-        counted.setdefault(commits, []).append((at, batch.commits - before[batch.query]))
+        counted.setdefault(commits, []).append((at, batch.commits))
         for name, amount in batch.lag.items():
             (of_splits if _OF_A_SPLIT.fullmatch(name) else waiting).setdefault(name, []).append((at, amount))
         for name, reached in (batch.event_time.get("frontiers") or {}).items():
@@ -58,25 +57,9 @@ def charts_of(batches: Sequence[BatchProgress]) -> list[Chart]:
     return [chart for chart in charts if not chart.is_empty]
 
 
-def commits_of_run(batches: Sequence[BatchProgress]) -> int:
-    """Returns how many commits this run made: ``commits`` counts all since the checkpoint began."""
-    last = {batch.query: batch.commits for batch in batches}
-    return sum(last.values()) - sum(_commits_before(batches).values())
-
-
 def seconds_of(text: str) -> float:
     """Returns the seconds since the epoch of a time as progress lines write it."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def _commits_before(batches: Sequence[BatchProgress]) -> dict[str, int]:
-    """Returns what each query had committed before its first batch here. That one has made a commit if it is done."""
-    before: dict[str, int] = {}
-    for batch in batches:
-        if batch.query not in before:
-            own = 0 if batch.pending.get("committables") else 1
-            before[batch.query] = max(0, batch.commits - own)
-    return before
 
 
 def _of_unit(name: str, lines: _Lines) -> Chart:
