@@ -133,6 +133,16 @@ def test_what_builds_the_site_is_pinned_by_name_and_version():
         assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9A-Za-z.]*", line), line
 
 
+def test_the_site_needs_no_other_host_and_searches_without_a_server():
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    assert {"search", "offline"} <= set(settings["plugins"]) and settings["use_directory_urls"] is False
+    assert settings["theme"]["font"] is False
+    scripts = settings["extra"]["polyfills"]
+    assert any("iframe-worker" in path for path in scripts), "else the plugin fetches it from another host"
+    for path in (*scripts, *settings["extra_css"]):
+        assert "//" not in (ROOT / "docs" / path).read_text("utf-8").replace("// Search", "")
+
+
 MEASURED = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 
 
