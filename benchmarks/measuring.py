@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -14,7 +15,25 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.drawing import as_picture, ratio_text
+
 OURS, THEIRS = "penstock", "spark"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+_SIDES = ("Penstock", "Spark's own")
+#: What the two sides are called, where it is not Penstock and Spark's own.
+SIDES = {
+    "kafka-clients": ("client=protocol", "client=librdkafka"),
+    "pravega": ("Penstock", "pravega_client"),
+    "formats": ("protobuf", "the other"),
+    "enrich": ("Penstock", "compared with"),
+    "foreach_batch": ("one query", "three queries"),
+}
+_BLOCK = re.compile(r"<!-- bench: ([\w-]+) -->.*?<!-- /bench -->", re.DOTALL)
+#: A number of five digits or more.
+_LONG = re.compile(r"\b\d{2,3}(?:,\d{3})+\b|\b\d(?:,\d{3}){2,}\b")
+#: A picture needs as many bars.
+_LEAST_BARS = 4
 
 
 @dataclass
@@ -63,18 +82,23 @@ def interleave(sides: Mapping[str, Callable[[], float]], repetitions: int) -> di
 
 
 def number(value: float | None) -> str:
-    """``1234567.8`` → ``"1,234,568"``; small ones keep a digit or two."""
+    """Returns three digits: ``1234567.8`` → ``"1.23 M"``, ``45678`` → ``"45,700"``."""
     if value is None:
         return "–"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    if abs(value) >= 999_500:
+        return f"{value / 1e6:#.3g}".rstrip(".") + " M"
+    digits = round(value, 2 - math.floor(math.log10(abs(value)))) if value else 0
+    return f"{digits:,.0f}" if abs(digits) >= 100 else f"{digits:.3g}"
 
 
 def _cell(measurement: Measurement, side: str) -> str:
     values = measurement.values.get(side) or []
     if not values:
         return "–"
-    spread = f" ({number(min(values))}–{number(max(values))})" if len(values) > 1 and min(values) != max(values) else ""
-    return number(measurement.median(side)) + spread
+    least, most, median = number(min(values)), number(max(values)), number(measurement.median(side))
+    if all(one.endswith(" M") for one in (least, most, median)):
+        least, most = least.removesuffix(" M"), most.removesuffix(" M")
+    return f"{median} ({least}–{most})" if least != most else median
 
 
 def as_table(measurements: list[Measurement]) -> str:
@@ -82,10 +106,19 @@ def as_table(measurements: list[Measurement]) -> str:
     lines = ["| | unit | Penstock | Spark's own | ratio |", "| --- | --- | --: | --: | --: |"]
     for one in measurements:
         ratio = one.ratio
-        words = "" if ratio is None else f"{ratio:.2f} ×" if ratio >= 1 else f"**{ratio:.2f} ×**"
+        words = "" if ratio is None else ratio_text(ratio)
+        words = f"**{words}**" if ratio is not None and float(f"{ratio:.2g}") < 1 else words
         lines.append(f"| {one.name} | {one.unit} | {_cell(one, OURS)} | {_cell(one, THEIRS)} | {words} |")
-    notes = [f"- {one.name}: {one.note}" for one in measurements if one.note]
+    notes = [
+        f"- {one.name}: {_LONG.sub(lambda n: number(float(n[0].replace(',', ''))), one.note)}"
+        for one in measurements
+        if one.note
+    ]
     return "\n".join([*lines, "", *notes])
+
+
+def _rounded(found: re.Match[str]) -> str:
+    return number(float(found[0].replace(",", "")))
 
 
 def circumstances(packages: Sequence[str]) -> dict[str, Any]:
@@ -118,26 +151,54 @@ class Results:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(json.dumps(self._cases, indent=1) + "\n", encoding="utf-8")
 
-    def write_page(
-        self,
-        page: Path,
-        name: str,
-        theirs: str = "Spark's own",
-        ours: str = "Penstock",
-        draw: Callable[[list[Measurement]], str] | None = None,
-    ) -> None:
-        """Writes all of them as a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->`` of ``page``, where the
-        sides are called ``ours`` and ``theirs``. ``draw`` makes the table, :func:`as_table` by default.
+    def write_page(self, page: Path, name: str, draw: Callable[[list[Measurement]], str] | None = None) -> None:
+        """Writes all of them as a picture and a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->``.
+
+        ``draw`` makes the table, :func:`as_table` by default.
         """
-        found = [Measurement.from_json(one) for case in self._cases.values() for one in case["measurements"]]
-        lines = {_circumstances_line(case): None for case in self._cases.values()}
-        table = (draw or as_table)(found).replace("Spark's own", theirs).replace("| Penstock |", f"| {ours} |")
-        block = "\n\n".join([f"<!-- bench: {name} -->", *lines, table]) + "\n<!-- /bench -->"
-        pattern = re.compile(rf"<!-- bench: {re.escape(name)} -->.*?<!-- /bench -->", re.DOTALL)
         text = page.read_text(encoding="utf-8")
-        page.write_text(pattern.sub(lambda _: block, text, count=1), encoding="utf-8")
+        page.write_text(_BLOCK.sub(lambda f: self.block(name, draw) if f[1] == name else f[0], text), encoding="utf-8")
+        picture = self.picture(name)
+        if picture:
+            (page.parent / "pictures" / f"performance-{name}.svg").write_text(picture, encoding="utf-8")
+
+    def block(self, name: str, draw: Callable[[list[Measurement]], str] | None = None) -> str:
+        """Returns what the page has between and with the marks of ``name``."""
+        lines = {_circumstances_line(case): None for case in self._cases.values()}
+        ours, theirs = SIDES.get(name, _SIDES)
+        table = (
+            (draw or as_table)(self._measurements())
+            .replace("Spark's own", theirs)
+            .replace("| Penstock |", f"| {ours} |")
+        )
+        shown = [f"![{_title(name)}](pictures/performance-{name}.svg)"] if self.picture(name) else []
+        return "\n\n".join([f"<!-- bench: {name} -->", *lines, *shown, table.rstrip("\n")]) + "\n<!-- /bench -->"
+
+    def picture(self, name: str) -> str:
+        """Returns the ratios as SVG; nothing if there are fewer than four."""
+        ratios = [(one.name, one.ratio) for one in self._measurements() if one.ratio is not None]
+        return as_picture(_title(name), ratios) if len(ratios) >= _LEAST_BARS else ""
+
+    def _measurements(self) -> list[Measurement]:
+        return [Measurement.from_json(one) for case in self._cases.values() for one in case["measurements"]]
+
+
+def _title(name: str) -> str:
+    ours, theirs = SIDES.get(name, _SIDES)
+    other = "what each case names" if theirs == "compared with" else theirs
+    return f"{ours} compared with {other} ({name.replace('_', ' ')})"
 
 
 def _circumstances_line(case: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{key} {text}" for key, text in case["versions"].items())
     return f"Measured {case['date']}, {case['cores']} cores, Python {case['python']}, {versions}. Median (least–most)."
+
+
+def main() -> None:
+    """Writes the tables and pictures of the page again, from the stored results."""
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+        Results(path).write_page(PAGE, path.stem)
+
+
+if __name__ == "__main__":
+    main()

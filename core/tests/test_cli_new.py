@@ -15,6 +15,7 @@ import layout
 from penstock import BadConfigurationError
 from penstock.cli import app
 from penstock.cli._new import new_connector
+from penstock.cli._new_pipeline import new_pipeline
 from penstock.source import SimpleSource
 from penstock.testing import SinkSuite, SourceSuite
 
@@ -119,3 +120,14 @@ def test_what_is_there_is_left_alone(tmp_path):
     (tmp_path / "penstock-notes").mkdir()
     with pytest.raises(BadConfigurationError, match="is there already"):
         new_connector("sink", "notes", tmp_path)
+
+
+def test_a_new_pipeline_has_no_mistakes_and_names_that_it_refuses(tmp_path, monkeypatch):
+    made = CliRunner().invoke(app, ["new", "pipeline", "orders", "--directory", str(tmp_path)])
+    assert made.exit_code == 0 and "penstock run pipeline.yaml" in made.output
+    monkeypatch.chdir(tmp_path / "orders")
+    checked = CliRunner().invoke(app, ["run", "--check", "pipeline.yaml"])
+    assert checked.exit_code == 0, checked.output
+    for name, wrong in (("orders", "is there already"), ("../up", "is not a name"), ("", "is not a name")):
+        with pytest.raises(BadConfigurationError, match=wrong):
+            new_pipeline(name, tmp_path)

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock._plugins import find_connector
 from penstock.cli import app
-from suite.pages import ROOT, as_a_reader, blocks, in_the_session
+from penstock.connector import Capability
+from suite.pages import PAGES, ROOT, as_a_reader, blocks, in_the_session
 
 OPTIONS = re.compile(r"<!-- options -->\n(.*?)<!-- /options -->", re.DOTALL)
+#: A page of the site shows so many columns of code.
+WIDEST = 84
+README = (ROOT / "README.md").read_text("utf-8")
 CONNECTOR_PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("cassandra", "filesystem", "kafka", "pravega")}
 BLOCKS = {block.name: block for block in blocks()}
 
@@ -83,9 +90,79 @@ def test_the_options_that_a_restart_does_not_take_up_are_on_the_page():
     assert AT_RESTART.search(page.read_text()).group(1) == wanted
 
 
+WHAT_WORKS = re.compile(r"<!-- what works -->\n(.*?)<!-- /what works -->", re.DOTALL)
+
+
+def test_the_table_of_connectors_is_what_they_declare():
+    """To renew it: REWRITE_DOCS=1 scripts/test core/tests/test_docs.py"""
+    page = ROOT / "docs" / "what-works-where.md"
+    asked = {
+        "batch": (Capability.BATCH_READ, Capability.BATCH_WRITE),
+        "stream": (Capability.STREAM_READ, Capability.STREAM_WRITE),
+    }
+    lines = ["| connector | reads | writes | `delivery`, the default first | limits a batch by | finds what is added |"]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
+    for name in sorted(CONNECTOR_PAGES):
+        connector = find_connector(name).load()
+        can = connector.capabilities
+        delivery = next(option for option in connector.sink_options if option.name == "delivery")
+        deliveries = sorted(delivery.choices, key=lambda choice: choice != delivery.default)
+        limits = [f"`{option.name}`" for option in connector.source_options if re.match("max.*PerTrigger", option.name)]
+        cells = [
+            f"[{name}]({name}.md)",
+            *(", ".join(kind for kind, pair in asked.items() if pair[side] in can) for side in (0, 1)),
+            ", ".join(f"`{choice}`" for choice in deliveries),
+            ", ".join(limits) or "–",
+            "yes" if Capability.DISCOVERY in can else "no",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    wanted = "\n".join(lines) + "\n"
+    if os.environ.get("REWRITE_DOCS"):
+        page.write_text(
+            WHAT_WORKS.sub(lambda _: f"<!-- what works -->\n{wanted}<!-- /what works -->", page.read_text())
+        )
+    assert WHAT_WORKS.search(page.read_text()).group(1) == wanted
+
+
+@pytest.mark.spark
+def test_the_first_commands_of_the_readme_lead_to_rows(tmp_path):
+    first, shown = re.search(
+        r"```\n(pip install.*?)```.*?<!-- output: orders -->\n```\n(.*?)```", README, re.DOTALL
+    ).groups()
+    commands = first.splitlines()
+    assert len(commands) == 3 and commands[0].startswith("pip install './core[spark,cli]' ./connectors/filesystem")
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK")}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "TZ": "UTC"}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    job = " && ".join(commands[1:])
+    done = subprocess.run(
+        ["bash", "-c", job], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert shown in done.stdout and done.stdout.count('{"id":') == 5, done.stdout
+
+
 def test_readme_shows_every_installed_connector():
     from penstock._plugins import installed_connectors
 
-    text = (ROOT / "README.md").read_text()
     for connector in installed_connectors():
-        assert f"`{connector.format}`" in text
+        assert f"`{connector.format}`" in README
+
+
+def code_lines(page):
+    """The lines of blocks in a language, and of shell commands; what commands print and drawings are as they are."""
+    fence = language = None
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        mark = re.match(r"\s*(`{3,})(\w*)", line)
+        if fence is None and mark:
+            fence, language = mark[1], mark[2].replace("text", "")
+        elif fence is not None and line.strip() == fence:
+            fence = None
+        elif fence is not None and (language or re.match(r"\s*(scripts/|(penstock|pip|python|sed|mv) )", line)):
+            yield number, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_code_fits_its_column(page):
+    wide = [f"{page}:{number}" for number, line in code_lines(page) if len(line) > WIDEST]
+    assert not wide, f"more than {WIDEST} columns: a reader would have to scroll"

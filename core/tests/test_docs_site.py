@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from benchmarks.measuring import PAGE, Results
 from docs_site.markdown import anchors, link_targets, title_of
 from docs_site.pages import ROOT, expand_navigation, is_relative, navigation_pages, page_of, site_markdown
 
@@ -89,6 +90,12 @@ def test_pages_have_a_title(page):
         ("docs/api/README.md", "[a](penstock.txt)", "[a](penstock.txt.md)"),
         ("docs/architecture.md", "![a](pictures/row.svg)", "![a](pictures/row.svg)"),
         ("README.md", "[a](https://example.org/docs/kafka.md)", "[a](https://example.org/docs/kafka.md)"),
+        (
+            "README.md",
+            '<picture>\n<source media="(prefers-color-scheme: dark)" srcset="docs/pictures/row.svg">\n'
+            '<img alt="a" src="docs/pictures/commit.svg">\n</picture>',
+            "![a](pictures/commit.svg#only-light)![a](pictures/row.svg#only-dark)",
+        ),
         ("README.md", "`[a](docs/kafka.md)`", "`[a](docs/kafka.md)`"),
         ("README.md", "```\n[a](docs/kafka.md)\n```\n", "```\n[a](docs/kafka.md)\n```\n"),
     ],
@@ -109,7 +116,11 @@ def test_pictures_say_what_they_show_and_need_nothing_else(picture):
     root = ElementTree.parse(picture).getroot()
     assert root.findtext(f"{SVG}title") and root.findtext(f"{SVG}desc")
     assert not re.search(r"(href|url\()\s*=?\s*[\"']?(https?:)?//", picture.read_text("utf-8"))
-    embedded = re.compile(rf"!\[([^\]]{{20,}})\]\([^)]*{re.escape(picture.name)}\)")
+    name = re.escape(picture.name)
+    embedded = re.compile(
+        rf'!\[([^\]]{{20,}})\]\([^)]*{name}\)|srcset="[^"]*{name}">\s*<img alt="[^"]{{20,}}"'
+        rf'|<img alt="[^"]{{20,}}" src="[^"]*{name}"'
+    )
     assert any(embedded.search((ROOT / page).read_text("utf-8")) for page in PAGES), (
         "no page shows it, with words for it"
     )
@@ -120,3 +131,25 @@ def test_what_builds_the_site_is_pinned_by_name_and_version():
     assert lines
     for line in lines:
         assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9A-Za-z.]*", line), line
+
+
+def test_the_site_needs_no_other_host_and_searches_without_a_server():
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    assert {"search", "offline"} <= set(settings["plugins"]) and settings["use_directory_urls"] is False
+    assert settings["theme"]["font"] is False
+    scripts = settings["extra"]["polyfills"]
+    assert any("iframe-worker" in path for path in scripts), "else the plugin fetches it from another host"
+    for path in (*scripts, *settings["extra_css"]):
+        assert "//" not in (ROOT / "docs" / path).read_text("utf-8").replace("// Search", "")
+
+
+MEASURED = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("results", MEASURED, ids=[path.stem for path in MEASURED])
+def test_tables_and_pictures_of_the_performance_page_are_those_of_the_results(results):
+    """To renew them: python -m benchmarks.measuring"""
+    stored = Results(results)
+    assert stored.block(results.stem) in PAGE.read_text("utf-8")
+    drawn = PAGE.parent / "pictures" / f"performance-{results.stem}.svg"
+    assert (drawn.read_text("utf-8") if drawn.exists() else "") == stored.picture(results.stem)

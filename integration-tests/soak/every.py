@@ -4,7 +4,7 @@ Rounds of four streams, each system read once and written once, in turn: exactly
 standalone cluster with two executors, and at least once. In a round, one to four times, more rows are fed and the
 driver with its JVM, an executor, one of Spark's Python processes, the Kafka broker or the Cassandra node is killed with
 SIGKILL (a Pravega standalone server forgets everything when it ends, so it is not). What came out is compared with a
-batch computation after each round, and added to ``integration-tests/matrix/seen.json`` and the table in the README.
+batch computation after each round, and added to ``integration-tests/matrix/seen.json`` and docs/guarantees.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penstock_kafka.dev import KafkaToolbox, kafka_server
 from penstock_pravega.dev import PravegaToolbox, pravega_server
 from suite.cassandra import CassandraToolbox
 
-PAGE = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guarantees.md"
 ROWS = 1000
 MOST_KILLS = 4
 #: The delivery, and whether the round runs on a cluster. Each kind has four rounds, one for each shift.

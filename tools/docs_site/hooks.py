@@ -74,7 +74,7 @@ def _page(path: str) -> str:
 
 def _listing(package: str, text: str) -> str:
     """A listing of the public API with a heading for each module."""
-    parts = [f"# {package}\n\nWhat the lines mean: [the public API](README.md).\n"]
+    parts = [f"---\nsearch:\n  boost: 0.3\n---\n# {package}\n\nWhat the lines mean: [the public API](README.md).\n"]
     module, lines = "", list[str]()
 
     def close() -> None:

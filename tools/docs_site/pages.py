@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +18,10 @@ from docs_site.markdown import link_targets, map_links
 __all__ = ["ROOT", "expand_navigation", "is_relative", "linked_paths", "navigation_pages", "page_of", "site_markdown"]
 
 ROOT = Path(__file__).resolve().parents[2]
+_PICTURE = re.compile(
+    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">'
+    r'\s*<img alt="([^"]+)" src="([^"]+)">\s*</picture>'
+)
 _FIXED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 
 
@@ -31,8 +36,9 @@ def page_of(path: str) -> str:
         path = f"{path}/README.md"
     if path in _FIXED:
         return _FIXED[path]
-    inside = path.removeprefix("docs/") if path.startswith("docs/") else f"source/{path}"
     shown_as_it_is = PurePosixPath(path).suffix in (".md", ".svg", ".png")
+    of_docs = path.startswith("docs/") and (shown_as_it_is or path.startswith("docs/api/"))
+    inside = path.removeprefix("docs/") if of_docs else f"source/{path}"
     return inside if shown_as_it_is else f"{inside}.md"
 
 
@@ -59,7 +65,8 @@ def site_markdown(path: str, text: str) -> str:
             return target  # the build says that it leads nowhere
         return posixpath.relpath(page_of(wanted), here or ".") + anchor
 
-    return map_links(text, rewritten)
+    # The site has a switch of its own for dark pages.
+    return map_links(_PICTURE.sub(r"![\2](\3#only-light)![\2](\1#only-dark)", text), rewritten)
 
 
 def expand_navigation(entries: Iterable[object]) -> list[object]:

@@ -27,7 +27,7 @@ _COMMENT = re.compile(r"^\s*<!-- (/?)(.*?) -->\s*$")
 _HEADING = re.compile(r"^#{1,6}\s+(?:\d+\.\s+)?(.*)$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 _INLINE_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)|</?(?:picture|source|img)\b[^>]*>")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 #: What opens a paragraph and names its subject: **Data loss.** or *Latency:*
 _LABEL = re.compile(r"^(\*{1,2})(?! )[^*]+[.:]\1\s+|^(\*{1,2})(?! )[^*]+\2[.:]\s+")

@@ -13,14 +13,18 @@ BLOCKS = {block.name: block for block in blocks("kafka")}
 
 
 def on_topics_of_its_own(block, kafka):
-    """The broker is everybody's: ``in``, with two records, and ``out`` get other names."""
+    """The broker is everybody's: ``in``, with two records, and ``out`` get other names, as do a page's own topics."""
     records = [
         {"key": "a", "value": '{"id": 1, "at": "2026-01-01T10:00:00Z", "note": "one"}'},
         {"key": "b", "value": '{"id": 2, "at": "2026-01-01T10:00:05Z"}'},
     ]
     source, target = kafka.create_topic(partitions=2), kafka.create_topic()
     kafka.produce(source, records)
-    return replace(block, code=block.code.replace('"in"', f'"{source}"').replace('"out"', f'"{target}"'))
+    names = {"in": source, "out": target, "words": f"words-{source}", "copies": f"copies-{source}"}
+    code = block.code
+    for name, own in names.items():
+        code = code.replace(f'"{name}"', f'"{own}"')
+    return replace(block, code=code)
 
 
 @pytest.mark.parametrize("name", BLOCKS)

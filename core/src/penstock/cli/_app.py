@@ -34,6 +34,7 @@ class _NewKind(str, Enum):
     sink = "sink"
     database = "database"
     connector = "connector"
+    pipeline = "pipeline"
 
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -123,13 +124,11 @@ def dashboard(
     from penstock.cli._dashboard import write_dashboard
     from penstock.cli._screen import say
 
-    write_dashboard(progress, output, watch=False)
-    say(f"{output.absolute().as_uri()}{' (until the run ends, or Ctrl-C)' if watch else ''}")
-    if watch:
-        try:
-            write_dashboard(progress, output, watch=True)
-        except KeyboardInterrupt:
-            raise typer.Exit from None
+    place = f"{output.absolute().as_uri()}{' (until the run ends, or Ctrl-C)' if watch else ''}"
+    try:
+        write_dashboard(progress, output, watch=watch, written=lambda: say(place))
+    except KeyboardInterrupt:
+        raise typer.Exit from None
 
 
 @app.command("list")
@@ -298,10 +297,17 @@ def adopt(
 @app.command()
 def new(
     kind: Annotated[_NewKind, typer.Argument(help="What to start with.", show_default=False)],
-    name: Annotated[str, typer.Argument(help="The format is penstock.NAME.", show_default=False)],
-    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to create penstock-NAME.")] = Path(),
+    name: Annotated[
+        str,
+        typer.Argument(help="Of the pipeline or connector (format: penstock.NAME).", show_default=False),
+    ],
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where to create it.")] = Path(),
 ) -> None:
-    """Writes a package to start a connector from: it installs, and passes the conformance kit at once."""
+    """Writes a pipeline to start from, with some input, or a connector that passes the conformance kit at once."""
+    if kind is _NewKind.pipeline:
+        from penstock.cli._new_pipeline import new_pipeline
+
+        raise typer.Exit(new_pipeline(name, directory))
     from penstock.cli._new import new_connector
 
     raise typer.Exit(new_connector(kind.value, name, directory))

@@ -3,42 +3,50 @@
 from __future__ import annotations
 
 import json
-import math
-import re
+import os
+import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from penstock.cli._charts import COLOURS, Chart, as_html, as_svg, short_number, short_time
-from penstock.cli._draw import human_duration
+from penstock.cli._charts import DARK, LIGHT, as_figure, as_html
+from penstock.cli._draw import human_count, human_duration, plural
 from penstock.cli._progress import BatchProgress, batch_progress
+from penstock.cli._scales import Scale, duration, short_time, time_scale
+from penstock.cli._series import charts_of, seconds_of
 from penstock.errors import BadConfigurationError
 from penstock.serialization import MALFORMED
 
 __all__ = ["Run", "page", "read_run", "write_dashboard"]
 
-#: What waits is of a split if its name ends in a number (``orders-0``).
-_OF_A_SPLIT = re.compile(r".+-\d+", re.DOTALL)
 #: Counters that you should look at if they are not zero.
 _TELLING = (
     *("bad_rows", "dead_letters", "retries", "data_losses", "records_lost", "rewritten_files", "changed_files"),
     "missing_files",
     *("corrupt_files", "failed_records", "failed_rows", "rows_not_applied", "transactions_aborted"),
 )
-#: Splits with a line of their own; those with the highest values.
-_MOST_SPLITS = len(COLOURS)
+#: Names that a tile lists.
+_MOST_NAMES = 5
+#: No count is larger; what is can't be a count.
+_LARGEST = 1e30
+#: How long the last batch may make the time axis, in seconds.
+_LONGEST_LAST = 86_400 * 365
 
 
 @dataclass
 class Run:
-    """The batches of a file of progress lines, and how the run ended (``state`` is empty while it runs)."""
+    """The batches of the last run in a file of progress lines, and how it ended (``state`` is empty while it runs).
+
+    ``name`` is the pipeline's or the query's, if the lines have one; ``earlier`` counts runs before it in the file.
+    """
 
     batches: list[BatchProgress] = field(default_factory=list)
     state: str = ""
     error: str = ""
+    name: str = ""
+    earlier: int = 0
 
 
 def read_run(lines: Iterable[str], name: str = "the file") -> Run:
@@ -66,22 +74,31 @@ def read_run(lines: Iterable[str], name: str = "the file") -> Run:
 def _add(run: Run, value: Mapping[str, Any]) -> None:
     if "state" in value:
         run.state, run.error = _text(value["state"]), _text(value.get("error", ""))
-    elif "batchId" in value:
+        run.name = _text(value.get("pipeline", run.name))
+        return
+    if run.state:
+        run.earlier += 1
+        run.state, run.error, run.batches = "", "", []
+    if "batchId" in value:
         if value["numInputRows"] or not run.batches:  # Spark repeats the last batch while nothing comes
+            run.name = _text(value.get("name") or run.name)
             run.batches.append(_checked(batch_progress(value, len(run.batches) + 1, {})))
     else:
-        run.batches.append(_checked(BatchProgress(**value)))
+        batch = _checked(BatchProgress(**value))
+        run.name = batch.pipeline or run.name
+        run.batches.append(batch)
 
 
 def _checked(batch: BatchProgress) -> BatchProgress:
     """Raises ValueError, TypeError or AttributeError for values that can't be drawn: the file may be anyone's."""
     numbers = (batch.batch, batch.rows, batch.rows_per_second, batch.batch_ms, batch.commits)
     for number in (*numbers, *batch.lag.values(), *batch.metrics.values(), *batch.pending.values()):
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) <= _LARGEST:
             raise ValueError(f"{number!r} is no number")
     _text(batch.query)
+    _text(batch.pipeline)
     for time_text in (batch.time, *(batch.event_time.get("frontiers") or {}).values()):
-        _seconds(_text(time_text))
+        seconds_of(_text(time_text))
     for word in ("held", "idle"):
         for name in batch.event_time.get(word) or ():
             _text(name)
@@ -94,88 +111,82 @@ def _text(value: Any) -> str:
     return value
 
 
-def write_dashboard(source: Path, target: Path, *, watch: bool, interval_s: float = 2.0) -> None:
-    """Writes the page; with ``watch`` again and again, until the run has ended, and the page reloads itself.
+def write_dashboard(
+    source: Path, target: Path, *, watch: bool, interval_s: float = 2.0, written: Callable[[], None] = lambda: None
+) -> None:
+    """Writes the page, and calls ``written``; with ``watch`` again until the run has ended. The page reloads itself.
 
-    Raises BadConfigurationError for a file that can't be read or is none of progress lines.
+    A reader never sees half a page. Raises BadConfigurationError for a file that can't be read or is none of progress
+    lines, and for a page that can't be written.
     """
     while True:
         try:
             with source.open(encoding="utf-8") as lines:
                 run = read_run(lines, str(source))
-        except OSError as error:
-            raise BadConfigurationError(f"{source} can't be read: {error.strerror}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadConfigurationError(f"{source} can't be read: {getattr(error, 'strerror', error)}") from None
         going_on = watch and not run.state
-        target.write_text(page(run, source.name, reload_s=interval_s if going_on else None), "utf-8")
+        text = page(run, source.stem, reload_s=interval_s if going_on else None)
+        try:
+            new = target.with_name(f".{target.name}.{os.getpid()}")
+            new.write_text(text, "utf-8")
+            new.replace(target)
+        except OSError as error:
+            raise BadConfigurationError(f"{target} can't be written: {error.strerror}") from None
+        written()
+        written = _done
         if not going_on:
             return
         time.sleep(interval_s)
 
 
+def _done() -> None:
+    """Stands for what is called once."""
+
+
 def page(run: Run, title: str, *, reload_s: float | None = None) -> str:
-    """Returns the whole page, HTML with its style and its pictures inside."""
-    charts = [chart for chart in _charts(run) if not chart.is_empty]
+    """Returns the whole page, HTML with its style and its pictures inside. ``title`` is for a run without a name."""
+    times = _times(run)
+    body = "".join(as_figure(chart, times) for chart in charts_of(run.batches)) if times else ""
     reload = f'<meta http-equiv="refresh" content="{reload_s:g}">' if reload_s else ""
-    body = "".join(_figure(chart) for chart in charts) or "<p>No batch has ended yet.</p>"
+    name = as_html(run.name or title)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_POLICY}{reload}'
-        f'<meta name="viewport" content="width=device-width"><title>{as_html(title)}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{as_html(title)}</h1>{_tiles(run)}<main>{body}</main></body></html>\n"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{name}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{name}</h1>{_subtitle(run, times)}{_tiles(run)}"
+        f"<main>{body or '<p>No batch has ended yet.</p>'}</main></body></html>\n"
     )
 
 
-def _charts(run: Run) -> list[Chart]:
-    batches = [(_seconds(batch.time), batch) for batch in run.batches]
-    waiting: dict[str, list[tuple[float, float]]] = {}
-    of_splits: dict[str, list[tuple[float, float]]] = {}
-    frontiers: dict[str, list[tuple[float, float]]] = {}
-    for at, batch in batches:
-        for name, amount in batch.lag.items():
-            (of_splits if _OF_A_SPLIT.fullmatch(name) else waiting).setdefault(name, []).append((at, amount))
-        for name, reached in (batch.event_time.get("frontiers") or {}).items():
-            frontiers.setdefault(name, []).append((at, _seconds(reached)))
-    counted: dict[str, list[tuple[float, float]]] = {}
-    for at, batch in batches:
-        commits = f"commits of {batch.query}" if batch.query else "commits"
-        counted.setdefault(commits, []).append((at, float(batch.commits)))
-    for name in ("transactions_opened", "transactions_committed", "transactions_aborted"):
-        points = [(at, batch.metrics[name]) for at, batch in batches if name in batch.metrics]
-        counted[name.replace("_", " ")] = points
-    pending = {
-        label: [(at, batch.pending[name]) for at, batch in batches if name in batch.pending]
-        for name, label in (("committables", "decided, not published"), ("parts", "committed, not visible"))
-    }
-    rates: dict[str, list[tuple[float, float]]] = {}
-    times: dict[str, list[tuple[float, float]]] = {}
-    for at, batch in batches:
-        rates.setdefault(batch.query or "rows/s", []).append((at, batch.rows_per_second))
-        times.setdefault(batch.query or "ms", []).append((at, batch.batch_ms))
-    return [
-        Chart("Throughput", "rows/s", rates, short_number),
-        Chart("Batch time", "ms", times, short_number),
-        *(Chart("Waiting at the sources", name, {name: points}, short_number) for name, points in waiting.items()),
-        Chart("Waiting by split", "", _highest(of_splits), short_number),
-        Chart("Event time reached by split", "UTC", _highest(frontiers), short_time, from_zero=False),
-        Chart("Commits and transactions", "since the start", counted, short_number),
-        Chart("Pending at the sink", "", pending, short_number),
-    ]
+def _times(run: Run) -> Scale | None:
+    """Returns the axis that all charts share, from the start of the first batch to the end of the last."""
+    if not run.batches:
+        return None
+    starts = [seconds_of(batch.time) for batch in run.batches]
+    ends = (start + batch.batch_ms / 1000 for start, batch in zip(starts, run.batches, strict=True))
+    last = max(starts)
+    return time_scale(min(starts), max(last, min(max(ends), last + _LONGEST_LAST)))
 
 
-def _highest(lines: dict[str, list[tuple[float, float]]]) -> dict[str, list[tuple[float, float]]]:
-    ranked = sorted(lines, key=lambda name: -max(value for _, value in lines[name]))[:_MOST_SPLITS]
-    return {name: lines[name] for name in sorted(ranked)}
+def _subtitle(run: Run, times: Scale | None) -> str:
+    if times is None:
+        return ""
+    earlier = f"; {plural(run.earlier, 'earlier run')} in this file not shown" if run.earlier else ""
+    return f"<p class=soft>{short_time(times.low)} to {short_time(times.high)} UTC{earlier}</p>"
 
 
 def _tiles(run: Run) -> str:
-    rows, took = sum(batch.rows for batch in run.batches), sum(batch.batch_ms for batch in run.batches) / 1000
+    rows, took = sum(batch.rows for batch in run.batches), sum(batch.batch_ms for batch in run.batches)
     last = run.batches[-1] if run.batches else None
-    tiles = {"state": run.state or "running", "rows": f"{rows:,}", "batches": f"{len(run.batches):,}"}
-    tiles["time in batches"] = human_duration(took)
+    tiles = {"state": run.state or "running", "rows": human_count(rows), "batches": f"{len(run.batches):,}"}
     if last is not None:
         tiles["commits"] = f"{sum({batch.query: batch.commits for batch in run.batches}.values()):,}"
+        tiles["time in batches"] = human_duration(took / 1000)
+        later = [batch.batch_ms for batch in run.batches[1:]]
+        tiles |= {"median batch": duration(statistics.median(later))} if later else {}
         tiles |= {name.replace("_", " "): f"{last.metrics[name]:,}" for name in _TELLING if last.metrics.get(name)}
         tiles |= {
-            f"{word} splits": ", ".join(last.event_time[word]) for word in ("held", "idle") if last.event_time.get(word)
+            f"{word} splits": _names(last.event_time[word]) for word in ("held", "idle") if last.event_time.get(word)
         }
     if run.error:
         tiles["error"] = run.error
@@ -183,19 +194,13 @@ def _tiles(run: Run) -> str:
     return f'<dl class="{as_html(run.state or "running")}">{shown}</dl>'
 
 
-def _figure(chart: Chart) -> str:
-    keys = [name for name, points in chart.lines.items() if points]
-    legend = "".join(
-        f'<span><i style="background:{COLOURS[number % len(COLOURS)]}"></i>{as_html(name)}</span>'
-        for number, name in enumerate(keys)
-    )
-    unit = f" <small>{as_html(chart.unit)}</small>" if chart.unit else ""
-    shown = f"<p>{legend}</p>" if len(keys) > 1 else ""
-    return f"<figure><figcaption>{as_html(chart.title)}{unit}</figcaption>{as_svg(chart)}{shown}</figure>"
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+def _colours(colours: Sequence[str], band: str) -> str:
+    return "".join(f"--c{number}:{colour};" for number, colour in enumerate(colours)) + f"--band:{band}"
 
 
 #: Names of splits and errors come from elsewhere. They are escaped, and if one were not, the browser runs no script.
@@ -203,16 +208,33 @@ _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'\">"
 )
-_STYLE = """
-:root{color-scheme:light dark;--line:#8884;--soft:#888}
-body{font:15px/1.4 system-ui,sans-serif;margin:2rem auto;max-width:1400px;padding:0 1rem}
-h1{font-size:1.3rem}main{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:1.5rem}
-dl{display:flex;flex-wrap:wrap;gap:.75rem 2rem}dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.15rem}
-dl.failed div:first-child dd{color:#d55e00}
-figure{margin:0;border:1px solid var(--line);border-radius:8px;padding:.75rem}figcaption{font-weight:600}
-small{color:var(--soft);font-weight:400}svg{width:100%;height:auto;display:block}
-svg text{font-size:11px;fill:var(--soft)}
-svg text.y{text-anchor:end}svg .grid{stroke:var(--line)}polyline{fill:none;stroke-width:1.5}circle{fill-opacity:.6}
-figure p{display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.5rem 0 0;font-size:.85rem}
-figure i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em}
+_STYLE = (
+    f"""
+:root{{color-scheme:light dark;--line:#8883;--soft:#666;--back:#fff;{_colours(LIGHT, "#0072b21f")}}}
+@media(prefers-color-scheme:dark){{:root{{--line:#fff2;--soft:#a5a5a5;--back:#161616;{_colours(DARK, "#56b4e92b")}}}}}
 """
+    + "".join(f".c{number}{{--c:var(--c{number})}}" for number in range(len(LIGHT)))
+    + """
+body{font:15px/1.4 system-ui,sans-serif;margin:1.5rem auto;max-width:1400px;padding:0 1rem;background:var(--back)}
+h1{font-size:1.3rem;margin:0;overflow-wrap:anywhere}.soft,dt{color:var(--soft);font-size:.85rem;margin:0}
+main{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),1fr));gap:1rem}
+dl{display:flex;flex-wrap:wrap;gap:.5rem 2rem;margin:1rem 0}dd{margin:0;font-size:1.15rem;overflow-wrap:anywhere}
+dl.failed div:first-child dd{color:var(--c1)}
+figure{margin:0;border:1px solid var(--line);border-radius:8px;padding:.6rem .9rem .6rem .5rem;min-width:0}
+figcaption{font-weight:600;padding-left:.4rem;display:flex;flex-wrap:wrap;gap:0 .5rem;align-items:baseline}
+small,em{color:var(--soft);font:400 .8rem system-ui,sans-serif}em{margin-left:auto}
+.plot{display:grid;grid-template:200px 1.4rem/5.4rem 1fr;margin:.7rem 0 0;padding-right:1.2rem}
+.y,.x{position:relative;font-size:.75rem;color:var(--soft);white-space:nowrap;font-variant-numeric:tabular-nums}
+.y span{position:absolute;right:.5rem;transform:translateY(50%)}
+.x{grid-column:2}.x span{position:absolute;top:.25rem;transform:translateX(-50%)}
+svg{width:100%;height:200px;display:block;overflow:visible}
+svg *{vector-effect:non-scaling-stroke}.grid{stroke:var(--line);fill:none}
+polyline{fill:none;stroke:var(--c);stroke-width:1.5;stroke-linejoin:round}polygon,.band{fill:var(--band)}
+.dot,.apart{fill:none;stroke:var(--c);stroke-width:5;stroke-linecap:round}.apart{stroke-width:9;opacity:.45}
+.at{fill:transparent}.at:hover{fill:var(--line)}
+figure p{display:flex;flex-wrap:wrap;gap:.15rem 1rem;margin:.5rem 0 0 .4rem;font-size:.8rem;color:var(--soft)}
+figure p span{overflow-wrap:anywhere}strong{font-weight:600;color:CanvasText}
+i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em;background:var(--c)}
+em i{border-radius:50%;opacity:.45}i.band{background:var(--band)}
+"""
+)

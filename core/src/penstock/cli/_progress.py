@@ -12,7 +12,8 @@ One JSON line for each batch (``penstock run --json``)::
      "metrics": {"rows_read": 1200, ...},     counters since the start, as the connectors name them
      "pending": {"committables": 0, "parts": 3},  decided and not published, and committed and not visible
      "event_time": {"frontiers": {...}, ...}, how far splits are, of a source that aligns them; empty otherwise
-     "query": "files"}                         whose batch it is, if a pipeline has a query for each sink
+     "query": "files",                         whose batch it is, if a pipeline has a query for each sink
+     "pipeline": "copy"}                       the pipeline's name
 
 The last line of a run is ``{"time", "state", "rows", "batches", "commits", "open"}``, with ``"error"`` if it failed;
 ``state`` is ``finished``, ``stopped`` or ``failed``. All counts are those of this run. ``open`` has an entry for each
@@ -47,13 +48,12 @@ class BatchProgress:
     event_time: dict[str, Any] = field(default_factory=dict)
     pending: dict[str, float] = field(default_factory=dict)
     query: str = ""
+    pipeline: str = ""
 
     def to_json(self) -> str:
         """Returns one line of JSON."""
         value = asdict(self)
-        if not self.query:
-            del value["query"]
-        return json.dumps(value)
+        return json.dumps({name: part for name, part in value.items() if part or name not in ("query", "pipeline")})
 
 
 def batch_progress(

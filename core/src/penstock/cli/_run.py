@@ -273,7 +273,7 @@ class _Run:
                 self._seen[planned.label] = int(progress["batchId"])
                 commits, pending = self._decisions(planned)
                 made = batch_progress(progress, commits, self._counters(), pending)
-                self._reporter.batch(replace(made, query=planned.label))
+                self._reporter.batch(replace(made, query=planned.label, pipeline=self._pipeline.name))
 
     def _counters(self) -> dict[str, int]:
         total: dict[str, int] = {}
