@@ -1,0 +1,7 @@
+"""Who a client says it is, for both clients alike: TLS contexts, tokens and their providers, advice on a refusal."""
+
+from penstock_kafka.client.login._advice import login_advice
+from penstock_kafka.client.login._source import token_source
+from penstock_kafka.client.login._tls import ssl_context
+
+__all__ = ["login_advice", "ssl_context", "token_source"]
