@@ -106,6 +106,9 @@ class IdentityProvider:
             return 200, {"access_token": self.token(aud=audience), "expires_on": str(ends), "token_type": "Bearer"}
         if place.path.endswith("/identity"):
             return 200, self.token(aud=parse_qs(place.query)["audience"][0])
+        if place.path.endswith("/token"):
+            ends = int(self.lasts_s)
+            return 200, {"access_token": "access-of-google", "expires_in": ends, "token_type": "Bearer"}
         if place.path.startswith("/computeMetadata") or place.path == "/":
             return 200, {"email": "alice@project.iam.gserviceaccount.com", "scopes": [], "aliases": ["default"]}
         return 404, {}

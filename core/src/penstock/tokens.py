@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
@@ -128,8 +128,9 @@ def load_token_provider(owner: str, reference: str, settings: Mapping[str, str])
     made = load_object(owner, reference)
     if not (isinstance(made, type) and issubclass(made, TokenProvider)):
         raise BadConfigurationError(f"{owner}: {reference} is no class that extends penstock.tokens.TokenProvider")
+    make: Callable[[Mapping[str, str]], TokenProvider] = made
     try:
-        return made(settings)
+        return make(settings)
     except PenstockError:
         raise
     except KeyError as error:

@@ -60,6 +60,7 @@ class SinkOptions:
         """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         kafka = values.with_prefix("kafka.")
         producer = ClientSettings.from_options(kafka, "producer")
+        producer.check_login(values["client"])
         report_without_effect(kafka, "producer", values["client"])
         delivery: Delivery = values["delivery"]
         check_delivery(producer, delivery)

@@ -45,6 +45,7 @@ class SourceOptions:
         """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         kafka = values.with_prefix("kafka.")
         consumer = ClientSettings.from_options(kafka, "consumer")
+        consumer.check_login(values["client"])
         report_without_effect(kafka, "consumer", values["client"])
         group_id = consumer.librdkafka().get("group.id")
         if values["badRecordColumn"] in _COLUMNS:

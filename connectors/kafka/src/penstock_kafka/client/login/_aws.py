@@ -51,9 +51,11 @@ class AwsMskIamTokens(TokenProvider):
                 value, ends_ms = signer.generate_auth_token(self._region)
         except HTTPClientError as error:
             raise RetriableError(f"AWS gives no credentials for MSK: {error}") from None
-        except (BotoCoreError, ClientError, ValueError) as error:
+        except (BotoCoreError, ClientError, ValueError, AttributeError) as error:
+            # Where there are no credentials at all, the library looks into None.
+            why = "there are none" if isinstance(error, AttributeError) else error
             raise BadConfigurationError(
-                f"AWS gives no credentials for MSK: {error}: look at kafka.sasl.oauthbearer.config, or at the "
+                f"AWS gives no credentials for MSK: {why}: look at kafka.sasl.oauthbearer.config, or at the "
                 "credentials of this machine (AWS_ACCESS_KEY_ID, AWS_PROFILE, the instance's role)"
             ) from None
         return Token(value, ends_ms / 1000)
