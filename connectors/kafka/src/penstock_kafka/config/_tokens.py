@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.options import parse_pairs
 from penstock_kafka.config._rules import wrong
 
 __all__ = ["TOKEN_PROVIDER", "token_provider_settings"]
@@ -15,7 +16,7 @@ def token_provider_settings(text: str) -> dict[str, str]:
 
     Raises BadConfigurationError, which does not show a part of the text.
     """
-    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
-    if not all(name.strip() and equals for name, equals, _ in pairs):
-        raise wrong("sasl.oauthbearer.config", "is written as name=value,name=value for a token provider")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    try:
+        return parse_pairs(text)
+    except ValueError:
+        raise wrong("sasl.oauthbearer.config", "is written as name=value,name=value for a token provider") from None
