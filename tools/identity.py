@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -14,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-__all__ = ["IdentityProvider"]
+__all__ = ["SECRET", "IdentityProvider", "stand_in"]
 
 SECRET = "id-s3cr3t"
 AUDIENCE = "kafka"
@@ -112,6 +114,16 @@ class IdentityProvider:
         if place.path.startswith("/computeMetadata") or place.path == "/":
             return 200, {"email": "alice@project.iam.gserviceaccount.com", "scopes": [], "aliases": ["default"]}
         return 404, {}
+
+
+def stand_in(identity: IdentityProvider, set_variable: Callable[[str, str], object]) -> None:
+    """Lets the libraries of Azure and Google find ``identity`` where they look for the endpoints of their machines."""
+    set_variable("IDENTITY_ENDPOINT", f"{identity.url}/azure")
+    set_variable("IDENTITY_HEADER", SECRET)
+    for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):
+        set_variable(name, identity.host)
+    # Google's library reads them once, when it is imported.
+    importlib.reload(importlib.import_module("google.auth.compute_engine._metadata"))
 
 
 def _url_safe(data: bytes) -> str:

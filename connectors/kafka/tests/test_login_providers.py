@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from identity import IdentityProvider
+from identity import IdentityProvider, stand_in
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.tokens import Token, TokenProvider, TokenSource
 from penstock_kafka.client.login import token_source
@@ -106,8 +106,7 @@ def test_a_missing_library_is_named_with_its_extra(provider, gone, extra, monkey
 
 def test_the_scope_of_an_event_hub_is_told_by_its_address(monkeypatch):
     with IdentityProvider() as identity:
-        monkeypatch.setenv("IDENTITY_ENDPOINT", f"{identity.url}/azure")
-        monkeypatch.setenv("IDENTITY_HEADER", "id-s3cr3t")
+        stand_in(identity, monkeypatch.setenv)
         value = source("azure", servers="hub.servicebus.windows.net:9093").current().value
     assert claims(value)["aud"] == "https://hub.servicebus.windows.net"
 
@@ -123,8 +122,7 @@ def test_an_azure_that_refuses(monkeypatch):
 
 def test_the_tokens_of_googles_managed_kafka(monkeypatch):
     with IdentityProvider() as identity:
-        for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):
-            monkeypatch.setenv(name, identity.host)
+        stand_in(identity, monkeypatch.setenv)
         monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
         token = source("google", servers="managed:1").current()
     header, payload, access = (base64.urlsafe_b64decode(part + "==").decode() for part in token.value.split("."))

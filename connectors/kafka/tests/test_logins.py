@@ -7,10 +7,12 @@ import contextlib
 import ipaddress
 import itertools
 import os
+import re
 import shutil
 import struct
 import time
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -25,7 +27,7 @@ from kafka.errors import SaslAuthenticationFailedError
 
 import penstock_kafka.transactions._producers as producers
 from authority import Authority
-from identity import SECRET, IdentityProvider
+from identity import SECRET, IdentityProvider, stand_in
 from penstock.dev import LocalServer, free_ports
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.testing import SinkQuery, SourceQuery
@@ -41,6 +43,7 @@ PASSWORD = "alice, = s3cr3t"
 #: A comma and an equals sign mean something to SCRAM.
 SCRAM_USER = "al=ice,2"
 PROVIDER = "kafka.sasl.oauthbearer.token.provider"
+PAGE = Path(__file__).parents[3] / "docs/production/logins.md"
 #: A wrong login is reported long before any time limit of the clients.
 AT_ONCE_S = 4.0
 
@@ -206,14 +209,13 @@ def login_of(servers, name, right=True):
         }
     if name == "delegation":
         token, hmac = servers.token = servers.token or delegation_token(servers)
-        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
         wrong = base64.b64encode(b"wr0ng-s3cr3t").decode()
         return {
             **sasl,
             "kafka.sasl.mechanism": "SCRAM-SHA-256",
-            "kafka.sasl.jaas.config": (
-                f'{module} required username="{token}" password="{hmac if right else wrong}" tokenauth="true";'
-            ),
+            "kafka.sasl.username": token,
+            "kafka.sasl.password": hmac if right else wrong,
+            "kafka.sasl.scram.tokenauth": "true",
         }
     return {
         **sasl,
@@ -290,10 +292,7 @@ PAIRS = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def vendors(servers, monkeypatch):
     """The endpoints of a managed identity of Azure's and of a machine of Google's, as their libraries look for them."""
-    monkeypatch.setenv("IDENTITY_ENDPOINT", f"{servers.identity.url}/azure")
-    monkeypatch.setenv("IDENTITY_HEADER", SECRET)
-    for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):
-        monkeypatch.setenv(name, servers.identity.host)
+    stand_in(servers.identity, monkeypatch.setenv)
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
 
 
@@ -444,3 +443,9 @@ def test_a_provider_that_is_away_for_a_moment_is_waited_for(servers, client, ide
 def test_a_delegation_token_is_refused_before_librdkafka_gets_it(servers):
     with pytest.raises(BadConfigurationError, match=r"kafka\.sasl\.scram\.tokenauth' is known to client=protocol only"):
         source_query(login_of(servers, "delegation"), subscribe="t", client="librdkafka")
+
+
+@pytest.mark.parametrize("login", ["SCRAM-SHA-512", "delegation", "oidc", "own", "azure", "google", "mtls"])
+def test_the_page_shows_the_options_that_are_tried(servers, login):
+    (block,) = re.findall(rf"<!-- login: {login} -->\n```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert re.findall(r'"(kafka[\w.]+)":', block) == list(login_of(servers, login))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -125,3 +127,9 @@ def test_wheels_of_confluent_kafka_have_no_kerberos(realm, tmp_path):
     query = sink_query(realm.settings(), tmp_path / "ck", topic="t", client="librdkafka")
     with pytest.raises(BadConfigurationError, match="The wheels of confluent-kafka have no Kerberos"):
         query.run(0, [[rows("a")]])
+
+
+def test_the_page_shows_the_options_that_are_tried(realm):
+    page = (Path(__file__).parents[3] / "docs/production/logins.md").read_text("utf-8")
+    (block,) = re.findall(r"<!-- login: GSSAPI -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert re.findall(r'"(kafka[\w.]+)":', block) == list(realm.settings())

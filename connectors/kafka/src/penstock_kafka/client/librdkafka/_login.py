@@ -26,7 +26,7 @@ class Login:
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
-        #: Why the last token was not to be had. Written by the callback, read by any thread.
+        #: Why the last token was not available. Written by the callback, read by any thread.
         self._failure: PenstockError | None = None
 
     def arguments(self, settings: Mapping[str, str]) -> dict[str, Any]:
