@@ -257,7 +257,10 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
         if offset is None or offset < 0:
             offset = found.next if found else -1
         topic, partition = message.topic() or "", message.partition()
-        return problem_of(message.error(), topic=topic, partition=-1 if partition is None else partition, offset=offset)
+        problem = problem_of(
+            message.error(), topic=topic, partition=-1 if partition is None else partition, offset=offset
+        )
+        return self._login.explained(problem)
 
     def _hand_out(self, touched: list[_Range]) -> list[Fetched]:
         finished = [TopicPartition(one.wanted.topic, one.wanted.partition) for one in touched if one.finished]

@@ -17,7 +17,12 @@ __all__ = ["Login"]
 #: What librdkafka also calls a failed login, though no credentials were looked at: it connects again. It logs in again
 #: when it has a new token and when a session is about to end; brokers refuse that within a second of the last time, and
 #: close the connection.
-_NOT_LOOKED_AT = ("Request not valid in current SASL state", "handshake failed: Local: ")
+#: The last is said of requests that were in flight then; why the login failed is said before, to another callback.
+_NOT_LOOKED_AT = (
+    "Request not valid in current SASL state",
+    "handshake failed: Local: ",
+    "Local: Authentication failure",
+)
 _OF_TOKENS = ("sasl.oauthbearer.", "https.")
 
 

@@ -76,7 +76,7 @@ class LibrdkafkaProducer(CheckedProducer):
         # A fatal error is raised out of whichever call comes upon it, after error_cb was called with that exception
         # pending, which makes it fail. A record that failed with it may be reported in between: then the exception is
         # gone, and the failure of the record, which every later call raises, has to say it.
-        self._event = problem_of(raised.args[0])
+        self._event = self._login.explained(problem_of(raised.args[0]))
         return 0
 
     @property
@@ -199,7 +199,7 @@ class LibrdkafkaProducer(CheckedProducer):
                 return self._event
             self._open.init_transactions(max(0.001, deadline - time.monotonic()))
         except KafkaException as error:
-            return problem_of(error.args[0])
+            return self._login.explained(problem_of(error.args[0]))
         return None
 
     def _connect(self, deadline: float) -> None:
@@ -229,7 +229,7 @@ class LibrdkafkaProducer(CheckedProducer):
         try:
             self._open.begin_transaction()
         except KafkaException as error:
-            raise producer_error(problem_of(error.args[0]), "to begin a transaction") from None
+            raise producer_error(self._login.explained(problem_of(error.args[0])), "to begin a transaction") from None
 
     def _send_offset(
         self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int
@@ -240,7 +240,7 @@ class LibrdkafkaProducer(CheckedProducer):
             place = TopicPartition(topic, partition, offset, metadata)
             self._open.send_offsets_to_transaction([place], member.consumer_group_metadata(), timeout_ms / 1000)
         except KafkaException as error:
-            return problem_of(error.args[0])
+            return self._login.explained(problem_of(error.args[0]))
         finally:
             member.close()
         return None
@@ -249,7 +249,7 @@ class LibrdkafkaProducer(CheckedProducer):
         try:
             self._open.abort_transaction(timeout_ms / 1000)
         except KafkaException as error:
-            return problem_of(error.args[0])
+            return self._login.explained(problem_of(error.args[0]))
         return None
 
     def _close(self) -> None:
