@@ -6,13 +6,16 @@ import base64
 import json
 import time
 from datetime import datetime, timezone
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
+import pyarrow as pa
 import pytest
 
 from identity import IdentityProvider, stand_in
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.tokens import Token, TokenProvider, TokenSource
+from penstock_kafka import KafkaConnector
 from penstock_kafka.client.login import token_source
 from penstock_kafka.config import ClientSettings
 
@@ -248,3 +251,24 @@ def test_delegation_tokens_are_for_scram(more, says):
     kafka = {"bootstrap.servers": "h:1", "sasl.mechanism": "SCRAM-SHA-256", "sasl.scram.tokenauth": "true", **more}
     with pytest.raises(BadConfigurationError, match=says):
         ClientSettings.from_options(kafka, "admin")
+
+
+@pytest.mark.parametrize("client", ["auto", "protocol", "librdkafka"])
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_a_provider_is_looked_at_before_anything_connects(side, client):
+    options = {
+        "kafka.bootstrap.servers": "127.0.0.1:9",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        f"kafka.{PROVIDER}": "nowhere:Class",
+        "client": client,
+    }
+    connector = KafkaConnector()
+    if side == "source":
+        parsed = connector.source_options.parse({**options, "subscribe": "t"}, owner="source penstock.kafka")
+        create = partial(connector.create_source, parsed)
+    else:
+        parsed = connector.sink_options.parse({**options, "topic": "t"}, owner="sink penstock.kafka")
+        create = partial(connector.create_sink, parsed, pa.schema([("value", pa.string())]))
+    with pytest.raises(BadConfigurationError, match="nowhere:Class can't be imported"):
+        create()

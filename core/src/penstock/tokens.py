@@ -49,9 +49,9 @@ class Token:
 class TokenProvider(ABC):
     """Gets tokens from wherever they are given out. Implement it for a login of your own.
 
-    Constructed once in each process that connects (the driver, each of Spark's Python workers) with one argument, the
-    ``name=value`` pairs of the options. A constructor raises BadConfigurationError, or KeyError for a pair that is
-    missing. Nothing of it is pickled or stored.
+    Constructed once in each process that reads the options or connects (the driver's, and each of Spark's Python
+    workers) with one argument, the ``name=value`` pairs of the options. A constructor raises BadConfigurationError, or
+    KeyError for a pair that is missing. Nothing of it is pickled or stored.
     """
 
     @abstractmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock_kafka.config._rules import wrong
 from penstock_kafka.config._secrets import is_secret_setting
 from penstock_kafka.config._translate import Role, translate
 
@@ -39,11 +38,6 @@ class ClientSettings:
     def replaced(self, settings: Mapping[str, str]) -> ClientSettings:
         """Returns the same settings with ``settings`` replaced, in librdkafka's spelling."""
         return replace(self, settings=tuple(sorted({**dict(self.settings), **settings}.items())))
-
-    def check_login(self, client: str) -> None:
-        """Raises BadConfigurationError for a login that ``client`` (an option's choice) does not know."""
-        if client == "librdkafka" and dict(self.settings).get("sasl.scram.tokenauth") == "true":
-            raise wrong("sasl.scram.tokenauth", "is known to client=protocol only: librdkafka has no delegation tokens")
 
     def __repr__(self) -> str:
         shown = {name: "***" if is_secret_setting(name) else value for name, value in self.settings}

@@ -9,8 +9,8 @@ from typing import Any
 from penstock.errors import PenstockError, RetriableError
 from penstock_kafka.client._errors import NOT_AUTHENTICATED, Problem, is_refusal_by_tls
 from penstock_kafka.client._interfaces import ClientConfig
-from penstock_kafka.client.login import login_advice, token_source
-from penstock_kafka.config import TOKEN_PROVIDER, wrong
+from penstock_kafka.client.login import login_advice, refuse_delegation_token, token_source
+from penstock_kafka.config import TOKEN_PROVIDER
 
 __all__ = ["Login"]
 
@@ -40,8 +40,7 @@ class Login:
         Gets a first token. Raises BadConfigurationError for a login that librdkafka does not know and for a provider
         that refuses, RetriableError for one that does not answer.
         """
-        if settings.get("sasl.scram.tokenauth", "false") == "true":
-            raise wrong("sasl.scram.tokenauth", "is known to client=protocol only: librdkafka has no delegation tokens")
+        refuse_delegation_token(settings)
         kept = {name: text for name, text in settings.items() if name != "sasl.scram.tokenauth"}
         if not self._asks_for_tokens():
             return kept
