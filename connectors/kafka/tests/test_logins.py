@@ -12,6 +12,7 @@ import shutil
 import struct
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,7 +35,8 @@ from penstock.testing import SinkQuery, SourceQuery
 from penstock.tokens import Token, TokenProvider
 from penstock_kafka import KafkaConnector
 from penstock_kafka.client import PartitionRange, open_consumer, open_producer
-from penstock_kafka.client.broker import BrokerConnection, kafka_python_arguments
+from penstock_kafka.client.broker import BrokerConnection, Connections, ProblemError, kafka_python_arguments
+from penstock_kafka.client.broker._settings import connection_settings
 from penstock_kafka.config import ClientSettings
 from penstock_kafka.dev import KafkaDevServer, KafkaToolbox
 
@@ -450,3 +452,21 @@ def test_a_delegation_token_is_refused_before_librdkafka_gets_it(servers):
 def test_the_page_shows_the_options_that_are_tried(servers, login):
     (block,) = re.findall(rf"<!-- login: {login} -->\n```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert re.findall(r'"(kafka[\w.]+)":', block) == list(login_of(servers, login))
+
+
+def test_a_login_that_is_refused_does_not_end_another_that_connects_meanwhile(servers):
+    right, wrong = (connection_settings(plain(login_of(servers, "PLAIN", right=each))) for each in (True, False))
+
+    def connect(settings):
+        connections = Connections(settings)
+        try:
+            connections.open(time.monotonic() + 10)
+        except ProblemError as error:
+            return error.problem.code
+        finally:
+            connections.close()
+        return "connected"
+
+    with ThreadPoolExecutor(8) as threads:
+        said = list(threads.map(connect, [right, wrong] * 8))
+    assert said == ["connected", "SASL_AUTHENTICATION_FAILED"] * 8
