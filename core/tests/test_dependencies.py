@@ -24,16 +24,17 @@ COMES_WITH = {
     "opentelemetry-sdk": "opentelemetry-api",  # they share a package
     "opentelemetry-semantic-conventions": "opentelemetry-api",
     "botocore": "boto3",
-    "azure-core": "azure-storage-blob",
+    "azure-core": "azure-identity",
     "docker": "testcontainers",
 }
 #: Looked for before it is imported; the message says what to install.
 LOOKED_FOR = {"testcontainers"}
 OF_PACKAGE = packages_distributions()
-#: Several distributions share the package ``google``.
-OF_GOOGLE = {
+#: Several distributions share the packages ``google`` and ``azure``.
+OF_SHARED = {
     **{"google.api_core": "google-api-core", "google.auth": "google-auth", "google.oauth2": "google-auth"},
     **{"google.cloud.storage": "google-cloud-storage", "google.protobuf": "protobuf"},
+    **{"azure.core": "azure-core", "azure.identity": "azure-identity", "azure.storage": "azure-storage-blob"},
 }
 NEED_NUMPY = {"to_numpy", "__array__"}
 
@@ -75,12 +76,12 @@ def needs(path):
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module]
         for name in {_package(name) for name in names} - sys.stdlib_module_names:
-            found = OF_PACKAGE.get(name, [OF_GOOGLE.get(name, name)])
+            found = OF_PACKAGE.get(name, [OF_SHARED.get(name, name)])
             yield canonicalize_name("numpy" if "numpy" in found else found[0]), node.lineno
 
 
 def _package(module):
-    return next((of for of in OF_GOOGLE if f"{module}.".startswith(f"{of}.")), module.partition(".")[0])
+    return next((of for of in OF_SHARED if f"{module}.".startswith(f"{of}.")), module.partition(".")[0])
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.name)

@@ -26,6 +26,7 @@ ALLOWED = {
     "serialization": {"_core_range", "errors", "options"},
     "tls": {"options"},
     "token_service": set(),
+    "tokens": {"printable", "errors", "options"},
     "storage": {"system", "errors", "options", "per_process", "retry"},
     "source": {"printable", "dead_letters", "errors", "metrics", "options", "retry", "serialization"},
     "dead_letters": {"serialization"},

@@ -29,8 +29,8 @@ from penstock.tls import client_context, refuse_old_versions, warn_of_unchecked
 from penstock.token_service import ask_for_token
 from penstock_cassandra.client import ConnectionSettings
 from penstock_kafka.client.broker import kafka_python_arguments
-from penstock_kafka.client.broker._oidc import OidcTokenProvider
-from penstock_kafka.client.broker._tls import https_context, ssl_context
+from penstock_kafka.client.login._oidc import OidcTokenProvider
+from penstock_kafka.client.login._tls import https_context, ssl_context
 from penstock_kafka.config import ClientSettings
 from penstock_pravega.client import Controller, ControllerSettings, KeycloakCredentials
 from penstock_pravega.client._connection import Connection
@@ -146,7 +146,7 @@ def librdkafka(port, ca):
 
 def oidc(port, ca):
     url = f"https://127.0.0.1:{port}/token"
-    OidcTokenProvider(url, lambda: Request(url, b"x"), extensions={}, context=https_context(trusting(ca))).token()
+    OidcTokenProvider(url, lambda: Request(url, b"x"), context=https_context(trusting(ca))).token()
 
 
 def trusting(ca):
@@ -342,7 +342,7 @@ def plain():
 
 ASKING = {
     "kafka": lambda url: OidcTokenProvider(
-        url, lambda: Request(url, b"s3cr3t", {"Authorization": "s3cr3t"}), extensions={}, context=None
+        url, lambda: Request(url, b"s3cr3t", {"Authorization": "s3cr3t"}), context=None
     ).token(),
     "pravega": lambda url: KeycloakCredentials(url, "realm", "client", "s3cr3t").fetch(),
 }

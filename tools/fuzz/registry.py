@@ -148,7 +148,7 @@ TARGETS = [
         "kafka.token",
         kafka.read_token,
         kafka.token_seeds,
-        reads=("penstock_kafka.client.broker._oidc",),
+        reads=("penstock_kafka.client.login._oidc",),
         refused=kafka.refused_tokens,
     ),
     Target(
@@ -475,7 +475,7 @@ TRUSTED: dict[str, str] = {
     "penstock.storage._gcs_client": "the user's own key of a service account",
     "penstock_filesystem.sink.staging._multipart": "a marker of this sink's own, next to what it has uploaded",
     "penstock_filesystem.source.tracking._tracked_files": "a digest that is made here",
-    "penstock_kafka.client.broker._assertion": "a template of the user's",
+    "penstock_kafka.client.login._assertion": "a template of the user's",
     "penstock_kafka.client.librdkafka._checked": "statistics of librdkafka in this process",
     "penstock_kafka.client.producer._sender": "batches that this process has compressed itself",
     "penstock_kafka.options._positions": "an option of the user's",

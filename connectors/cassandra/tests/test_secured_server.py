@@ -19,6 +19,7 @@ from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
+from cassandra.auth import AuthProvider, PlainTextAuthenticator
 from cryptography import x509
 
 from authority import Authority
@@ -412,3 +413,38 @@ def test_a_process_keeps_a_few_clients(monkeypatch):
     for one in every:
         _client._shared.forget(one)
     assert len(ended) == 52
+
+
+class OwnLogin(AuthProvider):
+    """Logs in as the user that its settings name."""
+
+    def __init__(self, settings):
+        self.user, self.password = settings["user"], settings["password"]
+
+    def new_authenticator(self, host):
+        return PlainTextAuthenticator(self.user, self.password)
+
+
+def own(secured, config, **more):
+    provider = {"authProvider": f"{__name__}:OwnLogin", "user": None, "password": None}
+    return secured.options(table=secured.new_table(), **provider, **more) | {"authProvider.config": config}
+
+
+def test_a_login_of_your_own(secured, tmp_path):
+    options = own(secured, f"user=anna,password={PASSWORDS['anna']}")
+    write(options, tmp_path / "ck", 1, 2)
+    assert read(options) == [(1, "row 1"), (2, "row 2")]
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("user=anna,password=wr0ng-s3cr3t", "refused, check the option"),
+        ("user=anna", "needs the setting 'password' in 'authProvider.config'"),
+        ("anna", "takes pairs as in name=value,name=value"),
+    ],
+)
+def test_a_login_of_your_own_that_is_wrong(secured, config, says):
+    with pytest.raises(BadConfigurationError) as refused:
+        read(own(secured, config))
+    assert says in str(refused.value) and "s3cr3t" not in str(refused.value)

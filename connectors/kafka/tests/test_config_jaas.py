@@ -129,16 +129,46 @@ def test_kerberos():
     assert cached["sasl.kerberos.kinit.cmd"] == "" and cached["sasl.kerberos.service.name"] == "kafka"
 
 
+def test_a_delegation_token():
+    text = SCRAM + ' required tokenauth=true username="id" password="hmac";'
+    assert sasl(text, sasl_mechanism="SCRAM-SHA-256") == {
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "id",
+        "sasl.password": "hmac",
+        "sasl.scram.tokenauth": "true",
+    }
+
+
+IAM = "software.amazon.msk.auth.iam."
+
+
+def test_the_iam_of_amazons_own_client():
+    handler = {"sasl.client.callback.handler.class": f"{IAM}IAMClientCallbackHandler"}
+    found = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.provider": "aws_msk_iam"}
+    assert sasl(f"{IAM}IAMLoginModule required;", sasl_mechanism="AWS_MSK_IAM", **handler) == found
+    role = f'{IAM}IAMLoginModule required awsRoleArn="arn:aws:iam::1:role/r" awsProfileName="p";'
+    config = {"sasl.oauthbearer.config": "role_arn=arn:aws:iam::1:role/r,profile=p"}
+    assert sasl(role, sasl_mechanism="AWS_MSK_IAM") == {**found, **config}
+
+
+def test_the_tokens_of_googles_own_handler():
+    handler = {"sasl.login.callback.handler.class": "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"}
+    assert sasl(OAUTH + " required;", sasl_mechanism="OAUTHBEARER", **handler) == {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.provider": "google",
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "more", "message"),
     [
         (SCRAM + ' required username="u" password="p";', {}, "must be SCRAM-SHA-256 or SCRAM-SHA-512 for Scram"),
         (PLAIN + ' required username="u" password="p";', {"sasl_mechanism": "GSSAPI"}, "must be PLAIN for PlainLogin"),
         (PLAIN + ' required username="u";', {}, "has no password: write PlainLoginModule required"),
-        (SCRAM + ' required tokenauth=true username="u";', {"sasl_mechanism": "SCRAM-SHA-256"}, "tokenauth"),
+        (SCRAM + ' required tokenauth=true username="u";', {"sasl_mechanism": "SCRAM-SHA-256"}, "has no password"),
         (OAUTH + ' required clientId="c";', {}, "needs 'kafka.sasl.oauthbearer.token.endpoint.url'"),
         (OAUTH + ' required clientId="c" ssl.truststore.location="/x";', TOKENS, "'kafka.https.ca.location'"),
-        ("software.amazon.msk.auth.iam.IAMLoginModule required;", {}, "kafka.sasl.oauthbearer.method=oidc"),
+        ("com.vendor.LoginModule required;", {}, "kafka.sasl.oauthbearer.token.provider"),
         (PLAIN + ' required username="u" password="p";', {"sasl_username": "v"}, "same setting with two values"),
     ],
 )  # fmt: skip

@@ -16,8 +16,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from penstock.errors import BadDataError
 from penstock_kafka.client import HEADERS_TYPE
-from penstock_kafka.client.broker import BrokerConnection, _oidc
-from penstock_kafka.client.broker._oidc import OidcTokenProvider, by_client_secret
+from penstock_kafka.client.broker import BrokerConnection
 from penstock_kafka.client.codec import (
     Aborted,
     BatchChunks,
@@ -34,6 +33,8 @@ from penstock_kafka.client.codec import (
 )
 from penstock_kafka.client.consumer._fetch_protocol import BY_ID, fetched_parts, held_back_ms
 from penstock_kafka.client.consumer._position import FetchedBatches, FetchPosition
+from penstock_kafka.client.login import _oidc
+from penstock_kafka.client.login._oidc import OidcTokenProvider, by_client_secret
 
 _VERSION = 11
 _RECORDS_AT = 61
@@ -367,6 +368,6 @@ def _context() -> ssl.SSLContext:
 def read_token(data: bytes) -> str:
     """Reads what a token address answers."""
     request = by_client_secret("http://localhost/token", "client", "secret", None)
-    provider = OidcTokenProvider("http://localhost/token", request, extensions={}, context=_context())
+    provider = OidcTokenProvider("http://localhost/token", request, context=_context())
     with mock.patch.object(_oidc, "ask_for_token", return_value=data):
-        return provider.token()
+        return provider.token().value

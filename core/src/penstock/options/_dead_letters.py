@@ -14,7 +14,7 @@ DEAD_LETTER_PREFIX = "deadLetters."
 #: The option that names its connector.
 DEAD_LETTER_FORMAT = f"{DEAD_LETTER_PREFIX}format"
 #: How names end of secrets that do not sound like one; a test compares them with what connectors declare.
-_ENDS = (".key", "ssl_key", ".sas", ".kinit.cmd", ".oauthbearer.config")
+_ENDS = (".key", "ssl_key", ".sas", ".kinit.cmd", ".oauthbearer.config", ".authprovider.config")
 _ARE_SENT = (when(DEAD_LETTER_FORMAT),)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from penstock.errors import BadConfigurationError
 
-__all__ = ["PARSERS", "Kind", "load_object", "parse_bytes", "parse_duration_ms"]
+__all__ = ["PARSERS", "Kind", "load_object", "parse_bytes", "parse_duration_ms", "parse_pairs"]
 
 #: A "path" without a scheme is below Spark's default file system; "paths" are a JSON list of them.
 Kind = Literal["string", "path", "paths", "int", "float", "bool", "bytes", "duration", "choice"]
@@ -56,6 +56,14 @@ def load_object(owner: str, reference: str) -> Any:
         raise BadConfigurationError(
             f"{owner}: {reference} can't be imported: {type(error).__name__}: {error}"
         ) from error
+
+
+def parse_pairs(text: str) -> dict[str, str]:
+    """``"a=1, b=2"`` → ``{"a": "1", "b": "2"}``, without blanks around. Raises ValueError, which shows no value."""
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    if not all(name.strip() and equals for name, equals, _ in pairs):
+        raise ValueError("pairs as in name=value,name=value")
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _parse_bool(text: str) -> bool:

@@ -22,6 +22,7 @@ from cassandra.policies import (
 
 from penstock.errors import BadConfigurationError
 from penstock.tls import refuse_old_versions
+from penstock_cassandra.client._login import own_auth_provider
 from penstock_cassandra.client._raw import RawRows
 from penstock_cassandra.client._settings import ConnectionSettings
 
@@ -150,7 +151,9 @@ def open_cluster(settings: ConnectionSettings) -> Any:
         # Version 5 only adds checksums, which the driver computes in Python.
         "protocol_version": ProtocolVersion.V4,
     }
-    if settings.user:
+    if settings.auth_provider:
+        arguments["auth_provider"] = own_auth_provider(settings)
+    elif settings.user:
         arguments["auth_provider"] = PlainTextAuthProvider(settings.user, settings.password)
     if settings.bundle:
         return _of_bundle(settings, arguments)

@@ -45,7 +45,9 @@ def translate(error: BaseException, what: str) -> PenstockError:
         return error
     for cause in _causes(error):
         if isinstance(cause, AuthenticationFailed):
-            return BadConfigurationError(f"{what}: refused, check the options 'user' and 'password': {_words(cause)}")
+            return BadConfigurationError(
+                f"{what}: refused, check the options 'user' and 'password', or 'authProvider': {_words(cause)}"
+            )
         if isinstance(cause, Unauthorized):
             return BadConfigurationError(f"{what}: the user may not do that: {_words(cause)}")
         if isinstance(cause, (InvalidRequest, SyntaxException)):

@@ -16,7 +16,8 @@ class ConnectionSettings:
     """Where the cluster is and who we are. Picklable; the repr has no secrets. Times in seconds.
 
     ``bundle`` is the path of a cloud's secure connect bundle, in place of ``hosts`` and TLS. Consistency levels are
-    CQL's names. ``local_dc`` empty: nodes of any data centre are asked.
+    CQL's names. ``auth_provider`` (``module:Class``) is in place of user and password; ``auth_config`` are its pairs.
+    ``local_dc`` empty: nodes of any data centre are asked.
     """
 
     hosts: tuple[str, ...] = ("127.0.0.1",)
@@ -24,6 +25,8 @@ class ConnectionSettings:
     local_dc: str = ""
     user: str = ""
     password: str = field(default="", repr=False)
+    auth_provider: str = ""
+    auth_config: str = field(default="", repr=False)
     bundle: str = ""
     tls: bool = False
     tls_ca_file: str = ""

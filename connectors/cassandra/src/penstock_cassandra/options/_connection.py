@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import BadConfigurationError
-from penstock.options import OptionValues
+from penstock.options import OptionValues, parse_pairs
 from penstock_cassandra.client import ConnectionSettings
 
 __all__ = ["connection_settings", "names"]
@@ -20,6 +20,8 @@ def connection_settings(values: OptionValues) -> ConnectionSettings:
         local_dc=values["localDatacenter"] or "",
         user=values["user"] or "",
         password=values["password"] or "",
+        auth_provider=values["authProvider"] or "",
+        auth_config=_pairs(values),
         bundle=values["bundle"] or "",
         tls=values["tls"],
         tls_ca_file=values["tls.caFile"] or "",
@@ -31,6 +33,15 @@ def connection_settings(values: OptionValues) -> ConnectionSettings:
         connect_timeout_s=values["connectTimeout"] / 1000,
         request_timeout_s=values["requestTimeout"] / 1000,
     )
+
+
+def _pairs(values: OptionValues) -> str:
+    text = values["authProvider.config"] or ""
+    try:
+        parse_pairs(text)
+    except ValueError as error:
+        raise BadConfigurationError(f"option 'authProvider.config' takes {error}") from None
+    return text
 
 
 def names(text: str | None) -> tuple[str, ...]:

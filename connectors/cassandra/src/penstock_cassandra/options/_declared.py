@@ -27,6 +27,18 @@ _CONNECTION = connecting(
         common_option("user", required_with=(when("password"),)),
         common_option("password"),
         Option(
+            "authProvider",
+            "A login of your own in place of user and password: module:Class of a cassandra.auth.AuthProvider. Must be "
+            "importable on every executor",
+            excludes=(when("user"),),
+        ),
+        Option(
+            "authProvider.config",
+            "What it is constructed with, as name=value,name=value",
+            secret=True,
+            needs=(when("authProvider"),),
+        ),
+        Option(
             "bundle", "Path of a cloud's secure connect bundle; in place of host and tls. Must be on every executor"
         ),
         Option("tls", "Connect with TLS", kind="bool", default="false", excludes=_NO_BUNDLE),

@@ -5,6 +5,7 @@ The one table of error codes. It imports no client library: both clients transla
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -30,6 +31,7 @@ __all__ = [
     "bad_setting",
     "consumer_error",
     "delivery_error",
+    "is_refusal_by_tls",
     "name_of",
     "producer_error",
     "request_error",
@@ -120,6 +122,11 @@ MOVING = frozenset(
 )
 MISSING = frozenset({"UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"})
 NOT_AUTHENTICATED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"})
+#: OpenSSL's words for a certificate that one side does not take, in the spelling of either client.
+_TLS_REFUSALS = re.compile(
+    r"certificate.verify.failed|alert.(bad.certificate|certificate.\w+|unknown.ca|unsupported.certificate|access.denied)",
+    re.IGNORECASE,
+)
 #: Ours: the brokers do not take requests that are needed.
 LACKING = "_LACKING"
 #: Ours: another topic has the name by now.
@@ -149,6 +156,11 @@ _NO_KERBEROS = (
     "The wheels of confluent-kafka have no Kerberos: install it from source with librdkafka and libsasl2 "
     "(pip install --no-binary confluent-kafka confluent-kafka), or use another sasl.mechanism"
 )
+
+
+def is_refusal_by_tls(text: str) -> bool:
+    """Returns whether a connection failed because one side does not take the other's certificate."""
+    return _TLS_REFUSALS.search(text) is not None
 
 
 def bad_setting(problem: Problem, settings: ClientConfig) -> BadConfigurationError:

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from penstock_kafka.config._jaas import LoginModule, parse_jaas
 from penstock_kafka.config._rules import wrong
+from penstock_kafka.config._tokens import TOKEN_PROVIDER, token_provider_settings
 
 __all__ = ["SASL_SETTINGS", "SASL_WITHOUT_EFFECT", "translate_sasl"]
 
@@ -27,7 +28,8 @@ _CLASSES = """
 SASL_SETTINGS = frozenset(
     f"""
     sasl.jaas.config sasl.mechanism sasl.kerberos.kinit.cmd sasl.oauthbearer.assertion.template.file
-    sasl.oauthbearer.header.urlencode sasl.oauthbearer.token.endpoint.url {_WITHOUT_EFFECT} {_CLASSES}
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.token.endpoint.url sasl.scram.tokenauth {TOKEN_PROVIDER}
+    {_WITHOUT_EFFECT} {_CLASSES}
     """.split()
 )
 SASL_WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
@@ -45,7 +47,20 @@ _OIDC_ADVICE = (
     "kafka.sasl.oauthbearer.token.endpoint.url, kafka.sasl.oauthbearer.client.id and "
     "kafka.sasl.oauthbearer.client.secret"
 )
-_WITH_JAAS = "PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule and Krb5LoginModule are understood"
+_OWN_ADVICE = f"or name a token provider in kafka.{TOKEN_PROVIDER}"
+#: Callback handlers of vendors, with the provider that does the same.
+_VENDORS_CLASSES = {
+    "GcpLoginCallbackHandler": "google",
+    "IAMClientCallbackHandler": "aws_msk_iam",
+    "IAMOAuthBearerLoginCallbackHandler": "aws_msk_iam",
+}
+_WITH_JAAS = (
+    "PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule, Krb5LoginModule and IAMLoginModule are understood"
+)
+
+
+_AS_THEY_ARE = ("sasl.mechanism", "sasl.oauthbearer.token.endpoint.url", TOKEN_PROVIDER)
+_MSK_IAM = "AWS_MSK_IAM"
 
 
 def translate_sasl(given: Mapping[str, str]) -> dict[str, str]:
@@ -54,7 +69,10 @@ def translate_sasl(given: Mapping[str, str]) -> dict[str, str]:
     Raises BadConfigurationError with what to write instead for what only a JVM can do. Its text never holds a part of
     ``sasl.jaas.config``.
     """
-    found = {name: given[name] for name in ("sasl.mechanism", "sasl.oauthbearer.token.endpoint.url") if name in given}
+    found = {name: given[name] for name in _AS_THEY_ARE if name in given}
+    if found.get("sasl.mechanism", "").upper() == _MSK_IAM:
+        # What only Amazon's own client speaks; its brokers take the same signature as a token, at the same address.
+        found |= {"sasl.mechanism": "OAUTHBEARER", TOKEN_PROVIDER: "aws_msk_iam"}
     if "@" in found.get("sasl.oauthbearer.token.endpoint.url", ""):
         raise wrong("sasl.oauthbearer.token.endpoint.url", f"must not hold credentials: {_OIDC_ADVICE}")
     found.update(_of_classes(given))
@@ -69,7 +87,27 @@ def translate_sasl(given: Mapping[str, str]) -> dict[str, str]:
         found["sasl.kerberos.kinit.cmd"] = _kinit(given["sasl.kerberos.kinit.cmd"])
     if "sasl.jaas.config" in given:
         found.update(_of_jaas(given["sasl.jaas.config"], given))
+    if "sasl.scram.tokenauth" in given:
+        found["sasl.scram.tokenauth"] = _tokenauth(given["sasl.scram.tokenauth"], found)
+    if TOKEN_PROVIDER in found:
+        _check_provider(found, given)
     return found
+
+
+def _tokenauth(text: str, found: Mapping[str, str]) -> str:
+    if text.lower() not in ("true", "false"):
+        raise wrong("sasl.scram.tokenauth", "is true or false")
+    if text.lower() == "true" and not found.get("sasl.mechanism", "").upper().startswith("SCRAM-"):
+        raise wrong("sasl.mechanism", "must be SCRAM-SHA-256 or SCRAM-SHA-512 for a delegation token")
+    return text.lower()
+
+
+def _check_provider(found: Mapping[str, str], given: Mapping[str, str]) -> None:
+    if found.get("sasl.mechanism", "").upper() != "OAUTHBEARER":
+        raise wrong("sasl.mechanism", f"must be OAUTHBEARER, because 'kafka.{TOKEN_PROVIDER}' is given")
+    if found.get("sasl.oauthbearer.method", given.get("sasl.oauthbearer.method", "default")).lower() == "oidc":
+        raise wrong(TOKEN_PROVIDER, "and 'kafka.sasl.oauthbearer.method' are two ways to a token: write one of them")
+    token_provider_settings(given.get("sasl.oauthbearer.config", ""))
 
 
 def _of_classes(given: Mapping[str, str]) -> dict[str, str]:
@@ -77,9 +115,15 @@ def _of_classes(given: Mapping[str, str]) -> dict[str, str]:
     for name in _CLASSES.split():
         if name not in given:
             continue
+        if vendor := _VENDORS_CLASSES.get(given[name].rpartition(".")[2]):
+            found[TOKEN_PROVIDER] = vendor
+            continue
         grant = _OIDC_CLASSES.get(given[name].rpartition(".")[2])
         if grant is None:
-            raise wrong(name, f"is a class of a JVM. For OAuth {_OIDC_ADVICE}; else {_WITH_JAAS} in sasl.jaas.config")
+            raise wrong(
+                name,
+                f"is a class of a JVM. For OAuth {_OIDC_ADVICE}; {_OWN_ADVICE}; else {_WITH_JAAS} in sasl.jaas.config",
+            )
         found |= {"sasl.oauthbearer.method": "oidc", **grant}
     return found
 
@@ -101,7 +145,7 @@ def _of_jaas(text: str, given: Mapping[str, str]) -> dict[str, str]:
     if translate is None:
         _refuse(
             f"names a login module that only a JVM can run; {_WITH_JAAS}. "
-            f"In place of cloud providers' own modules {_OIDC_ADVICE}"
+            f"In place of cloud providers' own modules {_OIDC_ADVICE}; {_OWN_ADVICE}"
         )
     return translate(module, given)
 
@@ -111,9 +155,10 @@ def _plain(module: LoginModule, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _scram(module: LoginModule, given: Mapping[str, str]) -> dict[str, str]:
+    found = {"sasl.mechanism": _mechanism(module, given, "SCRAM-SHA-256", "SCRAM-SHA-512"), **_user(module)}
     if module.options.get("tokenauth", "").lower() == "true":
-        _refuse("asks for a delegation token (tokenauth), which this client can't use: write user name and password")
-    return {"sasl.mechanism": _mechanism(module, given, "SCRAM-SHA-256", "SCRAM-SHA-512"), **_user(module)}
+        found["sasl.scram.tokenauth"] = "true"
+    return found
 
 
 def _user(module: LoginModule) -> dict[str, str]:
@@ -125,6 +170,10 @@ def _user(module: LoginModule) -> dict[str, str]:
 
 def _oauth(module: LoginModule, given: Mapping[str, str]) -> dict[str, str]:
     options = module.options
+    if TOKEN_PROVIDER in given or any(
+        given.get(name, "").rpartition(".")[2] in _VENDORS_CLASSES for name in _CLASSES.split()
+    ):
+        return {"sasl.mechanism": _mechanism(module, given, "OAUTHBEARER")}
     if not given.get("sasl.oauthbearer.token.endpoint.url"):
         _refuse(f"needs 'kafka.sasl.oauthbearer.token.endpoint.url' with OAuthBearerLoginModule; or {_OIDC_ADVICE}")
     if any(name.startswith("ssl.") for name in options):
@@ -143,6 +192,13 @@ def _oauth(module: LoginModule, given: Mapping[str, str]) -> dict[str, str]:
         "sasl.oauthbearer.method": "oidc",
         **found,
     }
+
+
+def _msk_iam(module: LoginModule, given: Mapping[str, str]) -> dict[str, str]:
+    names = {"awsProfileName": "profile", "awsRoleArn": "role_arn", "awsRoleSessionName": "role_session_name"}
+    pairs = [f"{names[name]}={text}" for name, text in module.options.items() if name in names]
+    found = {"sasl.oauthbearer.config": ",".join(pairs)} if pairs else {}
+    return {"sasl.mechanism": "OAUTHBEARER", TOKEN_PROVIDER: "aws_msk_iam", **found}
 
 
 def _kerberos(module: LoginModule, given: Mapping[str, str]) -> dict[str, str]:
@@ -171,6 +227,7 @@ def _mechanism(module: LoginModule, given: Mapping[str, str], *fitting: str) -> 
 
 
 _MODULES: Mapping[str, Callable[[LoginModule, Mapping[str, str]], dict[str, str]]] = {
+    "IAMLoginModule": _msk_iam,
     "Krb5LoginModule": _kerberos,
     "OAuthBearerLoginModule": _oauth,
     "PlainLoginModule": _plain,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from penstock.options import sounds_secret
 from penstock_kafka.config._java import JAVA_NAMES
 from penstock_kafka.config._librdkafka import PROPERTIES
+from penstock_kafka.config._tokens import TOKEN_PROVIDER
 
 __all__ = ["hide", "is_secret_setting"]
 
@@ -15,6 +16,8 @@ _PUBLIC = {
     "sasl.oauthbearer.assertion.private.key.file",
     "sasl.oauthbearer.client.credentials.client.id",
     "sasl.oauthbearer.token.endpoint.url",
+    "sasl.scram.tokenauth",
+    TOKEN_PROVIDER,
 }
 #: A command may hold a password, and the configuration of a token whatever its handler likes.
 _SECRET = {"sasl.kerberos.kinit.cmd", "sasl.oauthbearer.config", "ssl.keystore.key", "ssl_key"}

@@ -18,7 +18,8 @@ _OF_EVERY_CLIENT = """
     batch.num.messages broker.address.ttl broker.version.fallback client.rack delivery.report.only.error
     enable.metrics.push enable.random.seed linger.ms log.connection.close log.thread.name log_level
     message.copy.max.bytes metadata.max.age.ms queue.buffering.backpressure.threshold queue.buffering.max.messages
-    reconnect.backoff.jitter.ms retry.backoff.max.ms socket.blocking.max.ms socket.keepalive.enable
+    reconnect.backoff.jitter.ms retry.backoff.max.ms sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin socket.blocking.max.ms socket.keepalive.enable
     socket.nagle.disable statistics.interval.ms sticky.partitioning.linger.ms
     topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
     """

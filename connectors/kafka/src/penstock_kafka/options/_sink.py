@@ -9,6 +9,7 @@ from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
 from penstock.serialization.formats import FormatSettings
 from penstock.sink import ChangeColumns
+from penstock_kafka.client.login import check_login
 from penstock_kafka.config import (
     ClientSettings,
     Delivery,
@@ -60,6 +61,7 @@ class SinkOptions:
         """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         kafka = values.with_prefix("kafka.")
         producer = ClientSettings.from_options(kafka, "producer")
+        check_login(producer.librdkafka(), values["client"])
         report_without_effect(kafka, "producer", values["client"])
         delivery: Delivery = values["delivery"]
         check_delivery(producer, delivery)

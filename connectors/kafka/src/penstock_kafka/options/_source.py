@@ -9,6 +9,7 @@ from penstock.options import OptionValues
 from penstock.serialization.formats import FormatSettings
 from penstock.source.event_time import EventTimeSettings
 from penstock.source.log import Earliest, Latest, LogOptions
+from penstock_kafka.client.login import check_login
 from penstock_kafka.config import ClientSettings, report_without_effect
 from penstock_kafka.options._positions import check_batch_start, check_order, parse_start, parse_stop
 from penstock_kafka.options._subscription import Subscription
@@ -45,6 +46,7 @@ class SourceOptions:
         """Returns the options of ``values``. Raises BadConfigurationError for what does not go together."""
         kafka = values.with_prefix("kafka.")
         consumer = ClientSettings.from_options(kafka, "consumer")
+        check_login(consumer.librdkafka(), values["client"])
         report_without_effect(kafka, "consumer", values["client"])
         group_id = consumer.librdkafka().get("group.id")
         if values["badRecordColumn"] in _COLUMNS:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import Any
 
-from penstock_kafka.client.broker._assertion import assertion
-from penstock_kafka.client.broker._oidc import (
-    JWT_BEARER,
-    OidcTokenProvider,
-    by_assertion,
-    by_azure_metadata,
-    by_client_secret,
-)
-from penstock_kafka.client.broker._tls import https_context, ssl_context
+from penstock_kafka.client.broker._gssapi import KerberosLogin
+from penstock_kafka.client.broker._scram import DelegationToken
+from penstock_kafka.client.broker._tokens import CurrentToken
+from penstock_kafka.client.login import ssl_context, token_source
 from penstock_kafka.config import wrong
 
 __all__ = ["kafka_python_arguments"]
@@ -29,8 +23,6 @@ _DIRECT: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "socket.timeout.ms": ("request_timeout_ms", int),
     "topic.metadata.refresh.interval.ms": ("metadata_max_age_ms", int),
 }
-_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
-_AZURE_METADATA = "http://169.254.169.254/metadata/identity/oauth2/token"
 #: 0 is librdkafka's word for the system's default, or for never; kafka-python has an own one where it is left out.
 _UNLESS_ZERO: Mapping[str, str] = {
     "connections.max.idle.ms": "connections_max_idle_ms",
@@ -80,49 +72,18 @@ def _parsed(name: str, text: str, parse: Callable[[str], Any]) -> Any:
 def _sasl(settings: Mapping[str, str]) -> dict[str, Any]:
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism == "GSSAPI":
-        if find_spec("gssapi") is None:
-            raise wrong("sasl.mechanism", "is GSSAPI (Kerberos), which needs a package: pip install gssapi")
-        return {
-            "sasl_mechanism": mechanism,
-            "sasl_kerberos_service_name": settings.get("sasl.kerberos.service.name", "kafka"),
-        }
+        return {"sasl_mechanism": mechanism, "sasl_kerberos_name": KerberosLogin.of(settings)}
     if mechanism == "OAUTHBEARER":
-        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": _token_provider(settings)}
+        source = token_source(settings)
+        extensions = settings.get("sasl.oauthbearer.extensions", "")
+        given = dict(pair.split("=", 1) for pair in extensions.split(",") if "=" in pair)
+        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": CurrentToken(source, given)}
     for name in ("sasl.username", "sasl.password"):
         if name not in settings:
             raise wrong(name, f"is missing: {mechanism} needs it (or 'kafka.sasl.jaas.config')")
+    user = settings["sasl.username"]
     return {
         "sasl_mechanism": mechanism,
-        "sasl_plain_username": settings["sasl.username"],
+        "sasl_plain_username": DelegationToken(user) if settings.get("sasl.scram.tokenauth") == "true" else user,
         "sasl_plain_password": settings["sasl.password"],
     }
-
-
-def _token_provider(settings: Mapping[str, str]) -> OidcTokenProvider:
-    def part(name: str) -> str:
-        if not (value := settings.get(f"sasl.oauthbearer.{name}")):
-            raise wrong(f"sasl.oauthbearer.{name}", "is missing: OAUTHBEARER with oidc needs it")
-        return value
-
-    if settings.get("sasl.oauthbearer.method", "default").lower() != "oidc":
-        raise wrong("sasl.oauthbearer.method", "must be oidc: the driver's client can get tokens in that way only")
-    metadata = settings.get("sasl.oauthbearer.metadata.authentication.type", "none").lower()
-    url = part("token.endpoint.url") if metadata == "none" else settings.get(_ENDPOINT, _AZURE_METADATA)
-    if not url.lower().startswith(("https://", "http://")):
-        raise wrong(_ENDPOINT, "must begin with https:// or http://")
-    scope = settings.get("sasl.oauthbearer.scope")
-    if metadata == "azure_imds":
-        request = by_azure_metadata(url, settings.get("sasl.oauthbearer.config", "").removeprefix("query="))
-    elif metadata != "none":
-        raise wrong("sasl.oauthbearer.metadata.authentication.type", "must be none or azure_imds")
-    elif settings.get("sasl.oauthbearer.grant.type", "client_credentials").lower() == JWT_BEARER:
-        request = by_assertion(url, assertion(settings), scope)
-    else:
-        request = by_client_secret(url, part("client.id"), part("client.secret"), scope)
-    extensions = settings.get("sasl.oauthbearer.extensions", "")
-    return OidcTokenProvider(
-        url,
-        request,
-        extensions=dict(pair.split("=", 1) for pair in extensions.split(",") if "=" in pair),
-        context=https_context(settings),
-    )

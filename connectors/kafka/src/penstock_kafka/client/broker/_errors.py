@@ -12,7 +12,7 @@ from kafka.errors import (
     UnsupportedVersionError,
 )
 
-from penstock_kafka.client._errors import MOVING, Code, Problem, name_of
+from penstock_kafka.client._errors import MOVING, Code, Problem, is_refusal_by_tls, name_of
 
 __all__ = [
     "IDENTITY_LOST",
@@ -85,7 +85,7 @@ def problem_of(error: BaseException) -> Problem:
 
 def is_refusal(error: BaseException) -> bool:
     """Returns whether the brokers will not take these credentials, or not from this user."""
-    return isinstance(error, _REFUSALS) or "CERTIFICATE_VERIFY_FAILED" in str(error)
+    return isinstance(error, _REFUSALS) or is_refusal_by_tls(str(error))
 
 
 def words_of(error: BaseException) -> str:

@@ -22,6 +22,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from penstock_kafka.client.broker._errors import is_refusal, raise_for
@@ -58,6 +59,21 @@ async def _connect_or_close(
 # for long would run out of files.
 _connect = KafkaNetSocket.sock_connect
 KafkaNetSocket.sock_connect = _connect_or_close
+
+
+def _data_first(receive: Callable[[Any], tuple[bytes, Any]]) -> Callable[[Any], tuple[bytes, Any]]:
+    def received(self: Any) -> tuple[bytes, Any]:
+        data, error = receive(self)
+        # The next call finds the end again.
+        return data, None if data else error
+
+    return received
+
+
+# kafka-python 3.0 drops what it has received together with the end of a connection: a broker that refuses a login says
+# so and closes, and the library would keep trying.
+for _transport in (KafkaTCPTransport, KafkaSSLTransport):
+    _transport._sock_recv = _data_first(_transport._sock_recv)
 
 
 class KafkaPython:
@@ -221,15 +237,31 @@ def _avoid(place: tuple[str, int]) -> None:
 
 
 class _Causes(logging.Handler):
-    """Keeps exceptions that kafka-python only logs: of connections that it keeps trying."""
+    """Keeps exceptions that kafka-python only logs: of connections that it keeps trying.
 
-    def __init__(self) -> None:
+    Ends the trying of ``begun`` as soon as a login is refused: it would be refused each time.
+    """
+
+    def __init__(self, begun: Sequence[KafkaNetClient]) -> None:
         super().__init__(logging.WARNING)
+        self._begun = begun
         self.seen: list[BaseException] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         arguments = record.args if isinstance(record.args, tuple) else ()
-        self.seen += [one for one in arguments if isinstance(one, BaseException)]
+        found = [one for one in arguments if isinstance(one, BaseException)]
+        # Called in the loops of all clients that connect just now.
+        if not any(record.thread == _loop_of(client) for client in self._begun):
+            return
+        self.seen += found
+        if any(map(is_refusal, found)):
+            for client in self._begun:
+                client._manager.closed = True
+
+
+def _loop_of(client: KafkaNetClient) -> int | None:
+    thread = client._net._io_thread
+    return None if thread is None else thread.ident
 
 
 def connect(arguments: Mapping[str, Any], timeout_ms: float) -> KafkaPython:
@@ -251,7 +283,7 @@ def connect(arguments: Mapping[str, Any], timeout_ms: float) -> KafkaPython:
         "bootstrap_timeout_ms": int(timeout_ms),
         "kafka_client": begin,
     }
-    causes = _Causes()
+    causes = _Causes(begun)
     logging.getLogger("kafka.net.manager").addHandler(causes)
     try:
         return KafkaPython(_connected({**arguments, **own}, begun), request_ms)
@@ -270,6 +302,7 @@ def _connected(arguments: Mapping[str, Any], begun: Sequence[KafkaNetClient]) ->
     except BaseException:
         # The library leaves its thread and its sockets: a driver whose brokers are away for long would run out of both.
         for client in begun:
+            client._manager.closed = False  # as the end of its trying has left it: it would not be closed
             client.close()
         raise
 

@@ -6,16 +6,19 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, RequestTimedOutError
 from kafka.future import Future
 
 from penstock.per_process import PerProcess
+from penstock_kafka.client._errors import NOT_AUTHENTICATED, Problem
 from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._errors import ProblemError, is_refusal, problem_of
 from penstock_kafka.client.broker._kafka_python import KafkaPython, connect
 from penstock_kafka.client.broker._metadata import Leaders
+from penstock_kafka.client.login import login_advice
 from penstock_kafka.config import files_of
 
 __all__ = ["Connections", "Settings", "acquire", "release"]
@@ -58,7 +61,7 @@ class Connections:
     def open(self, deadline: float) -> None:
         """Returns when a broker has answered; at once from then on. Raises :class:`ProblemError` after ``deadline``."""
         if self._client is None:
-            _until(deadline, self._connect)
+            self._until(deadline, self._connect)
 
     def _connect(self, left_ms: float) -> None:
         if not self._connecting.acquire(timeout=left_ms / 1000):
@@ -100,7 +103,31 @@ class Connections:
         """Asks the brokers for a topic's partitions. Raises :class:`ProblemError` if none answers."""
         self.open(deadline)
         refresh, client = self.leaders.refresh_metadata, self.client
-        _until(deadline, lambda left_ms: client.run(refresh, client, [topic], min(left_ms, timeout_ms), create))
+        self._until(deadline, lambda left_ms: client.run(refresh, client, [topic], min(left_ms, timeout_ms), create))
+
+    def _until(self, deadline: float, attempt: Callable[[float], Any]) -> Any:
+        """Returns the result of ``attempt(left_ms)``, tried again until ``deadline`` unless it is refused.
+
+        Raises :class:`ProblemError`.
+        """
+        while True:
+            try:
+                return attempt(max(1.0, (deadline - time.monotonic()) * 1000))
+            except (KafkaError, OSError) as error:
+                refused = is_refusal(error)
+                if refused or time.monotonic() + _PAUSE_S > deadline:
+                    raise ProblemError(self.problem_of(error), timed_out=not refused) from error
+            time.sleep(_PAUSE_S)
+
+    def problem_of(self, error: BaseException) -> Problem:
+        """Returns the problem that an error means, with where to look if a login was refused."""
+        return self.advised(problem_of(error))
+
+    def advised(self, problem: Problem) -> Problem:
+        """Returns ``problem``, with where to look if a login was refused."""
+        if problem.code not in NOT_AUTHENTICATED:
+            return problem
+        return replace(problem, text=f"{problem.text}; {login_advice(dict(self.settings))}")
 
     def close(self) -> None:
         """Ends them. Not from the loop's own thread."""
@@ -111,21 +138,6 @@ class Connections:
             # What ended the loop was reported when it did; closing what is left raises it again.
             with suppress(*([Exception] if broken else [])):
                 client.close()
-
-
-def _until(deadline: float, attempt: Callable[[float], Any]) -> Any:
-    """Returns the result of ``attempt(left_ms)``, tried again until ``deadline`` unless it is refused.
-
-    Raises :class:`ProblemError`.
-    """
-    while True:
-        try:
-            return attempt(max(1.0, (deadline - time.monotonic()) * 1000))
-        except (KafkaError, OSError) as error:
-            refused = is_refusal(error)
-            if refused or time.monotonic() + _PAUSE_S > deadline:
-                raise ProblemError(problem_of(error), timed_out=not refused) from error
-        time.sleep(_PAUSE_S)
 
 
 #: The last user of connections closes them.

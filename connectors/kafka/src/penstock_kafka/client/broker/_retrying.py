@@ -85,7 +85,7 @@ class RetryingBrokers:
                 if isinstance(error, ProblemError):
                     problem = error.problem
                 else:
-                    problem = replace(problem_of(error), text=words_of(error))
+                    problem = connections.advised(replace(problem_of(error), text=words_of(error)))
                 # After a broker's answer, even a refusal: what is wrong is not the connection. And a try whose time is
                 # over says little at first, or where connecting again would take as long.
                 is_early = (

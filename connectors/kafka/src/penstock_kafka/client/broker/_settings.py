@@ -29,7 +29,8 @@ _log = get_logger("penstock.kafka")
 CONNECTION_SETTINGS = """
     bootstrap.servers client.dns.lookup client.id connections.max.idle.ms enable.ssl.certificate.verification
     https.ca.location https.ca.pem receive.message.max.bytes reconnect.backoff.max.ms reconnect.backoff.ms
-    retry.backoff.ms sasl.kerberos.service.name sasl.mechanism sasl.oauthbearer.assertion.algorithm
+    retry.backoff.ms sasl.kerberos.keytab sasl.kerberos.principal sasl.kerberos.service.name sasl.mechanism
+    sasl.oauthbearer.assertion.algorithm
     sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
     sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include
     sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub
@@ -38,7 +39,8 @@ CONNECTION_SETTINGS = """
     sasl.oauthbearer.assertion.private.key.pem sasl.oauthbearer.client.id sasl.oauthbearer.client.secret
     sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
     sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method sasl.oauthbearer.scope
-    sasl.oauthbearer.token.endpoint.url sasl.password sasl.username security.protocol socket.receive.buffer.bytes
+    sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.token.provider sasl.password sasl.scram.tokenauth
+    sasl.username security.protocol socket.receive.buffer.bytes
     socket.send.buffer.bytes socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location
     ssl.certificate.pem ssl.cipher.suites ssl.crl.location ssl.endpoint.identification.algorithm ssl.key.location
     ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password topic.metadata.refresh.interval.ms

@@ -16,7 +16,6 @@ from penstock_kafka.client.broker import (
     BrokerConnection,
     Connections,
     ProblemError,
-    problem_of,
     problem_of_code,
 )
 from penstock_kafka.client.codec import Scan, modernized, scan
@@ -86,7 +85,7 @@ class Channel:
             if not was_proven:
                 self._fetches.forget_leader(positions)
                 if not self._fetches.is_closed:
-                    self._fetches.report_down(self._where, problem_of(error))
+                    self._fetches.report_down(self._where, self._connections.problem_of(error))
 
     # --- the connection -----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from kafka.errors import KafkaError
 
 from penstock_kafka.client._errors import TOPIC_REPLACED, Code
 from penstock_kafka.client._interfaces import PartitionRange
-from penstock_kafka.client.broker import ProblemError, acquire, problem_of, problem_of_code, release
+from penstock_kafka.client.broker import ProblemError, acquire, problem_of_code, release
 from penstock_kafka.client.consumer._channel import Channel
 from penstock_kafka.client.consumer._fetch_settings import FetchSettings
 from penstock_kafka.client.consumer._fetches import Fetches
@@ -99,7 +99,7 @@ class Fetcher:
                 time.sleep(_REFUSED_PAUSE_S)
             return False
         except (KafkaError, OSError) as error:
-            self.fetches.report_down(self._settings.servers, problem_of(error))
+            self.fetches.report_down(self._settings.servers, connections.problem_of(error))
             return False
         with self.fetches.changed:
             for position in self.fetches.positions.values():

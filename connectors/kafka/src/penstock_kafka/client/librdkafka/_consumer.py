@@ -27,6 +27,7 @@ from penstock_kafka.client._interfaces import (
 )
 from penstock_kafka.client._range_consumer import SequencedRangeConsumer
 from penstock_kafka.client.librdkafka._errors import problem_of, setting_problem
+from penstock_kafka.client.librdkafka._login import Login
 from penstock_kafka.client.librdkafka._settings import consumer_settings, throttle_callback
 
 __all__ = ["LibrdkafkaConsumer"]
@@ -158,7 +159,8 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
         super().__init__()
         self._problems: list[Problem] = []
         self._held_back = HeldBack("reading")
-        settings = consumer_settings(config)
+        self._login = Login(config)
+        settings = self._login.arguments(consumer_settings(config))
         try:
             self._client: Consumer | None = Consumer(
                 {**settings, "error_cb": self._on_error, **throttle_callback(self._held_back)}
@@ -170,7 +172,7 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
         self._woken = threading.Event()
 
     def _on_error(self, error: KafkaError) -> None:
-        self._problems.append(problem_of(error))
+        self._problems.append(self._login.explained(problem_of(error)))
 
     @property
     def held_back(self) -> HeldBack:
@@ -255,7 +257,10 @@ class LibrdkafkaConsumer(SequencedRangeConsumer):
         if offset is None or offset < 0:
             offset = found.next if found else -1
         topic, partition = message.topic() or "", message.partition()
-        return problem_of(message.error(), topic=topic, partition=-1 if partition is None else partition, offset=offset)
+        problem = problem_of(
+            message.error(), topic=topic, partition=-1 if partition is None else partition, offset=offset
+        )
+        return self._login.explained(problem)
 
     def _hand_out(self, touched: list[_Range]) -> list[Fetched]:
         finished = [TopicPartition(one.wanted.topic, one.wanted.partition) for one in touched if one.finished]

@@ -18,6 +18,7 @@ from penstock_kafka.client._interfaces import ClientConfig
 from penstock_kafka.client.librdkafka._checked import CheckedProducer, ends_all
 from penstock_kafka.client.librdkafka._columns import byte_values, header_values, int_values
 from penstock_kafka.client.librdkafka._errors import problem_of, setting_problem
+from penstock_kafka.client.librdkafka._login import Login
 from penstock_kafka.client.librdkafka._settings import producer_settings, throttle_callback
 
 __all__ = ["LibrdkafkaProducer"]
@@ -25,6 +26,8 @@ __all__ = ["LibrdkafkaProducer"]
 RUN = 5_000
 SERVE_SECONDS = 0.5
 QUEUE_FULL_WAIT_SECONDS = 0.01
+#: Of a try to connect; each further one takes twice as long.
+_FIRST_CONNECT_S = 0.5
 
 _PURGED = {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
 _HOPELESS = {"_STATE", "_MSG_TIMED_OUT", *_PURGED}
@@ -40,7 +43,8 @@ class LibrdkafkaProducer(CheckedProducer):
         self._event: Problem | None = None
         self._statistics_wanted = False
         self._statistics_text = ""
-        settings = producer_settings(config)
+        self._login = Login(config)
+        settings = self._login.arguments(producer_settings(config))
         callbacks = {"error_cb": self._on_error, "stats_cb": self._on_statistics, "on_delivery": self._on_delivery}
         callbacks |= throttle_callback(self._held_back)
         try:
@@ -72,7 +76,7 @@ class LibrdkafkaProducer(CheckedProducer):
         # A fatal error is raised out of whichever call comes upon it, after error_cb was called with that exception
         # pending, which makes it fail. A record that failed with it may be reported in between: then the exception is
         # gone, and the failure of the record, which every later call raises, has to say it.
-        self._event = problem_of(raised.args[0])
+        self._event = self._login.explained(problem_of(raised.args[0]))
         return 0
 
     @property
@@ -94,7 +98,7 @@ class LibrdkafkaProducer(CheckedProducer):
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal() or not ends_all(self._event):
-            self._event = problem_of(error)
+            self._event = self._login.explained(problem_of(error))
 
     def _on_statistics(self, text: str) -> None:
         if self._statistics_wanted:
@@ -190,14 +194,27 @@ class LibrdkafkaProducer(CheckedProducer):
         deadline = time.monotonic() + timeout_ms / 1000
         self._statistics_wanted = True
         try:
-            # Brings the connection up first: registering finds it missing otherwise and waits to try again. That is all
-            # that it is for, so what it fails with shows in what follows.
-            with contextlib.suppress(KafkaException):
-                self._open.list_topics(timeout=timeout_ms / 1000, topic="")
+            self._connect(deadline)
+            if ends_all(self._event):
+                return self._event
             self._open.init_transactions(max(0.001, deadline - time.monotonic()))
         except KafkaException as error:
-            return problem_of(error.args[0])
+            return self._login.explained(problem_of(error.args[0]))
         return None
+
+    def _connect(self, deadline: float) -> None:
+        """Brings the connection up: registering finds it missing otherwise and waits to try again.
+
+        That is all that it is for, so what it fails with shows in what follows. Returns as soon as a login is refused,
+        which librdkafka says to callbacks only.
+        """
+        slice_s = _FIRST_CONNECT_S
+        while (left_s := deadline - time.monotonic()) > 0 and not ends_all(self._event):
+            with contextlib.suppress(KafkaException):
+                self._open.list_topics(timeout=min(slice_s, left_s), topic="")
+                return
+            self._call(self._open.poll, 0)
+            slice_s *= 2
 
     def _statistics(self) -> str:
         self._call(self._open.poll, 0)
@@ -212,7 +229,7 @@ class LibrdkafkaProducer(CheckedProducer):
         try:
             self._open.begin_transaction()
         except KafkaException as error:
-            raise producer_error(problem_of(error.args[0]), "to begin a transaction") from None
+            raise producer_error(self._login.explained(problem_of(error.args[0])), "to begin a transaction") from None
 
     def _send_offset(
         self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_ms: int
@@ -223,7 +240,7 @@ class LibrdkafkaProducer(CheckedProducer):
             place = TopicPartition(topic, partition, offset, metadata)
             self._open.send_offsets_to_transaction([place], member.consumer_group_metadata(), timeout_ms / 1000)
         except KafkaException as error:
-            return problem_of(error.args[0])
+            return self._login.explained(problem_of(error.args[0]))
         finally:
             member.close()
         return None
@@ -232,7 +249,7 @@ class LibrdkafkaProducer(CheckedProducer):
         try:
             self._open.abort_transaction(timeout_ms / 1000)
         except KafkaException as error:
-            return problem_of(error.args[0])
+            return self._login.explained(problem_of(error.args[0]))
         return None
 
     def _close(self) -> None:

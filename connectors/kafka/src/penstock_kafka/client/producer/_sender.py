@@ -22,7 +22,6 @@ from penstock_kafka.client.broker import (
     Connections,
     ProblemError,
     is_refusal,
-    problem_of,
     problem_of_code,
 )
 from penstock_kafka.client.codec import SealedBatch, compress, decompress, halves
@@ -422,7 +421,7 @@ class Sender:
 
     def _note_error(self, error: BaseException) -> None:
         """Remembers what keeps requests from being answered. Refused credentials are not tried again."""
-        problem = problem_of(error)
+        problem = self._connections.problem_of(error)
         self._last_problem = problem
         if is_refusal(error):
             self.deliveries.fail(problem, event=True)

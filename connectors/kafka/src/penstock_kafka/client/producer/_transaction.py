@@ -27,7 +27,6 @@ from penstock_kafka.client.broker import (
     ProblemError,
     by_topic,
     find_coordinators,
-    problem_of,
     problem_of_code,
     raise_for,
 )
@@ -59,7 +58,7 @@ async def _persist(connections: Connections, deadline: float, attempt: Attempt) 
         except (KafkaError, OSError) as error:
             if isinstance(error, (KafkaTimeoutError, RequestTimedOutError)):
                 try_ms *= 2
-            problem = problem_of(error)
+            problem = connections.problem_of(error)
             if not problem.retriable:
                 raise ProblemError(problem) from error
             if time.monotonic() + pause > deadline:

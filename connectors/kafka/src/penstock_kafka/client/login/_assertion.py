@@ -1,4 +1,4 @@
-"""JWTs that prove who a client is, for tokens by the grant of RFC 7523; librdkafka makes its own."""
+"""JWTs that prove who a client is, for tokens by the grant of RFC 7523."""
 
 from __future__ import annotations
 

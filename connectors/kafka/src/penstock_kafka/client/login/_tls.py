@@ -1,4 +1,4 @@
-"""TLS contexts for kafka-python from librdkafka's ``ssl.*`` properties."""
+"""TLS contexts from librdkafka's ``ssl.*`` and ``https.*`` properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OAuth tokens for kafka-python, which leaves getting them to its user; librdkafka gets its own.
+"""OAuth tokens of an address, as librdkafka's ``sasl.oauthbearer.method=oidc`` gets them, for both clients.
 
 :func:`penstock.token_service.ask_for_token` sends requests by http and https only.
 """
@@ -8,61 +8,72 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-import threading
 import time
 from collections.abc import Callable, Mapping
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.serialization import MALFORMED
 from penstock.token_service import ask_for_token
+from penstock.tokens import Token, TokenProvider
+from penstock_kafka.client.login._assertion import assertion
+from penstock_kafka.client.login._tls import https_context
+from penstock_kafka.config import wrong
 
-__all__ = ["JWT_BEARER", "OidcTokenProvider", "by_assertion", "by_azure_metadata", "by_client_secret"]
+__all__ = ["OidcTokenProvider", "by_client_secret", "oidc_provider"]
 
 #: The name of the grant.
-JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_AZURE_METADATA = "http://169.254.169.254/metadata/identity/oauth2/token"
 _TIMEOUT_S = 10
-#: A token is renewed after this part of its life.
-_USED_PART = 0.8
 
 
-class OidcTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # untyped
-    """Tokens as by librdkafka's ``sasl.oauthbearer.method=oidc``. Thread-safe. Its repr shows no secret and no token.
+def oidc_provider(settings: Mapping[str, str]) -> OidcTokenProvider:
+    """Returns the provider that ``sasl.oauthbearer.*`` describe. Reads files. Raises BadConfigurationError."""
 
-    ``request`` makes what is sent to ``url`` for each.
-    """
+    def part(name: str) -> str:
+        if not (value := settings.get(f"sasl.oauthbearer.{name}")):
+            raise wrong(f"sasl.oauthbearer.{name}", "is missing: OAUTHBEARER with oidc needs it")
+        return value
 
-    def __init__(
-        self, url: str, request: Callable[[], Request], *, extensions: Mapping[str, str], context: ssl.SSLContext
-    ) -> None:
-        super().__init__()
+    if settings.get("sasl.oauthbearer.method", "default").lower() != "oidc":
+        raise wrong(
+            "sasl.oauthbearer.method", "must be oidc, unless 'kafka.sasl.oauthbearer.token.provider' names a provider"
+        )
+    metadata = settings.get("sasl.oauthbearer.metadata.authentication.type", "none").lower()
+    url = part("token.endpoint.url") if metadata == "none" else settings.get(_ENDPOINT, _AZURE_METADATA)
+    if not url.lower().startswith(("https://", "http://")):
+        raise wrong(_ENDPOINT, "must begin with https:// or http://")
+    scope = settings.get("sasl.oauthbearer.scope")
+    if metadata == "azure_imds":
+        request = _by_azure_metadata(url, settings.get("sasl.oauthbearer.config", "").removeprefix("query="))
+    elif metadata != "none":
+        raise wrong("sasl.oauthbearer.metadata.authentication.type", "must be none or azure_imds")
+    elif settings.get("sasl.oauthbearer.grant.type", "client_credentials").lower() == _JWT_BEARER:
+        request = _by_assertion(url, assertion(settings), scope)
+    else:
+        request = by_client_secret(url, part("client.id"), part("client.secret"), scope)
+    return OidcTokenProvider(url, request, context=https_context(settings))
+
+
+class OidcTokenProvider(TokenProvider):
+    """Asks an address for tokens. ``request`` makes what is sent to ``url`` for each. Its repr shows no secret."""
+
+    def __init__(self, url: str, request: Callable[[], Request], *, context: ssl.SSLContext) -> None:
         self._url = url
         self._make_request = request
-        self._extensions = dict(extensions)
         self._context = context
-        self._lock = threading.Lock()
-        self._token = ""
-        self._renew_at = 0.0
 
-    def token(self) -> str:
-        """Returns a token that is good for a while yet; asks for a new one where needed, which blocks for up to 10 s.
+    def token(self) -> Token:
+        """Asks for a token, which blocks for up to 10 s.
 
         Raises RetriableError if the address can't be reached, BadConfigurationError if it refuses.
         """
-        with self._lock:
-            if time.monotonic() >= self._renew_at:
-                self._token, lifetime_s = self._request()
-                self._renew_at = time.monotonic() + lifetime_s * _USED_PART
-            return self._token
-
-    def extensions(self) -> dict[str, str]:
-        """SASL extensions sent with the token."""
-        return dict(self._extensions)
+        value, lifetime_s = self._request()
+        return Token(value, time.time() + lifetime_s)
 
     def _request(self) -> tuple[str, float]:
         try:
@@ -101,12 +112,12 @@ def by_client_secret(url: str, client_id: str, client_secret: str, scope: str | 
     return lambda: Request(url, form, {"Authorization": f"Basic {credentials}"})  # noqa: S310 - see above
 
 
-def by_assertion(url: str, assertion: Callable[[], str], scope: str | None) -> Callable[[], Request]:
+def _by_assertion(url: str, assertion: Callable[[], str], scope: str | None) -> Callable[[], Request]:
     """Asks with a JWT, a new one each time (RFC 7523)."""
-    form = {"grant_type": JWT_BEARER, **({"scope": scope} if scope else {})}
+    form = {"grant_type": _JWT_BEARER, **({"scope": scope} if scope else {})}
     return lambda: Request(url, urlencode({**form, "assertion": assertion()}).encode())  # noqa: S310 - see above
 
 
-def by_azure_metadata(url: str, query: str) -> Callable[[], Request]:
+def _by_azure_metadata(url: str, query: str) -> Callable[[], Request]:
     """Asks the metadata service of the machine, which knows who that is."""
     return lambda: Request(f"{url}?{query}" if query else url, headers={"Metadata": "true"})  # noqa: S310 - see above
