@@ -106,6 +106,7 @@ def write_dashboard(source: Path, target: Path, *, watch: bool, interval_s: floa
         except OSError as error:
             raise BadConfigurationError(f"{source} can't be read: {error.strerror}") from None
         going_on = watch and not run.state
+        # An error of writing names the page's path, and goes to the command line as it is.
         target.write_text(page(run, source.name, reload_s=interval_s if going_on else None), "utf-8")
         if not going_on:
             return

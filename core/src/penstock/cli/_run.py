@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 import traceback
@@ -11,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._causes import root_cause
+from penstock._causes import explain
 from penstock._monitoring import count_open
 from penstock.checkpoint import chain_of, home_of
+from penstock.cli._before_start import check_before_start
 from penstock.cli._check import check_pipeline
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter, Reporter
 from penstock.cli._panel import RunView
@@ -108,12 +110,18 @@ def _place(name: str, options: Mapping[str, str]) -> str:
     return f"{name} {last}".strip()
 
 
-class _Stopped(Exception):
-    """A signal asked for the end."""
+class _Stopped(BaseException):
+    """A signal asked for the end. No Exception: py4j takes those for a lost connection to its JVM."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.exit_code = 128 + number
+
+
+def _ignore_signals() -> None:
+    """The run has ended as it has; what is left takes a moment."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class _Run:
@@ -148,15 +156,20 @@ class _Run:
             self._reporter.end("stopped")
             return 128 + signal.SIGINT
         except Exception as error:
-            text = self._redact(root_cause(error))
+            if self._signal is not None:  # what a signal to the JVM, too, has broken
+                self._reporter.end("stopped")
+                return 128 + self._signal
+            text = self._redact(explain(error))
             self._reporter.end("failed", text)
             if self._choices.verbose:
                 say(self._redact("".join(traceback.format_exception(error))), error=True, lines=True)
             say(f"penstock: {text}", error=True, lines=True)
             return MISTAKEN if isinstance(error, BadConfigurationError) else FAILED
         finally:
+            _ignore_signals()
             if spark is not None:
-                spark.stop()
+                with contextlib.suppress(Exception):  # its JVM may have got the signal as well
+                    spark.stop()
         self._reporter.end("finished")
         return OK
 
@@ -164,9 +177,9 @@ class _Run:
         """While Spark starts a signal ends the process's work at once; later the query is stopped between two polls."""
 
         def handle(number: int, _: object) -> None:
-            if at_once or self._signal is not None:
+            is_first, self._signal = self._signal is None, self._signal or number
+            if at_once or not is_first:
                 raise _Stopped(number)
-            self._signal = number
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, handle)
@@ -187,6 +200,7 @@ class _Run:
         from penstock.cli._session import start_session
         from penstock.spark import SessionMetrics, register
 
+        check_before_start(self._pipeline)
         relay = None if self._choices.verbose else lambda text: self._reporter.line(self._redact(text))
         spark = start_session(self._pipeline.name, self._pipeline.spark, relay)
         with warnings.catch_warnings():

@@ -12,11 +12,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import re
 from collections.abc import Callable
 from typing import Any
 
-from penstock._causes import root_cause
+from penstock._causes import carries_ours, explain
 
 __all__ = [
     "ENDS_OPTION",
@@ -31,8 +30,6 @@ __all__ = [
 #: Tells the sink that its run ends by itself (``availableNow``, ``once``), and that no process publishes after it.
 ENDS_OPTION = "penstock.run.ends"
 _MARK = "_penstock_wrapped"
-#: In what Spark says of a failure: a class, or a file in a trace.
-_OURS = re.compile(r"penstock\w*[./]")
 #: What to call when a session was stopped, with the session. Each leaves then.
 _at_ends: list[tuple[Any, Callable[[], None]]] = []
 
@@ -103,8 +100,8 @@ def _summing_up(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def sum_up(error: Exception) -> None:
     """Adds a last line to what Python prints of an error of Penstock's: its cause."""
-    if _OURS.search(str(error)) and hasattr(error, "add_note"):  # Python 3.11
-        error.add_note(f"penstock: {root_cause(error)}")
+    if carries_ours(error) and hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(f"penstock: {explain(error)}")
 
 
 def stop_queries(spark: Any) -> None:

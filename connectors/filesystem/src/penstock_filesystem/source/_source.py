@@ -21,6 +21,7 @@ from penstock.source import (
     SupportsFilterPushDown,
 )
 from penstock.storage import open_storage
+from penstock_filesystem._error_codes import MISSING
 from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
 from penstock_filesystem.source._cleaner import FileCleaner
@@ -132,7 +133,11 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         return discovery
 
     def _refuse_missing(self, roots: Sequence[str]) -> None:
-        raise BadConfigurationError(f"{self._storage.url(roots[0])} does not exist, or is a glob that matches nothing")
+        raise BadConfigurationError(
+            f"{self._storage.url(roots[0])} does not exist, or is a glob that matches nothing: correct the path, or "
+            "create it",
+            error_code=MISSING,
+        )
 
     def _warn_of_missing(self, roots: Sequence[str]) -> None:
         for root in roots:
