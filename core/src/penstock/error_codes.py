@@ -356,7 +356,7 @@ NOT_WRITABLE = BOOK.add(
 
 # --- pipelines and commands -------------------------------------------------------------------------------------------
 
-BOOK.add(
+PIPELINE = BOOK.add(
     70,
     "The pipeline file is wrong",
     raised_in=["penstock.cli._queries", "penstock.cli._frames", "penstock.cli._run_layout",

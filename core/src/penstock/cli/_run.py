@@ -26,6 +26,7 @@ from penstock.cli._run_layout import check_layout
 from penstock.cli._screen import say
 from penstock.cli._secrets import redactor_of
 from penstock.cli._waits import collecting_waits, waits_in
+from penstock.error_codes import NOT_WRITABLE, PIPELINE
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.storage import open_storage
 
@@ -74,10 +75,10 @@ def run(path: Path, choices: RunChoices) -> int:
     try:
         pipeline, mistakes = check_pipeline(path)
     except (OSError, UnicodeDecodeError) as error:
-        say(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}", error=True)
+        say(f"{path}: can't be read: {getattr(error, 'strerror', None) or error} [{NOT_WRITABLE}]", error=True)
         return MISTAKEN
     for mistake in mistakes:
-        say(f"{path}:{mistake}", error=True)
+        say(f"{path}:{mistake}{'' if mistake.is_warning else f' [{PIPELINE}]'}", error=True)
     if pipeline is None or not all(mistake.is_warning for mistake in mistakes):
         return MISTAKEN
     if choices.check_only:

@@ -35,6 +35,7 @@ from penstock.spark._partitions import pack, read_partition
 __all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 
 _log = get_logger("penstock")
+UNREADABLE: tuple[type[Exception], ...] = (BadDataError, *MALFORMED)
 _OF_ANOTHER = (
     "the checkpoint holds offsets of another source: use the checkpoint of this query, or start with a new checkpoint "
     "location"
@@ -210,7 +211,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """An offset does not name its source: what can't be read is of another one, or damaged."""
         try:
             yield
-        except (BadDataError, *MALFORMED) as error:
+        except UNREADABLE as error:
             reason = shortened(str(error) if isinstance(error, BadDataError) else f"{type(error).__name__}: {error}")
             raise FatalError(f"{self._owner}: {_OF_ANOTHER} ({reason})", error_code=OTHER_SOURCE) from error
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from penstock.error_codes import NOT_INSTALLED, STORE_CERTIFICATE, STORE_CREDENTIALS
-from penstock.errors import BadConfigurationError, RetriableError
+from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.per_process import PerProcess
 from penstock.storage._contract import Storage
 from penstock.storage._endpoint import check_endpoint, no_answer
@@ -240,6 +240,11 @@ class S3Storage(Storage):
 
     def url(self, path: str) -> str:
         return f"s3://{path}"
+
+    def no_answer(self, path: str, error: BaseException) -> PenstockError | None:
+        if self._endpoint is None or "NETWORK_CONNECTION" not in str(error):
+            return None
+        return no_answer(self.url(path), self._endpoint, "s3.endpoint", str(error))
 
     @staticmethod
     def split(path: str) -> tuple[str, str]:

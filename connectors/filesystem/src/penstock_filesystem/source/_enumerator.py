@@ -10,6 +10,7 @@ from penstock.errors import PenstockError, RetriableError
 from penstock.printable import get_logger
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock_filesystem.options import SourceOptions
+from penstock_filesystem.source._absence import listing_error
 from penstock_filesystem.source._cleaner import FileCleaner
 from penstock_filesystem.source._split import FileSplit, FileSystemEnumeratorState
 from penstock_filesystem.source.discovery import FileDiscovery, FoundFile, NotificationQueue
@@ -178,8 +179,8 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         else:
             _log.warning("%s; files that are known are read, and listing is tried again", self._listing_error(error))
 
-    def _listing_error(self, error: BaseException) -> RetriableError:
-        return RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}")
+    def _listing_error(self, error: BaseException) -> PenstockError:
+        return listing_error(self._discovery.storage, self._options.paths, error)
 
     def _take_found(self) -> None:
         if not self._listed and (missing := self._discovery.missing_roots()):

@@ -24,6 +24,7 @@ from penstock.storage import open_storage
 from penstock_filesystem._error_codes import MISSING
 from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
+from penstock_filesystem.source._absence import listing_error
 from penstock_filesystem.source._cleaner import FileCleaner
 from penstock_filesystem.source._columns import infer_columns
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
@@ -129,7 +130,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         try:
             discovery.list_files()
         except (OSError, RetriableError) as error:
-            raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
+            raise listing_error(self._storage, self._options.paths, error) from error
         return discovery
 
     def _refuse_missing(self, roots: Sequence[str]) -> None:
