@@ -9,7 +9,7 @@ from typing import Literal
 
 __all__ = ["CLEAR", "Case", "Outcome", "Surface", "last_lines", "verdict"]
 
-#: ``python``: a piece of a script that raises, with ``spark``; ``cli``: a command; ``run``: ``penstock run`` with Spark.
+#: ``python``: a piece of a script, with ``spark``; ``cli``: a command; ``run``: ``penstock run``, with Spark.
 Surface = Literal["python", "cli", "run"]
 
 CLEAR = "clear"
@@ -21,7 +21,7 @@ _LINES = 2
 _LONGEST = 900
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """``do`` is the script, the command's arguments, or the pipeline file. ``{tmp}`` is a directory of the case's own,
     ``{kafka}`` and the like are addresses of servers. ``says`` are patterns, all of which the last two lines match:

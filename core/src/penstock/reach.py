@@ -68,12 +68,12 @@ def look_at(address: str, *, tls: bool, protocol: str) -> Seen | None:
                 return _without_tls(address, connection, host)
             greeting = _greeting(connection)
         if greeting:
-            return Seen("other", f"{address} answers {_shown(greeting)} and is no {protocol} server")
+            return Seen("other", f"{address} answers {_shown(greeting)} and is not {protocol}")
         if _speaks_tls(host, int(port)):
             return Seen("tls", f"{address} speaks TLS, and is spoken to without")
         answer = _answer_to_http(host, int(port))
         if protocol != "HTTP" and answer.startswith(b"HTTP/"):
-            return Seen("other", f"{address} is an HTTP server, no {protocol} server")
+            return Seen("other", f"{address} is an HTTP server, not {protocol}")
         return None
     except socket.gaierror as error:
         return Seen("name", f"the name '{host}' does not resolve ({error.strerror or error})")

@@ -133,14 +133,17 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
             raise listing_error(self._storage, self._options.paths, error) from error
         return discovery
 
-    def _refuse_missing(self, roots: Sequence[str]) -> None:
+    def _refuse_missing(self, roots: Sequence[str], ends: bool = True) -> None:
         raise BadConfigurationError(
             f"{self._storage.url(roots[0])} does not exist, or is a glob that matches nothing: correct the path, or "
             "create it",
             error_code=MISSING,
         )
 
-    def _warn_of_missing(self, roots: Sequence[str]) -> None:
+    def _warn_of_missing(self, roots: Sequence[str], ends: bool) -> None:
+        """A run that ends by itself would have nothing to wait for: it refuses them."""
+        if ends:
+            self._refuse_missing(roots)
         for root in roots:
             _log.warning(
                 "%s does not exist, or matches nothing yet: the query waits for files there", self._storage.url(root)
@@ -298,7 +301,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         self,
         context: EnumeratorContext,
         checkpoint: FileSystemEnumeratorState | None,
-        on_missing: Callable[[Sequence[str]], None],
+        on_missing: Callable[[Sequence[str], bool], None],
         queue: NotificationQueue | None = None,
     ) -> FileSystemSplitEnumerator:
         options = self._options
@@ -369,7 +372,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         return FileCleaner(self._storage, self._roots, archive, context.metrics)
 
 
-def _ignore(_: Sequence[str]) -> None:
+def _ignore(_: Sequence[str], ends: bool) -> None:
     pass
 
 

@@ -445,9 +445,7 @@ class Controller:
     def _seen(self) -> Seen | None:
         """Returns what is wrong at the controller's addresses. Looks once."""
         if not self._looked:
-            self._looked.append(
-                look_at_all(self._settings.addresses, tls=self._settings.is_secure, protocol="Pravega controller")
-            )
+            self._looked.append(look_at_all(self._settings.addresses, tls=self._settings.is_secure, protocol="Pravega"))
         return self._looked[0]
 
 
