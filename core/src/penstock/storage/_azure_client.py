@@ -100,7 +100,7 @@ def asking(account: Account, where: str) -> Iterator[BlobServiceClient]:
 
 
 @contextlib.contextmanager
-def _translated(where: str, secrets: Sequence[str], endpoint: str) -> Iterator[None]:
+def _translated(where: str, secrets: Sequence[str], endpoint: str = "") -> Iterator[None]:
     """Translates the client's errors, with ``where`` (an address) in the message, and without ``secrets``.
 
     Raises FileNotFoundError for what is not there, blocks as well, FileExistsError for what is, PermissionError for
@@ -142,7 +142,7 @@ def _translated(where: str, secrets: Sequence[str], endpoint: str) -> Iterator[N
                 f"that signed it, or correct azure.endpoint: {_said(error, secrets)}",
                 error_code=STORE_CERTIFICATE,
             ) from None
-        if isinstance(error, ServiceRequestError):
+        if endpoint and isinstance(error, ServiceRequestError):
             raise no_answer(where, endpoint, "azure.endpoint", _said(error, secrets)) from None
         raise RetriableError(f"{where}: {_said(error, secrets)}") from None
 
