@@ -271,7 +271,7 @@ BOOK.add(
 )
 BOOK.add(
     42,
-    "Writes of a batch function are not told apart",
+    "Writes of a batch function have no names of their own",
     raised_in=["penstock.spark._foreach_batch", "penstock.spark._sink_group", "penstock.checkpoint._groups"],
     causes=["A write in foreachBatch lacks `batchId`, or has the name of another write."],
     remedies=["Write with `penstock.batch_writer(df, batch_id, name=...)` (docs/foreach-batch.md)."],

@@ -1,7 +1,7 @@
-"""Why a server can't be talked to: looks at its port, once a client has failed, and says what is there.
+"""Why a server does not answer: looks at its port, once a client has failed, and says what is there.
 
 A client of a protocol says little: no answer, a connection that was closed. What a person did is one of a few things
-(a wrong name, a wrong port, TLS spoken to a port without it, or the other way round), and each can be seen.
+(a wrong name, a wrong port, a connection with TLS to a port without it, or the other way round), and each can be seen.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def look_at(address: str, *, tls: bool, protocol: str) -> Seen | None:
         if greeting:
             return Seen("other", f"{address} answers {_shown(greeting)} and is not {protocol}")
         if _speaks_tls(host, int(port)):
-            return Seen("tls", f"{address} speaks TLS, and is spoken to without")
+            return Seen("tls", f"{address} speaks TLS, and the client connects without it")
         answer = _answer_to_http(host, int(port))
         if protocol != "HTTP" and answer.startswith(b"HTTP/"):
             return Seen("other", f"{address} is an HTTP server, not {protocol}")
@@ -102,7 +102,7 @@ def _without_tls(address: str, connection: socket.socket, host: str) -> Seen | N
 
 
 def _unchecked() -> ssl.SSLContext:
-    """For a look only: nothing is sent over it."""
+    """Returns a context for a look only: nothing is sent over it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -87,7 +87,7 @@ BOOK.add(
     "What a query remembers of its files is damaged or of another version",
     raised_in=["penstock_filesystem.source.tracking:FatalError", "penstock_filesystem.source.tracking:BadDataError",
                "penstock_filesystem.source._schema_location:FatalError", "penstock_filesystem.source._split"],
-    causes=["Files beside the checkpoint were changed or removed.", "Another release wrote them."],
+    causes=["Files next to the checkpoint were changed or removed.", "Another release wrote them."],
     remedies=["Put them back from a copy.", "Install the release that wrote them."],
 )  # fmt: skip
 BOOK.add(
