@@ -94,6 +94,7 @@ KEPT_OTHERWISE = {
     "penstock.options._set._warned": "texts of warnings, so that each is given once",
     "penstock.dev._local._outliving": "processes that the command has started and leaves behind",
     "penstock.spark._ends._at_ends": "one for each session, for as long as it lives",
+    "penstock.spark._last_words._failures": "failed runs, each until the process ends",
     "penstock.spark._listener._attached": "one for each session, for as long as it lives",
     "penstock.spark._connect_ends._started": "names of queries; each leaves when it is stopped",
     "penstock.spark._foreach_batch._warned": "ids of runs, so that each is warned of once",

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._causes import carries_ours, explain
+from penstock.spark._last_words import note_seen
 
 __all__ = [
     "ENDS_OPTION",
@@ -44,7 +45,11 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
     def publishing(method: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(query: Any, *args: Any, **given: Any) -> Any:
-            answer = method(query, *args, **given)
+            try:
+                answer = method(query, *args, **given)
+            except Exception:
+                note_seen(str(query.runId))
+                raise
             if not query.isActive and query.exception() is None:
                 publish(query)
             return answer
@@ -53,8 +58,19 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
     for name in ("stop", "awaitTermination"):
         wrap_method(StreamingQuery, name, lambda method: publishing(_summing_up(method)))
+    wrap_method(StreamingQuery, "exception", _noting_seen)
     wrap_method(DataFrameWriter, "save", _summing_up)
     wrap_method(SparkSession, "stop", stopping_queries_first)
+
+
+def _noting_seen(method: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(query: Any) -> Any:
+        failure = method(query)
+        if failure is not None:
+            note_seen(str(query.runId))
+        return failure
+
+    return wrapped
 
 
 def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,9 +11,29 @@ from typing import Any
 from penstock._causes import carries_ours, explain
 from penstock.printable import printable
 
-__all__ = ["print_last_words", "say_last"]
+__all__ = ["note_failure", "note_seen", "print_last_words", "say_last", "say_unseen"]
 
 _MARK = "_penstock_last_words"
+#: By id of a run: what a query has failed with, empty once the process has asked.
+_failures: dict[str, str] = {}
+
+
+def note_failure(run: str, text: str) -> None:
+    """Notes what the run of a query has failed with, in Spark's words. Any thread."""
+    _failures.setdefault(run, text)
+
+
+def note_seen(run: str) -> None:
+    """Notes that the process has asked for a run's failure: it need not be said at the end. Any thread."""
+    _failures[run] = ""
+
+
+def say_unseen() -> None:
+    """Prints a line for each query that has failed in the background, which nothing waited for or asked."""
+    for text in _failures.values():
+        if text:
+            say_last(RuntimeError(text))
+    _failures.clear()
 
 
 def print_last_words() -> None:
