@@ -189,6 +189,7 @@ def _checkpoints() -> list[Case]:
             words = [command, "{tmp}/ck"]
             cases.append(Case(f"checkpoint-{name}-{command}", "cli", words, says, 1, files=_CSV, prepare=prepare))
     moved = "import shutil\nshutil.copytree('{tmp}/ck', '{tmp}/copy')\n"
+    moved += "shutil.copy('{tmp}/in/a.csv', '{tmp}/in/b.csv')\n"
     of_rate = _stream("spark.readStream.format('rate').load()")
     other = (
         "spark.readStream.format('penstock.pravega').option('controller', 'tcp://{refused}').option('stream', 's/t')"

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.error_codes import OTHER_SOURCE
-from penstock.errors import BadDataError, FatalError
+from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues, held_by_checkpoint
 from penstock.printable import get_logger
@@ -35,7 +35,7 @@ from penstock.spark._partitions import pack, read_partition
 __all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 
 _log = get_logger("penstock")
-UNREADABLE: tuple[type[Exception], ...] = (BadDataError, *MALFORMED)
+UNREADABLE: tuple[type[Exception], ...] = (FatalError, *MALFORMED)
 _OF_ANOTHER = (
     "the checkpoint holds offsets of another source: use the checkpoint of this query, or start with a new checkpoint "
     "location"
@@ -208,11 +208,11 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @contextlib.contextmanager
     def _own_forms(self) -> Iterator[None]:
-        """An offset does not name its source: what can't be read is of another one, or damaged."""
+        """An offset does not name its source: what can't be read is of another one, damaged, or newer."""
         try:
             yield
         except UNREADABLE as error:
-            reason = shortened(str(error) if isinstance(error, BadDataError) else f"{type(error).__name__}: {error}")
+            reason = shortened(str(error) if isinstance(error, FatalError) else f"{type(error).__name__}: {error}")
             raise FatalError(f"{self._owner}: {_OF_ANOTHER} ({reason})", error_code=OTHER_SOURCE) from error
 
     def _enumerator_at(self, position: StreamOffset) -> SplitEnumerator[Any, Any]:
