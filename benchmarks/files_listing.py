@@ -153,7 +153,7 @@ def state_after_many_files(spark: SparkSession, directory: Path, scale: Scale) -
         context = Coordinator()
         tracker = FileTracker.open(context, None, None, state)
         return FileSystemSplitEnumerator(
-            context, _MadeUpFiles(count), options, lambda _: False, None, tracker, state, lambda _: None
+            context, _MadeUpFiles(count), options, lambda _: False, None, tracker, state, lambda _, __: None
         )
 
     first = enumerator(scale.state_files)

@@ -360,9 +360,9 @@ def test_run_reports_all_mistakes_and_starts_nothing(site, tmp_path, monkeypatch
     result = runner.invoke(app, ["run", str(path)])
     assert result.exit_code == 2
     assert [line.removeprefix(f"{path}:") for line in result.stderr.splitlines()] == [
-        "1:1: the pipeline needs the key 'checkpoint'",
-        "2:3: source penstock.notes needs the option 'path': Where the notes lie",
-        "5:10: option 'pin': its value is not a whole number",
+        "1:1: the pipeline needs the key 'checkpoint' [PENSTOCK-CORE-070]",
+        "2:3: source penstock.notes needs the option 'path': Where the notes lie [PENSTOCK-CORE-070]",
+        "5:10: option 'pin': its value is not a whole number [PENSTOCK-CORE-070]",
     ]
 
 

@@ -211,7 +211,7 @@ Driver stacktrace:
             PYTHON_IN_JAVA.format(error="penstock.errors.BadDataError: in/a.csv: row 7: not a number\nchange it"),
             "in/a.csv: row 7: not a number\nchange it",
         ),
-        (PYTHON_IN_JAVA.format(error="ValueError: row 7 is bad"), "ValueError: row 7 is bad"),
+        (PYTHON_IN_JAVA.format(error="ValueError: row 7 is bad"), "ValueError: row 7 is bad (x.py, line 9, in fetch)"),
         (
             "Job aborted\nCaused by: org.apache.spark.SparkException: outer\n\tat a.b(C.scala:1)\n"
             "Caused by: java.io.FileNotFoundException: /no/file\n\tat a.b(C.scala:1)\n",

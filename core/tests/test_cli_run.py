@@ -215,6 +215,6 @@ def test_a_failure_is_told_in_one_sentence(tmp_path):
     process = start(tmp_path, pipeline, "--json")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert err == "penstock: row 0 is bad, *** saw it\n"
+    assert err == "penstock: row 0 is bad, *** saw it [PENSTOCK-CORE-002]\n"
     last = json.loads(out.splitlines()[-1])
-    assert (last["state"], last["error"]) == ("failed", "row 0 is bad, *** saw it")
+    assert (last["state"], last["error"]) == ("failed", "row 0 is bad, *** saw it [PENSTOCK-CORE-002]")

@@ -114,7 +114,7 @@ def test_two_sinks_of_one_query_are_committed_together(shop):
     _, err = run(shop, SHOP + SINKS + "commit: each\n", code=2)
     assert err == (
         f"penstock: {shop}/ck was written with 'commit: together', and the file has 'commit: each': write that again, "
-        "or name another checkpoint, which reads from the beginning\n"
+        "or name another checkpoint, which reads from the beginning [PENSTOCK-CORE-070]\n"
     )
 
 
@@ -153,7 +153,8 @@ def test_a_query_for_each_sink(shop):
     _, err = run(shop, text, code=2)
     assert err == (
         "penstock: sinks 'every' and 'counts' take from different streams, 'named' and 'counts', and one query can't "
-        "feed both: set 'commit: separate', or take from views that follow row by row from one view\n"
+        "feed both: set 'commit: separate', or take from views that follow row by row from one view "
+        "[PENSTOCK-CORE-070]\n"
     )
     for number in range(2, 5):
         add_orders(shop, number, (number, 1))

@@ -89,9 +89,12 @@ def test_modules_of_the_core_are_private_to_their_packages(folder):
 
 #: What is kept by a module although it is none of the two caches of :mod:`penstock.per_process`, and why.
 KEPT_OTHERWISE = {
+    "penstock._error_book.book_of": "one for each package that raises errors",
+    "penstock._error_book.code_for": "one for each module that raises errors",
     "penstock.options._set._warned": "texts of warnings, so that each is given once",
     "penstock.dev._local._outliving": "processes that the command has started and leaves behind",
     "penstock.spark._ends._at_ends": "one for each session, for as long as it lives",
+    "penstock.spark._last_words._failures": "failed runs, each until the process ends",
     "penstock.spark._listener._attached": "one for each session, for as long as it lives",
     "penstock.spark._connect_ends._started": "names of queries; each leaves when it is stopped",
     "penstock.spark._foreach_batch._warned": "ids of runs, so that each is warned of once",

@@ -13,7 +13,7 @@ from penstock.serialization import JsonSerializer, inflated, malformed_is_bad_da
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{}", "[]", "5", '{"a": "x"}', '{"a": 1e999}', "\ud800", "9" * 5000])
 def test_whatever_is_damaged_is_bad_data_that_says_where(text):
-    said = r"^the place is damaged \(.*\): put it back from a copy$"
+    said = r"^the place is damaged \(.*\): put it back from a copy\n\[PENSTOCK-CORE-030\]$"
     with pytest.raises(BadDataError, match=said), malformed_is_bad_data("the place"):
         int(json.loads(text.encode("utf-8", "surrogatepass"))["a"])
 

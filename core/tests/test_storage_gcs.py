@@ -429,6 +429,5 @@ def test_who_asks_with_a_key(monkeypatch, fast):
 
 def test_the_library_is_missing(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "google.cloud.storage", None)
-    storage, _ = open_storage("gs://in", {"gcs.endpoint": "http://127.0.0.1:2"})
     with pytest.raises(BadConfigurationError, match=r"pip install 'penstock\[gcs\]'"):
-        storage.read("in/x")
+        open_storage("gs://in", {"gcs.endpoint": "http://127.0.0.1:2"})

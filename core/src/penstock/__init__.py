@@ -17,6 +17,7 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
+    from penstock._causes import explain
     from penstock.checkpoint import finish
     from penstock.dead_letters import LETTER_DDL
     from penstock.spark import (
@@ -44,6 +45,7 @@ __all__ = [
     "batch_writer",
     "enrich",
     "enrich_async",
+    "explain",
     "export_metrics",
     "finish",
     "register",
@@ -78,4 +80,8 @@ def __getattr__(name: str) -> Any:
         from penstock.checkpoint import finish
 
         return finish
+    if name == "explain":
+        from penstock._causes import explain
+
+        return explain
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

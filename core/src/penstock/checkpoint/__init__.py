@@ -2,6 +2,7 @@
 
 from penstock.checkpoint._batch_writes import chain_of_write, forget_write, is_remembered, remember_write
 from penstock.checkpoint._commands import Finished, adopt, finish, open_pieces, resolve, restore_offsets, take_over
+from penstock.checkpoint._damage import damage_of
 from penstock.checkpoint._groups import Prepared, load_group, members_of, options_by_member, remember_group
 from penstock.checkpoint._identity import CheckpointIdentity, open_identity
 from penstock.checkpoint._left_open import LeftOpen, left_open
@@ -30,6 +31,7 @@ __all__ = [
     "chain_of",
     "chain_of_write",
     "check_sink_name",
+    "damage_of",
     "finish",
     "forget_write",
     "home_of",

@@ -16,7 +16,7 @@ from penstock.serialization import malformed_is_bad_data
 from penstock.storage import LocalStorage, Storage
 from penstock.system import system
 
-__all__ = ["CheckpointIdentity", "adopt", "open_identity"]
+__all__ = ["CheckpointIdentity", "adopt", "open_identity", "read_place"]
 
 FORMAT = 1
 
@@ -38,13 +38,13 @@ def open_identity(storage: Storage, checkpoint: str, query_id: str) -> Checkpoin
     here = _canonical(storage, checkpoint)
     path = f"{checkpoint}/penstock/place.json"
     try:
-        place = _read(storage, path)
+        place = read_place(storage, path)
     except FileNotFoundError:
         _try_out(storage, checkpoint)
         made = CheckpointIdentity(system().new_id(), here, query_id)
         if storage.create(path, _stored_form(made)):
             return made
-        place = _read(storage, path)
+        place = read_place(storage, path)
     if place.url != here:
         raise BadConfigurationError(
             f"{here} was copied or moved from {place.url}. If the old one is gone, run: penstock adopt {here} --moved; "
@@ -56,7 +56,7 @@ def open_identity(storage: Storage, checkpoint: str, query_id: str) -> Checkpoin
 def adopt(storage: Storage, checkpoint: str, *, is_copy: bool) -> CheckpointIdentity:
     """Makes a checkpoint that was moved, or is a copy, at home where it is. The caller knows that nothing is open."""
     path = f"{checkpoint}/penstock/place.json"
-    before = _read(storage, path)
+    before = read_place(storage, path)
     new_id = system().new_id()
     place = CheckpointIdentity(
         new_id if is_copy else before.id,
@@ -67,7 +67,8 @@ def adopt(storage: Storage, checkpoint: str, *, is_copy: bool) -> CheckpointIden
     return place
 
 
-def _read(storage: Storage, path: str) -> CheckpointIdentity:
+def read_place(storage: Storage, path: str) -> CheckpointIdentity:
+    """Returns what the file says. Raises FileNotFoundError, and BadDataError if it is damaged."""
     data = storage.read(path)
     with malformed_is_bad_data(storage.url(path)):
         stored = json.loads(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -48,18 +48,25 @@ _Options = Annotated[
 
 
 def main() -> None:
-    """The entry point. Errors that Penstock raises on purpose are printed in words."""
+    """The entry point. Errors that Penstock raises on purpose are printed in words, and so are paths and addresses that
+    can't be used.
+    """
     try:
         app()
-    except PenstockError as error:
+    except (PenstockError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            _leave_quietly()
+        from penstock._causes import explain
         from penstock.cli._screen import say
 
-        say(f"penstock: {error}", error=True)
+        say(f"penstock: {explain(error)}", error=True)
         sys.exit(2 if isinstance(error, BadConfigurationError) else 1)
-    except BrokenPipeError:
-        # The reader of our output (head, less) has left; closing keeps Python quiet about it at exit.
-        sys.stderr.close()
-        sys.exit(1)
+
+
+def _leave_quietly() -> NoReturn:
+    # The reader of our output (head, less) has left; closing keeps Python quiet about it at exit.
+    sys.stderr.close()
+    sys.exit(1)
 
 
 def _print_version(wanted: bool) -> None:
@@ -180,6 +187,17 @@ def doctor(
     from penstock.cli._doctor import show_health
 
     raise typer.Exit(show_health(as_json=as_json, fix=fix))
+
+
+@app.command()
+def explain(
+    code: Annotated[str, typer.Argument(help="Such as PENSTOCK-KAFKA-001, as errors end with.", show_default=False)],
+    as_json: _AsJson = False,
+) -> None:
+    """Explains an error's code: what it stands for, its causes, and what to do."""
+    from penstock.cli._explain_code import show_code
+
+    raise typer.Exit(show_code(code, as_json=as_json))
 
 
 @app.command()

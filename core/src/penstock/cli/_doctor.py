@@ -28,7 +28,7 @@ from penstock.cli._plugins import HOW_TO_GET_ONE
 from penstock.cli._screen import Screen, as_text, say, say_json
 from penstock.native import NativeLibrary
 
-__all__ = ["Finding", "examine", "show_health"]
+__all__ = ["Finding", "examine", "java_problem", "show_health"]
 
 OK, ODD, BAD = "ok", "odd", "bad"
 _LEAST_JAVA = 17
@@ -118,6 +118,12 @@ def _java(env: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("Java", BAD, f"{java} is version {found.group(1)}, Spark needs {_LEAST_JAVA} or newer", mend)
     else:
         yield Finding("Java", OK, f"{found.group(1)}{found.group(2)} ({java})")
+
+
+def java_problem(environment: Mapping[str, str] | None = None) -> str:
+    """Returns why Spark can't start, and what to do; empty if there is a Java that it runs on."""
+    (finding,) = _java(os.environ if environment is None else environment)
+    return f"{finding.text}: {finding.mend}" if finding.verdict == BAD else ""
 
 
 def _packages(_: Mapping[str, str]) -> Iterator[Finding]:

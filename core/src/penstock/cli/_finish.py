@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from penstock import checkpoint as checkpoints
 from penstock._commit import BatchPendingError, GaveWayError
+from penstock.cli._damage import say_damage
 from penstock.cli._draw import plural
 from penstock.cli._screen import say, say_json
 from penstock.errors import BadConfigurationError
@@ -16,7 +17,8 @@ DONE, GAVE_WAY, PENDING = 0, 3, 4
 
 
 def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, sink: str, take_over: bool, as_json: bool) -> int:
-    """The command. Returns the exit code: 0, 3 (gave way to a batch, try again) or 4 (a batch is decided and pending).
+    """The command. Returns the exit code: 0, 1 (other files of the checkpoint are damaged), 3 (gave way to a batch, try
+    again) or 4 (a batch is decided and pending).
 
     Raises what :func:`penstock.checkpoint.finish` raises otherwise.
     """
@@ -39,7 +41,7 @@ def finish_checkpoint(checkpoint: str, options: Mapping[str, str], *, sink: str,
         say(f"{checkpoint}: published {plural(len(published), 'piece')} in {plural(len(made), 'decision')}")
         for text in published:
             say(f"  {text}")
-    return DONE
+    return say_damage(checkpoint, options) or DONE
 
 
 def resolve_batch(

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from rich.console import Console
 
 from penstock.cli._checkpoint import CheckpointView, DecisionView, SinkView, SourceView, read_checkpoint
+from penstock.cli._damage import say_damage
 from penstock.cli._draw import human_bytes, plural, sparkline
 from penstock.cli._screen import Screen, as_text, say_json
 
@@ -35,7 +36,7 @@ def show_checkpoint(checkpoint: str, options: Mapping[str, str], *, as_json: boo
         say_json(asdict(view))
     else:
         _Page(Screen()).show(view)
-    return 0
+    return say_damage(checkpoint, options)
 
 
 class _Page:

@@ -94,7 +94,8 @@ def _files(kind: Kind, name: str) -> dict[str, str]:
 
 def _renamed(kind: Kind, module: str, prefix: str) -> dict[str, str]:
     """Returns the sample's files, with the new name of the package and in its classes."""
-    sample = files("penstock.testing") / "_samples" / kind
+    # By the folder: importing it would need pytest, which only those who test a connector have.
+    sample = files("penstock") / "testing" / "_samples" / kind
     return {
         path: re.sub(rf"\b{_PREFIXES[kind]}(?=[A-Z])", prefix, text)
         .replace(f"penstock.testing._samples.{kind}", module)

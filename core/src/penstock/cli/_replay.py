@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 
-from penstock._causes import root_cause
+from penstock._causes import explain
 from penstock.cli._draw import plural
 from penstock.cli._screen import say, say_json
 from penstock.cli._secrets import redactor_of_options
@@ -45,7 +45,7 @@ def send_letters(
         say("penstock: stopped; run it again to send the rest", error=True)
         return stopped.exit_code
     except Exception as error:
-        say(f"penstock: {redact(root_cause(error))}", error=True, lines=True)
+        say(f"penstock: {redact(explain(error))}", error=True, lines=True)
         return MISTAKEN if isinstance(error, BadConfigurationError) else FAILED
     finally:
         if spark is not None:
@@ -59,7 +59,7 @@ def send_letters(
     return SENT
 
 
-class _Stopped(Exception):
+class _Stopped(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.exit_code = 128 + number

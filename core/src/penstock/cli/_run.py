@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import time
@@ -12,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._causes import root_cause
+from penstock._causes import explain
 from penstock._monitoring import count_open
 from penstock.checkpoint import LeftOpen, chain_of, home_of, left_open
+from penstock.cli._before_start import check_before_start
 from penstock.cli._check import check_pipeline
 from penstock.cli._check_places import check_places
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter, Reporter
@@ -26,6 +28,7 @@ from penstock.cli._run_layout import check_layout
 from penstock.cli._screen import say
 from penstock.cli._secrets import redactor_of
 from penstock.cli._waits import collecting_waits, waits_in
+from penstock.error_codes import NOT_WRITABLE, PIPELINE
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.printable import get_logger
 from penstock.storage import open_storage
@@ -75,12 +78,12 @@ def run(path: Path, choices: RunChoices) -> int:
     try:
         pipeline, mistakes = check_pipeline(path)
     except (OSError, UnicodeDecodeError) as error:
-        say(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}", error=True)
+        say(f"{path}: can't be read: {getattr(error, 'strerror', None) or error} [{NOT_WRITABLE}]", error=True)
         return MISTAKEN
     if pipeline is not None:
         mistakes = sorted({*mistakes, *check_places(pipeline)})
     for mistake in mistakes:
-        say(f"{path}:{mistake}", error=True)
+        say(f"{path}:{mistake}{'' if mistake.is_warning else f' [{PIPELINE}]'}", error=True)
     if pipeline is None or not all(mistake.is_warning for mistake in mistakes):
         return MISTAKEN
     if choices.check_only:
@@ -114,12 +117,18 @@ def _place(name: str, options: Mapping[str, str]) -> str:
     return f"{name} {last}".strip()
 
 
-class _Stopped(Exception):
-    """A signal asked for the end."""
+class _Stopped(BaseException):
+    """A signal asked for the end. No Exception: py4j takes those for a lost connection to its JVM."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.exit_code = 128 + number
+
+
+def _ignore_signals() -> None:
+    """The run has ended as it has; what is left takes a moment."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class _Run:
@@ -157,15 +166,20 @@ class _Run:
             self._end("stopped")
             return 128 + signal.SIGINT
         except Exception as error:
-            text = self._redact(root_cause(error))
+            if self._signal is not None:  # what a signal to the JVM, too, has broken
+                self._end("stopped")
+                return 128 + self._signal
+            text = self._redact(explain(error))
             self._end("failed", text)
             if self._choices.verbose:
                 say(self._redact("".join(traceback.format_exception(error))), error=True, lines=True)
             say(f"penstock: {text}", error=True, lines=True)
             return MISTAKEN if isinstance(error, BadConfigurationError) else FAILED
         finally:
+            _ignore_signals()
             if spark is not None:
-                spark.stop()
+                with contextlib.suppress(Exception):  # its JVM may have got the signal as well
+                    spark.stop()
         self._end("finished")
         return OK
 
@@ -185,9 +199,9 @@ class _Run:
         """While Spark starts a signal ends the process's work at once; later the query is stopped between two polls."""
 
         def handle(number: int, _: object) -> None:
-            if at_once or self._signal is not None:
+            is_first, self._signal = self._signal is None, self._signal or number
+            if at_once or not is_first:
                 raise _Stopped(number)
-            self._signal = number
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, handle)
@@ -209,6 +223,7 @@ class _Run:
         from penstock.cli._session import start_session
         from penstock.spark import SessionMetrics, register
 
+        check_before_start(self._pipeline)
         relay = None if self._choices.verbose else lambda text: self._reporter.line(self._redact(text))
         spark = start_session(self._pipeline.name, self._pipeline.spark, relay)
         with warnings.catch_warnings():

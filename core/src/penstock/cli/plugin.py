@@ -8,6 +8,7 @@ import typer
 
 from penstock.cli._draw import human_bytes, human_count, human_duration, plural
 from penstock.cli._screen import Screen, as_text, say, say_json
+from penstock.printable import printable
 
 __all__ = [
     "Screen",
@@ -28,6 +29,6 @@ def option_pairs(texts: Iterable[str] | None) -> dict[str, str]:
     for text in texts or []:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise typer.BadParameter("write NAME=VALUE", param_hint="--option")
+            raise typer.BadParameter(f"{printable(text)!r} is not NAME=VALUE", param_hint="--option")
         pairs[name] = value
     return pairs

@@ -10,7 +10,7 @@ from penstock.options._conditions import Condition, unless, when
 from penstock.options._dead_letters import DEAD_LETTER_FORMAT, DEAD_LETTER_OPTIONS, DEAD_LETTER_PREFIX
 from penstock.options._option import AtRestart, Mode, Option, connecting, nearest_hint
 from penstock.options._restarts import held_by_checkpoint
-from penstock.options._secrets import credentials_in, sounds_secret
+from penstock.options._secrets import credentials_in, sounds_secret, without_credentials
 from penstock.options._set import OptionProblem, OptionSet, OptionValues, complete_options, warn_once
 from penstock.options._units import load_object, parse_bytes, parse_duration_ms, parse_pairs
 
@@ -41,4 +41,5 @@ __all__ = [
     "unless",
     "warn_once",
     "when",
+    "without_credentials",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-__all__ = ["credentials_in", "sounds_secret"]
+__all__ = ["credentials_in", "sounds_secret", "without_credentials"]
 
 _WORDS = (
     *("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "userinfo"),
@@ -37,3 +37,10 @@ def credentials_in(text: str) -> list[str]:
     if "://" in text or text.startswith("jdbc:"):
         found += [value for name, value in _PARAMETER.findall(text) if sounds_secret(name)]
     return [*found, *(unquote(one) for one in found if "%" in one)]
+
+
+def without_credentials(text: str) -> str:
+    """Returns ``text`` with ``***`` in place of what :func:`credentials_in` finds in it."""
+    for secret in sorted(credentials_in(text), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

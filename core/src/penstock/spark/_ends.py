@@ -12,11 +12,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import re
 from collections.abc import Callable
 from typing import Any
 
-from penstock._causes import root_cause
+from penstock._causes import carries_ours, explain
+from penstock.spark._last_words import note_seen
 
 __all__ = [
     "ENDS_OPTION",
@@ -32,8 +32,6 @@ __all__ = [
 #: Tells the sink that its run ends by itself (``availableNow``, ``once``), and that no process publishes after it.
 ENDS_OPTION = "penstock.run.ends"
 _MARK = "_penstock_wrapped"
-#: In what Spark says of a failure: a class, or a file in a trace.
-_OURS = re.compile(r"penstock\w*[./]")
 #: What to call when a session was stopped, with the session. Each leaves then.
 _at_ends: list[tuple[Any, Callable[[], None]]] = []
 
@@ -48,7 +46,11 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
     def publishing(method: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(query: Any, *args: Any, **given: Any) -> Any:
-            answer = method(query, *args, **given)
+            try:
+                answer = method(query, *args, **given)
+            except Exception:
+                note_seen(str(query.runId))
+                raise
             if not query.isActive and query.exception() is None:
                 publish(query)
             return answer
@@ -57,7 +59,18 @@ def publish_at_ends(publish: Callable[[Any], None]) -> None:
 
     for name in ("stop", "awaitTermination"):
         wrap_method(StreamingQuery, name, lambda method: publishing(summing_up(method)))
+    wrap_method(StreamingQuery, "exception", _noting_seen)
     wrap_method(SparkSession, "stop", stopping_queries_first)
+
+
+def _noting_seen(method: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(query: Any) -> Any:
+        failure = method(query)
+        if failure is not None:
+            note_seen(str(query.runId))
+        return failure
+
+    return wrapped
 
 
 def stopping_queries_first(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,8 +116,8 @@ def summing_up(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def sum_up(error: Exception) -> None:
     """Adds a last line to what Python prints of an error of Penstock's: its cause."""
-    if _OURS.search(str(error)) and hasattr(error, "add_note"):  # Python 3.11
-        error.add_note(f"penstock: {root_cause(error)}")
+    if carries_ours(error) and hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(f"penstock: {explain(error)}")
 
 
 def stop_queries(spark: Any) -> None:

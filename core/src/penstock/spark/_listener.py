@@ -22,6 +22,7 @@ from penstock.checkpoint import left_open, open_stored_query
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.printable import get_logger
 from penstock.spark._ends import stop_queries
+from penstock.spark._last_words import note_failure, say_unseen
 from penstock.spark._offsets import is_final_batch
 from penstock.storage import open_storage
 
@@ -82,6 +83,8 @@ class PublishingListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """After an ending trigger and without an error, closes everything. After an error, says what is left open."""
         checkpoint, ends = self._queries.pop(str(event.runId), ("", False))
+        if event.exception is not None:
+            note_failure(str(event.runId), str(event.exception))
         if ends and event.exception is None:
             self._worker.submit(self._roll, checkpoint, finish=True)
         elif checkpoint and event.exception is not None:
@@ -152,3 +155,4 @@ def _detach(spark: SparkSession, listener: PublishingListener) -> None:
     listener.finish()
     with contextlib.suppress(Exception):  # the JVM may have gone before us
         spark.streams.removeListener(listener)
+    say_unseen()

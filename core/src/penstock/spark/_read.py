@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +19,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from penstock.error_codes import OTHER_SOURCE
 from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues, held_by_checkpoint
 from penstock.printable import get_logger
 from penstock.retry import NO_RETRIES, RetryPolicy
+from penstock.serialization import MALFORMED, shortened
 from penstock.source import ReadLimits, Source, SplitEnumerator, SupportsFilterPushDown, SupportsOffsetAdoption
 from penstock.spark._coordinator import Coordinator
 from penstock.spark._filters import column_filter
@@ -32,6 +35,11 @@ from penstock.spark._partitions import pack, read_partition
 __all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 
 _log = get_logger("penstock")
+UNREADABLE: tuple[type[Exception], ...] = (FatalError, *MALFORMED)
+_OF_ANOTHER = (
+    "the checkpoint holds offsets of another source: use the checkpoint of this query, or start with a new checkpoint "
+    "location"
+)
 ResultT = TypeVar("ResultT")
 
 
@@ -190,12 +198,22 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if isinstance(self._source, SupportsOffsetAdoption) and isinstance(value, dict):
             state = self._source.adopt_offset(value)
         if state is None:
-            raise FatalError("the checkpoint holds offsets of another source: start with a new checkpoint location")
+            raise FatalError(_OF_ANOTHER, error_code=OTHER_SOURCE)
         return StreamOffset(seq=0, enumerator=self._source.enumerator_serializer.pack(state), adopted=True)
 
     def _state(self, position: StreamOffset) -> Any:
         stored = position.enumerator
-        return None if stored is None else self._source.enumerator_serializer.unpack(stored)
+        with self._own_forms():
+            return None if stored is None else self._source.enumerator_serializer.unpack(stored)
+
+    @contextlib.contextmanager
+    def _own_forms(self) -> Iterator[None]:
+        """An offset does not name its source: what can't be read is of another one, damaged, or newer."""
+        try:
+            yield
+        except UNREADABLE as error:
+            reason = shortened(str(error) if isinstance(error, FatalError) else f"{type(error).__name__}: {error}")
+            raise FatalError(f"{self._owner}: {_OF_ANOTHER} ({reason})", error_code=OTHER_SOURCE) from error
 
     def _enumerator_at(self, position: StreamOffset) -> SplitEnumerator[Any, Any]:
         """Returns the enumerator, brought to ``position``."""
@@ -240,7 +258,9 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return []
         if last.seq != first.seq + 1:
             raise FatalError(f"offsets {first.seq} and {last.seq} do not follow each other: the offset log was changed")
-        return pack(last.unpack_splits(self._source.split_serializer), self._source, self._parallelism)
+        with self._own_forms():
+            splits = last.unpack_splits(self._source.split_serializer)
+        return pack(splits, self._source, self._parallelism)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Returns what waits after the last offset, and the source's own counters; shown in the query's progress.
@@ -266,7 +286,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _complete(self, position: StreamOffset) -> None:
         if self._enumerator is not None and position.seq > self._completed:
             self._completed = position.seq
-            enumerator, splits = self._enumerator, position.unpack_splits(self._source.split_serializer)
+            with self._own_forms():
+                enumerator, splits = self._enumerator, position.unpack_splits(self._source.split_serializer)
             self._retry.call(lambda: enumerator.notify_checkpoint_complete(splits), "after a batch", self._metrics)
 
     def stop(self) -> None:

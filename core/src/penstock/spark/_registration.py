@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 
 from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
+from penstock.spark._damaged_checkpoints import look_before_start
 from penstock.spark._data_source import data_source_of
 from penstock.spark._driver_counts import new_counts_folder
 from penstock.spark._ends import publish_at_ends, summing_up, wrap_method
 from penstock.spark._foreach_batch import telling_the_run
+from penstock.spark._last_words import print_last_words
 from penstock.spark._listener import PublishingListener
 from penstock.spark._locations import LOCAL, Home
 from penstock.spark._metrics import CountsParam
@@ -53,10 +55,12 @@ class Registration:
 def register(spark: SparkSession) -> Registration:
     """Registers every installed connector with ``spark`` and returns what it did. Safe to call again.
 
-    Secret options are hidden in plans that the session shows from now on.
+    Secret options are hidden in plans that the session shows from now on. An exception that nothing catches ends with
+    a line of ours, after Spark's traces, if it carries one of our errors (:func:`penstock.explain`).
     A connector that does not fit this core, or fails on import, is reported as a warning and left out. On a local
     master whose workers would run another Python (``PYSPARK_PYTHON`` unset), they are made to run this one.
     """
+    print_last_words()
     context = classic_context(spark)
     home = Home.of(context, spark.conf.get("spark.hadoop.fs.defaultFS", "") or "")
     done = Registration(home=home)
@@ -92,6 +96,7 @@ def register(spark: SparkSession) -> Registration:
         from pyspark.sql import DataFrameWriter
         from pyspark.sql.streaming import DataStreamWriter
 
+        look_before_start(DataStreamWriter)
         wrap_method(DataFrameWriter, "format", lambda method: noting("format")(telling_the_run(method)))
         noting_calls(DataFrameWriter, ("partitionBy",))
         wrap_method(DataFrameWriter, "save", lambda method: summing_up(with_noted(method, is_batch=True)))

@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.error_codes import NOT_INSTALLED, STORE_CERTIFICATE, STORE_CREDENTIALS
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.per_process import PerProcess
+from penstock.storage._endpoint import no_answer
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobServiceClient
@@ -46,7 +48,7 @@ def _new_client(account: Account) -> BlobServiceClient:
 
         from penstock.storage._transport import make_careful
     except ImportError:
-        raise BadConfigurationError(f"Azure needs azure-storage-blob: {_INSTALL}") from None
+        raise BadConfigurationError(f"Azure needs azure-storage-blob: {_INSTALL}", error_code=NOT_INSTALLED) from None
     try:
         return BlobServiceClient(
             account.endpoint,
@@ -93,12 +95,12 @@ def asking(account: Account, where: str) -> Iterator[BlobServiceClient]:
     credentials or libraries, a malformed key, and a certificate that is not trusted, else RetriableError.
     """
     secrets = [text for text in (account.key, account.sas) if text]
-    with _clients.using(account) as client, _translated(where, secrets):
+    with _clients.using(account) as client, _translated(where, secrets, account.endpoint):
         yield client
 
 
 @contextlib.contextmanager
-def _translated(where: str, secrets: Sequence[str]) -> Iterator[None]:
+def _translated(where: str, secrets: Sequence[str], endpoint: str = "") -> Iterator[None]:
     """Translates the client's errors, with ``where`` (an address) in the message, and without ``secrets``.
 
     Raises FileNotFoundError for what is not there, blocks as well, FileExistsError for what is, PermissionError for
@@ -111,6 +113,7 @@ def _translated(where: str, secrets: Sequence[str]) -> Iterator[None]:
         HttpResponseError,
         ResourceExistsError,
         ResourceNotFoundError,
+        ServiceRequestError,
     )
 
     try:
@@ -128,15 +131,19 @@ def _translated(where: str, secrets: Sequence[str]) -> Iterator[None]:
             ) from None
         if isinstance(error, ClientAuthenticationError):  # of azure-identity: no answer of the store
             raise BadConfigurationError(
-                f"{where}: no credentials; give azure.key or azure.sas, or an identity by Azure's own variables"
+                f"{where}: no credentials; give azure.key or azure.sas, or an identity by Azure's own variables",
+                error_code=STORE_CREDENTIALS,
             ) from error
         raise RetriableError(f"{where}: {_code(error)}: {_said(error, secrets)}") from None
     except AzureError as error:
         if _UNTRUSTED in str(error):
             raise BadConfigurationError(
                 f"{where}: the store's certificate is refused; set REQUESTS_CA_BUNDLE to the file of the authority "
-                f"that signed it, or correct azure.endpoint: {_said(error, secrets)}"
+                f"that signed it, or correct azure.endpoint: {_said(error, secrets)}",
+                error_code=STORE_CERTIFICATE,
             ) from None
+        if endpoint and isinstance(error, ServiceRequestError):
+            raise no_answer(where, endpoint, "azure.endpoint", _said(error, secrets)) from None
         raise RetriableError(f"{where}: {_said(error, secrets)}") from None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from penstock.errors import RetriableError
+from penstock.errors import PenstockError, RetriableError
 from penstock.retry import NO_RETRIES, RetryPolicy
 
 if TYPE_CHECKING:
@@ -150,6 +150,12 @@ class Storage(ABC):
         """Raises RetriableError if :meth:`is_away`: then nothing can be said of what is in the directory."""
         if self.is_away(directory):
             raise RetriableError(f"{self.url(directory)} is not there: is it mounted?")
+
+    def no_answer(self, path: str, error: BaseException) -> PenstockError | None:
+        """Returns better words for an error of :attr:`fs` about ``path`` that means that no store answered; ``None`` if
+        there are none. May look at the store's endpoint, for some seconds.
+        """
+        return None
 
     def delete(self, paths: Iterable[str]) -> None:
         """Removes files; missing ones are fine. In one request where the store has one for many."""

@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.error_codes import NOT_INSTALLED, STORE_CERTIFICATE, STORE_CREDENTIALS
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.per_process import PerProcess
+from penstock.storage._endpoint import no_answer
 
 if TYPE_CHECKING:
     from google.cloud.storage import Client
@@ -47,7 +49,9 @@ def _new_client(account: Account) -> Client:
 
         from penstock.storage._transport import make_careful
     except ImportError:
-        raise BadConfigurationError(f"Google's store needs google-cloud-storage: {_INSTALL}") from None
+        raise BadConfigurationError(
+            f"Google's store needs google-cloud-storage: {_INSTALL}", error_code=NOT_INSTALLED
+        ) from None
     credentials = _credentials(account)
     client = Client(
         project=None,
@@ -80,7 +84,8 @@ def _credentials(account: Account) -> Any:
         credentials, _ = google.auth.default(scopes=[_SCOPE])
     except GoogleAuthError:
         raise BadConfigurationError(
-            "no credentials for Google's store; give gcs.credentials, or set GOOGLE_APPLICATION_CREDENTIALS"
+            "no credentials for Google's store; give gcs.credentials, or set GOOGLE_APPLICATION_CREDENTIALS",
+            error_code=STORE_CREDENTIALS,
         ) from None
     return credentials
 
@@ -121,17 +126,17 @@ def asking(account: Account, where: str) -> Iterator[Client]:
     an OSError for a request that it does not take, BadConfigurationError for missing credentials or libraries and a
     certificate that is not trusted, else RetriableError.
     """
-    with _clients.using(account) as client, translated(where):
+    with _clients.using(account) as client, translated(where, account.endpoint):
         yield client
 
 
 @contextlib.contextmanager
-def translated(where: str) -> Iterator[None]:
+def translated(where: str, endpoint: str = "") -> Iterator[None]:
     """Translates the client's errors, as :func:`asking` says."""
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import GoogleAuthError, RefreshError
     from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
-    from requests.exceptions import RequestException
+    from requests.exceptions import ConnectionError, RequestException
     from urllib3.exceptions import HTTPError
 
     of_data = (DataCorruption, InvalidResponse, HTTPError)
@@ -150,12 +155,16 @@ def translated(where: str) -> Iterator[None]:
         if _UNTRUSTED in str(error):
             raise BadConfigurationError(
                 f"{where}: the store's certificate is refused; set REQUESTS_CA_BUNDLE to the file of the authority "
-                f"that signed it, or correct gcs.endpoint: {_said(error)}"
+                f"that signed it, or correct gcs.endpoint: {_said(error)}",
+                error_code=STORE_CERTIFICATE,
             ) from None
         if isinstance(error, RefreshError) and not error.retryable:
             raise BadConfigurationError(
-                f"{where}: Google gives no token for these credentials; check gcs.credentials: {_said(error)}"
+                f"{where}: Google gives no token for these credentials; check gcs.credentials: {_said(error)}",
+                error_code=STORE_CREDENTIALS,
             ) from None
+        if endpoint and not status and isinstance(error, ConnectionError):
+            raise no_answer(where, endpoint, "gcs.endpoint", _said(error)) from None
         raise RetriableError(said) from None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
+from penstock.error_codes import NOT_INSTALLED
 from penstock.errors import BadConfigurationError, RetriableError
 from penstock.per_process import PerProcess
 
@@ -54,7 +55,9 @@ def _connect(cluster: _Cluster) -> Client:
     try:
         from hdfs_native import Client
     except ImportError:
-        raise BadConfigurationError("HDFS needs hdfs-native: pip install 'penstock[hdfs]'") from None
+        raise BadConfigurationError(
+            "HDFS needs hdfs-native: pip install 'penstock[hdfs]'", error_code=NOT_INSTALLED
+        ) from None
     try:
         root = cluster.root if urlsplit(cluster.root).netloc else _default_root(cluster.conf_dir)
         return Client(root, _settings(root), cluster.conf_dir or None)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
+from penstock.error_codes import NOT_INSTALLED
 from penstock.errors import BadConfigurationError
-from penstock.options import Option, connecting, when
+from penstock.options import Option, connecting, when, without_credentials
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.storage._azure import AzureStorage
 from penstock.storage._contract import Storage
@@ -89,7 +91,7 @@ def open_storage(
 
 def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     if "\0" in url:
-        raise BadConfigurationError(f"{url!r}: no file system takes a NUL character in a path")
+        raise BadConfigurationError(f"{without_credentials(url)!r}: no file system takes a NUL character in a path")
     # Split by hand: in a path '?' is a wildcard and '#' a character like any other.
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -100,23 +102,36 @@ def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
         return LocalStorage(), os.path.abspath(rest)
     if scheme in ("s3", "s3a", "s3n"):
         if not rest.strip("/") or rest.startswith("/"):
-            raise BadConfigurationError(f"{url!r} names no bucket: write s3://bucket/prefix")
+            raise BadConfigurationError(f"{without_credentials(url)!r} names no bucket: write s3://bucket/prefix")
         return S3Storage(_below("s3.", options)), rest.rstrip("/")
     if scheme in ("abfs", "abfss", "wasb", "wasbs"):
         container, _, place = rest.partition("@")
         host, _, name = place.partition("/")
+        _require("azure.storage.blob", "Azure needs azure-storage-blob: pip install 'penstock[azure]'")
         if not container or not host or "/" in container:
             raise BadConfigurationError(
-                f"{url!r} names no container: write abfss://container@account.dfs.core.windows.net/path"
+                f"{without_credentials(url)!r} names no container: write abfss://container@account.dfs.core.windows.net/path"
             )
         return AzureStorage(host, _below("azure.", options)), f"{container}/{name}".rstrip("/")
     if scheme == "gs":
+        _require("google.cloud.storage", "Google's store needs google-cloud-storage: pip install 'penstock[gcs]'")
         if not rest.strip("/") or rest.startswith("/"):
-            raise BadConfigurationError(f"{url!r} names no bucket: write gs://bucket/prefix")
+            raise BadConfigurationError(f"{without_credentials(url)!r} names no bucket: write gs://bucket/prefix")
         return GcsStorage(_below("gcs.", options)), rest.rstrip("/")
     if scheme in ("hdfs", "viewfs"):
+        _require("hdfs_native", "HDFS needs hdfs-native: pip install 'penstock[hdfs]'")
         host, _, path = rest.partition("/")
         return HdfsStorage(f"{scheme}://{host}/"), f"/{path}".rstrip("/")
     raise BadConfigurationError(
-        f"{url!r}: no file system for '{scheme}://' (known: file, s3, s3a, abfs, abfss, gs, hdfs, viewfs)"
+        f"{without_credentials(url)!r}: no file system for '{scheme}://' (known: file, s3, s3a, abfs, abfss, gs, hdfs, "
+        "viewfs)"
     )
+
+
+def _require(module: str, text: str) -> None:
+    try:
+        found = find_spec(module)
+    except ModuleNotFoundError:  # of a package that it is in
+        found = None
+    if found is None:
+        raise BadConfigurationError(text, error_code=NOT_INSTALLED)

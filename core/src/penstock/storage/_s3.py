@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from penstock.errors import BadConfigurationError, RetriableError
+from penstock.error_codes import NOT_INSTALLED, STORE_CERTIFICATE, STORE_CREDENTIALS
+from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.per_process import PerProcess
 from penstock.storage._contract import REQUESTS_AT_ONCE, Storage
+from penstock.storage._endpoint import check_endpoint, no_answer
 from penstock.storage._ranged_file import RangedFile
 from penstock.storage._whole_heads import careful_pools
 from penstock.system import system
@@ -50,12 +52,14 @@ def translated(where: str) -> Iterator[None]:
     missing credentials and a certificate that is not trusted, else RetriableError: also for an answer that lacks what
     is looked up in it (KeyError), since its end was cut off.
     """
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, SSLError
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, SSLError
 
     try:
         yield
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
+        if code == "NoSuchBucket":
+            raise FileNotFoundError(f"{where}: there is no such bucket; create it, or correct the path") from error
         if code in _MISSING:
             raise FileNotFoundError(f"{where}: {code}") from error
         if code in _REFUSED:
@@ -65,19 +69,28 @@ def translated(where: str) -> Iterator[None]:
         raise RetriableError(f"{where}: {error}") from error
     except NoCredentialsError as error:
         raise BadConfigurationError(
-            f"{where}: no credentials; give s3.key and s3.secret, or AWS's own variables"
+            f"{where}: no credentials; give s3.key and s3.secret, or AWS's own variables",
+            error_code=STORE_CREDENTIALS,
         ) from error
     except SSLError as error:
         if not any(words in str(error) for words in _UNTRUSTED):
-            raise RetriableError(f"{where}: {error}") from error
+            raise no_answer(where, _asked(error), "s3.endpoint", str(error)) from error
         raise BadConfigurationError(
             f"{where}: the store's certificate is refused; set AWS_CA_BUNDLE to the file of the authority that signed "
-            f"it, or correct s3.endpoint: {error}"
+            f"it, or correct s3.endpoint: {error}",
+            error_code=STORE_CERTIFICATE,
         ) from error
+    except HTTPClientError as error:
+        raise no_answer(where, _asked(error), "s3.endpoint", str(error)) from error
     except BotoCoreError as error:
         raise RetriableError(f"{where}: {error}") from error
     except KeyError as error:
         raise RetriableError(f"{where}: the answer was cut off, it has no {error}") from error
+
+
+def _asked(error: Any) -> str:
+    """Returns the address of a request that was not answered."""
+    return str(error.kwargs.get("endpoint_url") or "")
 
 
 def _hide(secrets: Sequence[str], parsed: dict[str, Any], **_: Any) -> None:
@@ -152,8 +165,10 @@ class S3Storage(Storage):
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         if find_spec("boto3") is None:
-            raise BadConfigurationError("S3 needs boto3: pip install 'penstock[s3]'")
+            raise BadConfigurationError("S3 needs boto3: pip install 'penstock[s3]'", error_code=NOT_INSTALLED)
         self._settings = dict(settings)
+        if self._endpoint:
+            check_endpoint(self._endpoint, "s3.endpoint")
 
     def __reduce__(self) -> Any:
         return (S3Storage, (self._settings,), {"retry": self.retry})
@@ -226,6 +241,11 @@ class S3Storage(Storage):
 
     def url(self, path: str) -> str:
         return f"s3://{path}"
+
+    def no_answer(self, path: str, error: BaseException) -> PenstockError | None:
+        if self._endpoint is None or "NETWORK_CONNECTION" not in str(error):
+            return None
+        return no_answer(self.url(path), self._endpoint, "s3.endpoint", str(error))
 
     @staticmethod
     def split(path: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from penstock_cassandra.client._cluster import open_cluster
 from penstock_cassandra.client._errors import cassandra_errors
 from penstock_cassandra.client._raw import RawHandler, RawRows
 from penstock_cassandra.client._settings import ConnectionSettings
+from penstock_cassandra.client._wrong_port import wrong_port
 
 __all__ = ["Client", "Page", "Statement", "acquire_client", "release_client", "shared_client"]
 
@@ -67,14 +68,23 @@ class Client:
         self._prepared: OrderedDict[tuple[str, str], Statement] = OrderedDict()
         self._lock = threading.Lock()
         with cassandra_errors(f"connecting to Cassandra ({settings.where})"):
-            self._cluster = open_cluster(settings)
-            try:
-                self.session = self._cluster.connect()
-            except BaseException:
-                self._cluster.shutdown()
-                raise
+            self._connect(settings)
         self.session.client_protocol_handler = RawHandler
         self.session.use_client_timestamp = False
+
+    def _connect(self, settings: ConnectionSettings) -> None:
+        cluster = None
+        try:
+            self._cluster = cluster = open_cluster(settings)
+            self.session = cluster.connect()
+        except BaseException as error:
+            if cluster is not None:
+                cluster.shutdown()
+            if isinstance(error, Exception):
+                seen = wrong_port(settings, error, f"connecting to Cassandra ({settings.where})")
+                if seen is not None:
+                    raise seen from error
+            raise
 
     @property
     def metadata(self) -> Any:

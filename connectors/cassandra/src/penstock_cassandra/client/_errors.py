@@ -24,6 +24,7 @@ from cassandra.protocol import (
 )
 
 from penstock.errors import BadConfigurationError, FatalError, PenstockError, RetriableError
+from penstock_cassandra._error_codes import CREDENTIALS, NOT_PERMITTED, WRONG_PORT
 
 __all__ = ["cassandra_errors", "translate", "was_not_applied"]
 
@@ -46,16 +47,17 @@ def translate(error: BaseException, what: str) -> PenstockError:
     for cause in _causes(error):
         if isinstance(cause, AuthenticationFailed):
             return BadConfigurationError(
-                f"{what}: refused, check the options 'user' and 'password', or 'authProvider': {_words(cause)}"
+                f"{what}: refused, check the options 'user' and 'password', or 'authProvider': {_words(cause)}",
+                error_code=CREDENTIALS,
             )
         if isinstance(cause, Unauthorized):
-            return BadConfigurationError(f"{what}: the user may not do that: {_words(cause)}")
+            return BadConfigurationError(f"{what}: the user may not do that: {_words(cause)}", error_code=NOT_PERMITTED)
         if isinstance(cause, (InvalidRequest, SyntaxException)):
             return BadConfigurationError(f"{what}: {_words(cause)}")
         if isinstance(cause, OSError) and "SSL" in str(cause):
             for sign, advice in _TLS_COMPLAINTS:
                 if sign in str(cause):
-                    return BadConfigurationError(f"{what}: {advice}: {_words(cause)}")
+                    return BadConfigurationError(f"{what}: {advice}: {_words(cause)}", error_code=WRONG_PORT)
     if isinstance(error, NoHostAvailable):
         causes = "; ".join(sorted({f"{host}: {_words(cause)}" for host, cause in _host_errors(error).items()}))
         return RetriableError(

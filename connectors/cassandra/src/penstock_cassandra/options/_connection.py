@@ -14,6 +14,11 @@ def connection_settings(values: OptionValues) -> ConnectionSettings:
     hosts = names(values["host"])
     if not hosts:
         raise BadConfigurationError("option 'host' is empty: name a node")
+    if any("/" in one or "@" in one for one in hosts):
+        raise BadConfigurationError(
+            "option 'host' holds more than names of hosts: write the port as the option 'port', and user and password "
+            "as 'user' and 'password'"
+        )
     return ConnectionSettings(
         hosts=hosts,
         port=values["port"],

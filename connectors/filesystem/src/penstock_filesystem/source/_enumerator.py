@@ -10,6 +10,7 @@ from penstock.errors import PenstockError, RetriableError
 from penstock.printable import get_logger
 from penstock.source import EnumeratorContext, SplitEnumerator
 from penstock_filesystem.options import SourceOptions
+from penstock_filesystem.source._absence import listing_error
 from penstock_filesystem.source._cleaner import FileCleaner
 from penstock_filesystem.source._split import FileSplit, FileSystemEnumeratorState
 from penstock_filesystem.source.discovery import FileDiscovery, FoundFile, NotificationQueue
@@ -34,8 +35,8 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
     listing leaves it out for a while. A file that is written to again after that is not read again: it is counted
     (``rewritten_files``), and a warning names it.
 
-    After the first listing, ``on_missing`` gets the roots that do not exist or match nothing, if there are any. With a
-    ``queue``, later listings are rare, and the queue says where to look.
+    After the first listing, ``on_missing`` gets the roots that do not exist or match nothing, if there are any, and
+    whether the run ends by itself. With a ``queue``, later listings are rare, and the queue says where to look.
 
     Every attribute belongs to the coordinator thread, but ``_frozen``, which the listing in the background reads as
     well. That listing only fills :class:`FileDiscovery`, which has a lock; what it found is taken over in the handler.
@@ -50,7 +51,7 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         cleaner: FileCleaner | None,
         tracker: FileTracker,
         checkpoint: FileSystemEnumeratorState | None,
-        on_missing: Callable[[Sequence[str]], None],
+        on_missing: Callable[[Sequence[str], bool], None],
         queue: NotificationQueue | None = None,
     ) -> None:
         state = checkpoint or FileSystemEnumeratorState()
@@ -178,12 +179,12 @@ class FileSystemSplitEnumerator(SplitEnumerator[FileSplit, FileSystemEnumeratorS
         else:
             _log.warning("%s; files that are known are read, and listing is tried again", self._listing_error(error))
 
-    def _listing_error(self, error: BaseException) -> RetriableError:
-        return RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}")
+    def _listing_error(self, error: BaseException) -> PenstockError:
+        return listing_error(self._discovery.storage, self._options.paths, error)
 
     def _take_found(self) -> None:
         if not self._listed and (missing := self._discovery.missing_roots()):
-            self._on_missing(missing)
+            self._on_missing(missing, self._frozen)
         self._listed = True
         found = self._discovery.take()
         if self._edge is not None:

@@ -21,8 +21,10 @@ from penstock.source import (
     SupportsFilterPushDown,
 )
 from penstock.storage import open_storage
+from penstock_filesystem._error_codes import MISSING
 from penstock_filesystem.formats import InputFile, create_reader
 from penstock_filesystem.options import SourceOptions
+from penstock_filesystem.source._absence import listing_error
 from penstock_filesystem.source._cleaner import FileCleaner
 from penstock_filesystem.source._columns import infer_columns
 from penstock_filesystem.source._emitter import FileSystemRecordEmitter
@@ -128,13 +130,20 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         try:
             discovery.list_files()
         except (OSError, RetriableError) as error:
-            raise RetriableError(f"{', '.join(self._options.paths)} could not be listed: {error}") from error
+            raise listing_error(self._storage, self._options.paths, error) from error
         return discovery
 
-    def _refuse_missing(self, roots: Sequence[str]) -> None:
-        raise BadConfigurationError(f"{self._storage.url(roots[0])} does not exist, or is a glob that matches nothing")
+    def _refuse_missing(self, roots: Sequence[str], ends: bool = True) -> None:
+        raise BadConfigurationError(
+            f"{self._storage.url(roots[0])} does not exist, or is a glob that matches nothing: correct the path, or "
+            "create it",
+            error_code=MISSING,
+        )
 
-    def _warn_of_missing(self, roots: Sequence[str]) -> None:
+    def _warn_of_missing(self, roots: Sequence[str], ends: bool) -> None:
+        """A run that ends by itself would have nothing to wait for: it refuses them."""
+        if ends:
+            self._refuse_missing(roots)
         for root in roots:
             _log.warning(
                 "%s does not exist, or matches nothing yet: the query waits for files there", self._storage.url(root)
@@ -292,7 +301,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         self,
         context: EnumeratorContext,
         checkpoint: FileSystemEnumeratorState | None,
-        on_missing: Callable[[Sequence[str]], None],
+        on_missing: Callable[[Sequence[str], bool], None],
         queue: NotificationQueue | None = None,
     ) -> FileSystemSplitEnumerator:
         options = self._options
@@ -363,7 +372,7 @@ class FileSystemSource(Source[FileSplit, FileSystemEnumeratorState], SupportsFil
         return FileCleaner(self._storage, self._roots, archive, context.metrics)
 
 
-def _ignore(_: Sequence[str]) -> None:
+def _ignore(_: Sequence[str], ends: bool) -> None:
     pass
 
 

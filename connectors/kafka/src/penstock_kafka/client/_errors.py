@@ -5,11 +5,15 @@ The one table of error codes. It imports no client library: both clients transla
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Concatenate, ParamSpec, TypeVar
 
 from penstock.errors import BadConfigurationError, DataLostError, FatalError, PenstockError, RetriableError
+from penstock_kafka._error_codes import CREDENTIALS, NO_TOPIC, NOT_PERMITTED
 from penstock_kafka.client._interfaces import (
     ClientConfig,
     DeliveryError,
@@ -152,6 +156,8 @@ _ACL_NEEDED_TO_ASK = {
     "TOPIC_AUTHORIZATION_FAILED": "Describe and Read on the topic",
     "GROUP_AUTHORIZATION_FAILED": "Describe and Read on the consumer group",
 }
+_Arguments = ParamSpec("_Arguments")
+_ErrorT = TypeVar("_ErrorT", bound=PenstockError | None)
 _NO_KERBEROS = (
     "The wheels of confluent-kafka have no Kerberos: install it from source with librdkafka and libsasl2 "
     "(pip install --no-binary confluent-kafka confluent-kafka), or use another sasl.mechanism"
@@ -174,10 +180,34 @@ def bad_setting(problem: Problem, settings: ClientConfig) -> BadConfigurationErr
     return BadConfigurationError(f"{text}. {_NO_KERBEROS}" if "GSSAPI" in text else text)
 
 
+def _coded(make: Callable[Concatenate[Problem, _Arguments], _ErrorT]) -> Callable[..., _ErrorT]:
+    """Gives what ``make`` returns the code of the situation, where the client's own code for the problem tells it."""
+
+    @functools.wraps(make)
+    def coded(problem: Problem, *args: _Arguments.args, **given: _Arguments.kwargs) -> _ErrorT:
+        made = make(problem, *args, **given)
+        code = problem.code
+        situation = (
+            CREDENTIALS
+            if code in NOT_AUTHENTICATED
+            else NOT_PERMITTED
+            if code.endswith("AUTHORIZATION_FAILED")
+            else NO_TOPIC
+            if code in MISSING
+            else ""
+        )
+        if made is not None and situation:
+            made.with_code(situation)
+        return made
+
+    return coded
+
+
 def _where(problem: Problem) -> str:
     return f"topic '{problem.topic}'" + (f" partition {problem.partition}" if problem.partition >= 0 else "")
 
 
+@_coded
 def consumer_error(problem: Problem) -> PenstockError | None:
     """Returns what a consumer raises; ``None`` for what the client repairs by itself, or what concerns a consumer
     group.
@@ -199,6 +229,7 @@ def consumer_error(problem: Problem) -> PenstockError | None:
     return None
 
 
+@_coded
 def delivery_error(problem: Problem) -> PenstockError:
     """Returns what the first record that was not delivered means."""
     if problem.code in _FENCED:
@@ -215,6 +246,7 @@ def delivery_error(problem: Problem) -> PenstockError:
     )
 
 
+@_coded
 def producer_error(problem: Problem, doing: str) -> PenstockError:
     """Returns what a failed call of the transactional interface means. ``doing`` says what it was for, as "to …"."""
     code, text = problem.code, problem.text
@@ -237,6 +269,7 @@ def producer_error(problem: Problem, doing: str) -> PenstockError:
     return FatalError(f"failed {doing}: {text} ({code})")
 
 
+@_coded
 def request_error(problem: Problem, what: str, servers: str, patience_s: float) -> PenstockError:
     """Returns what a question means that brokers refused, or did not answer for as long as patience lasted.
 
@@ -254,7 +287,7 @@ def request_error(problem: Problem, what: str, servers: str, patience_s: float) 
     if problem.retriable:
         return RetriableError(
             f"could not {what} within {patience_s:g} s: no answer from the brokers at {servers}: {text} ({code}). "
-            "Nothing is lost: try again (a query does so when it is restarted)"
+            "Correct kafka.bootstrap.servers, or try again: nothing is lost"
         )
     if code == "UNKNOWN_MEMBER_ID":
         text = "it has members, and offsets can be set for a group without any: use another"

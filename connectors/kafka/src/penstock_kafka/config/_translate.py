@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Literal
@@ -21,6 +22,8 @@ __all__ = ["Role", "translate"]
 
 #: What a client is there for: it decides which settings it takes.
 Role = Literal["consumer", "producer", "admin"]
+#: ``[protocol://]host[:port]``, with brackets around an IPv6 address.
+_ADDRESS = re.compile(r"(?:\w+://)?(?:\[[0-9A-Fa-f:.%\w]+\]|[^:/\s]+)(?::\d{1,5})?")
 
 
 def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
@@ -54,7 +57,19 @@ def translate(kafka: Mapping[str, str], role: Role) -> dict[str, str]:
     _warn_of_unchecked(found.settings)
     if not found.settings.get("bootstrap.servers"):
         raise wrong("bootstrap.servers", "must name the brokers, as in host1:9092,host2:9092")
+    _check_addresses(found.settings["bootstrap.servers"])
     return found.settings
+
+
+def _check_addresses(servers: str) -> None:
+    if "@" in servers:
+        raise wrong(
+            "bootstrap.servers",
+            "holds a user or a password: write host:port, and those as kafka.sasl.username and kafka.sasl.password",
+        )
+    for one in servers.split(","):
+        if one.strip() and not _ADDRESS.fullmatch(one.strip()):
+            raise wrong("bootstrap.servers", f"names {one.strip()!r}, which is not host:port")
 
 
 def _warn_of_unchecked(settings: Mapping[str, str]) -> None:

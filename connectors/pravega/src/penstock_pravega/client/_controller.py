@@ -12,6 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from penstock.errors import BadConfigurationError, FatalError, PenstockError, RetriableError
+from penstock.reach import Seen, look_at_all
+from penstock_pravega._error_codes import WRONG_PORT
 from penstock_pravega.client._endpoint import ControllerSettings, certificate_refused
 from penstock_pravega.client._grpc import grpc
 from penstock_pravega.client._messages import METHODS, SERVICE, message
@@ -30,6 +32,13 @@ _TRANSIENT = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "RESOURCE_EXHAUSTED
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 #: What gRPC says of a certificate, as a reason for not being available.
 _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed")
+
+
+_ADVICE = {
+    "tls": "write tls://host:port in the option controller, or name the port without TLS",
+    "plain": "write tcp://host:port in the option controller, or name the port with TLS",
+    "other": "correct the option controller",
+}
 
 
 class UnknownStreamError(BadConfigurationError):
@@ -94,6 +103,8 @@ class Controller:
 
     def __init__(self, settings: ControllerSettings) -> None:
         self._settings = settings
+        self._was_reached = False
+        self._looked: list[Seen | None] = []
 
     def close(self) -> None:
         """Ends the connection. A call in flight is made again."""
@@ -387,7 +398,7 @@ class Controller:
             metadata = [("authorization", header)] if header else []
             stubs = self._stubs
             try:
-                return stubs[method](request, timeout=self._settings.timeout_s, metadata=metadata)
+                answer = stubs[method](request, timeout=self._settings.timeout_s, metadata=metadata)
             except grpc.RpcError as error:
                 translated = self._translated(error, doing)
                 if error.code().name == "DEADLINE_EXCEEDED":
@@ -398,6 +409,9 @@ class Controller:
                         continue
                 if not left or not isinstance(translated, RetriableError):
                     raise translated from None
+            else:
+                self._was_reached = True
+                return answer
             time.sleep(_PAUSE_S)
         raise AssertionError
 
@@ -418,9 +432,21 @@ class Controller:
             return BadConfigurationError(f"{doing}: the controller at {self._settings.uri} refuses: {said}")
         if code == "NOT_FOUND":
             return UnknownStreamError(f"{doing}: it does not exist: {said}")
-        if code in _TRANSIENT:
-            return RetriableError(f"{doing}: no answer from the controller at {self._settings.uri}: {said}")
-        return FatalError(f"{doing}: {said}")
+        if code not in _TRANSIENT and self._was_reached:
+            return FatalError(f"{doing}: {said}")
+        seen = None if self._was_reached else self._seen()
+        where = f"{doing}: no answer from the controller at {self._settings.uri}"
+        if seen is not None and not seen.may_pass:
+            return BadConfigurationError(f"{where}: {seen.text}: {_ADVICE[seen.kind]}", error_code=WRONG_PORT)
+        if seen is not None:
+            return RetriableError(f"{where}: {seen.text}. Correct the option controller, or try again once it answers")
+        return RetriableError(f"{where}: {said}") if code in _TRANSIENT else FatalError(f"{doing}: {said}")
+
+    def _seen(self) -> Seen | None:
+        """Returns what is wrong at the controller's addresses. Looks once."""
+        if not self._looked:
+            self._looked.append(look_at_all(self._settings.addresses, tls=self._settings.is_secure, protocol="Pravega"))
+        return self._looked[0]
 
 
 def _ranges(ranges: Any) -> dict[int, KeyRange]:

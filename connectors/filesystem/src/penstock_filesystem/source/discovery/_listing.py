@@ -66,7 +66,7 @@ class FileDiscovery:
     """
 
     def __init__(self, storage: Storage, roots: list[str], *, recursive: bool, name_glob: str | None) -> None:
-        self._storage = storage
+        self._storage = self.storage = storage
         self._roots = roots
         self._recursive = recursive
         self._name_filter = glob_to_regex(name_glob) if name_glob else None

@@ -48,10 +48,12 @@ _REFUSALS = (
 class ProblemError(Exception):
     """A request failed for good, or for longer than it may take."""
 
-    def __init__(self, problem: Problem, *, timed_out: bool = False) -> None:
+    def __init__(self, problem: Problem, *, timed_out: bool = False, hopeless: bool = False) -> None:
         super().__init__(problem.text)
         self.problem = problem
         self.timed_out = timed_out
+        #: Whether asking on is of no use now, though it may be later.
+        self.hopeless = hopeless
 
 
 def raise_for(code: int, doing: str) -> None:

@@ -18,6 +18,7 @@ from penstock_kafka.client.broker._arguments import kafka_python_arguments
 from penstock_kafka.client.broker._errors import ProblemError, is_refusal, problem_of
 from penstock_kafka.client.broker._kafka_python import KafkaPython, connect
 from penstock_kafka.client.broker._metadata import Leaders
+from penstock_kafka.client.broker._wrong_port import wrong_at
 from penstock_kafka.client.login import login_advice
 from penstock_kafka.config import files_of
 
@@ -46,6 +47,8 @@ class Connections:
         self._connect_ms = _FIRST_CONNECT_MS
         #: How long connecting took in the end.
         self.connected_in_s = 0.0
+        #: What was seen at the brokers' addresses when the first try to connect had failed.
+        self._seen: str | None = None
 
     @property
     def client(self) -> KafkaPython:
@@ -71,11 +74,23 @@ class Connections:
                 started = time.monotonic()
                 self._client = connect({**_QUICK, **self.arguments()}, min(left_ms, self._connect_ms))
                 self.connected_in_s = time.monotonic() - started
-        except (KafkaTimeoutError, RequestTimedOutError):
-            self._connect_ms = min(2 * self._connect_ms, _LONGEST_CONNECT_MS)
-            raise
+        except (KafkaError, OSError) as error:
+            if isinstance(error, (KafkaTimeoutError, RequestTimedOutError)):
+                self._connect_ms = min(2 * self._connect_ms, _LONGEST_CONNECT_MS)
+            if is_refusal(error):
+                raise
+            raise self._explained(error) from error
         finally:
             self._connecting.release()
+
+    def _explained(self, error: Exception) -> Exception:
+        """Returns ``error`` in better words, if there is something to see. Looks once."""
+        if self._seen is None:
+            self._seen = wrong_at(dict(self.settings))
+        if not self._seen:
+            return error
+        # What listens nowhere now may in a moment: the caller decides how long to ask again, and says why meanwhile.
+        return ProblemError(Problem("_TRANSPORT", self._seen, retriable=True), timed_out=True, hopeless=True)
 
     def arguments(self) -> dict[str, Any]:
         """Returns kafka-python's arguments, new ones for each call: they hold what belongs to a process."""

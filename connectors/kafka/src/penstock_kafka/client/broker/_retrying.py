@@ -70,7 +70,8 @@ class RetryingBrokers:
             closed, patience_s, first_try_s = self._closed, self._grown_s, self._first_try_s
             if first_try_s is not None:
                 first_try_s = max(first_try_s, min(2 * self._answered_in_s, _SLOW_S))
-        deadline, pause, try_s = time.monotonic() + patience_s, _PAUSE_S, first_try_s
+        began = time.monotonic()
+        deadline, pause, try_s = began + patience_s, _PAUSE_S, first_try_s
         while True:
             # A use of its own for each try: another thread that gives the connections up does not close them.
             connections, are_useful = acquire(self._settings), False
@@ -94,9 +95,11 @@ class RetryingBrokers:
                     and (try_s == first_try_s or try_s < 3 * connections.connected_in_s)
                 )
                 are_useful = is_early or (problem.code[0] != "_" and problem.code not in _CONNECTION_LOST)
-                if not problem.retriable or time.monotonic() + pause > deadline:
+                hopeless = isinstance(error, ProblemError) and error.hopeless
+                if not problem.retriable or hopeless or time.monotonic() + pause > deadline:
                     self._not_answered(patience_s)
-                    raise request_error(problem, what, self._servers, patience_s) from error
+                    asked_s = time.monotonic() - began if hopeless else patience_s
+                    raise request_error(problem, what, self._servers, round(asked_s, 1)) from error
             finally:
                 self._keep(connections if are_useful else None, closed)
                 if not are_useful:

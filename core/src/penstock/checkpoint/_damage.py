@@ -1,0 +1,104 @@
+"""Files of a checkpoint that can't be read: each is named, with the way to repair it, before a query starts on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from penstock.checkpoint._identity import read_place
+from penstock.checkpoint._named import home_of, named_sinks
+from penstock.checkpoint._spark_log import SparkLog
+from penstock.checkpoint._stored import chain_of, query_id_of
+from penstock.error_codes import DAMAGED
+from penstock.errors import BadDataError
+from penstock.serialization import MALFORMED, shortened
+from penstock.storage import Storage
+
+__all__ = ["damage_of"]
+
+_FROM_A_COPY = "put the checkpoint back from a copy, or start with a new checkpoint location"
+
+
+def damage_of(storage: Storage, checkpoint: str) -> list[BadDataError]:
+    """Returns an error for each file that the next start of the query would stumble over, each in words that say what
+    to do. Reads the query's metadata, the last files of ``offsets`` and ``commits``, the newest decision of each sink
+    and ``place.json``; what is not there is not damaged. Raises what the storage raises.
+    """
+    found: list[BadDataError] = []
+
+    def attempt(read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except BadDataError as error:
+            found.append(error)
+        except FileNotFoundError:
+            pass
+        return None
+
+    if storage.exists(f"{checkpoint}/metadata"):
+        attempt(lambda: query_id_of(storage, checkpoint))
+    attempt(lambda: read_place(storage, f"{checkpoint}/penstock/place.json"))
+    decided = -1
+    for name in ("", *named_sinks(storage, checkpoint)):
+        head = attempt(chain_of(storage, home_of(checkpoint, name)).head)
+        decided = max(decided, head.link.batch if head is not None and not name else -1)
+    log = SparkLog(storage, checkpoint)
+    planned, committed = log.last("offsets"), log.last("commits")
+    for number in (planned - 1, planned):
+        attempt(partial(_check_offsets, storage, checkpoint, number, decided, committed))
+    attempt(lambda: _check_commit(storage, checkpoint, committed))
+    return found
+
+
+def _check_offsets(storage: Storage, checkpoint: str, number: int, decided: int, committed: int) -> None:
+    path = f"{checkpoint}/offsets/{number}"
+    if number < 0 or not (problem := _problem_of_offsets(storage.read(path))):
+        return
+    if number == decided:
+        repair = f"run: penstock restore-offsets {storage.url(checkpoint)}"
+    elif number > max(decided, committed):
+        repair = (
+            f"nothing of batch {number} counts yet: remove this file and .{number}.crc next to it, and the next start "
+            "plans the batch again"
+        )
+    else:
+        repair = _FROM_A_COPY
+    raise BadDataError(f"{storage.url(path)} is damaged ({problem}): {repair}", error_code=DAMAGED)
+
+
+def _problem_of_offsets(data: bytes) -> str:
+    """Returns what is wrong with a file of Spark's: a version, a line of JSON, then a line for each source."""
+    if not data.strip():
+        return "it is empty"
+    lines = data.decode("utf-8", "replace").split("\n")
+    if not lines[0].startswith("v"):
+        return "it does not begin with a version"
+    if len(lines) < 3:
+        return "it is cut off"
+    try:
+        for line in lines[1:]:
+            # Spark's own sources have forms of their own, a number or "-"; what begins as JSON is to be JSON.
+            if line.startswith(("{", "[")):
+                json.loads(line)
+    except MALFORMED as error:
+        return shortened(f"{type(error).__name__}: {error}")
+    return "" if lines[1].startswith("{") else "its second line is no JSON"
+
+
+def _check_commit(storage: Storage, checkpoint: str, number: int) -> None:
+    path = f"{checkpoint}/commits/{number}"
+    if number < 0:
+        return
+    lines = storage.read(path).decode("utf-8", "replace").split("\n")
+    try:
+        if lines[0].startswith("v") and isinstance(json.loads("\n".join(lines[1:])), dict):
+            return
+    except MALFORMED:
+        pass
+    raise BadDataError(
+        f"{storage.url(path)} is damaged: remove it and .{number}.crc next to it; the next start runs batch {number} "
+        "again, and what is decided counts once",
+        error_code=DAMAGED,
+    )

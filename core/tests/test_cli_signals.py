@@ -1,0 +1,97 @@
+"""SIGTERM and SIGINT end ``penstock run`` with 143 and 130, at whatever moment they come, and without a trace."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+PENSTOCK = [sys.executable, "-c", "import sys; print('begun', flush=True)\nfrom penstock._command import main; main()"]
+PIPELINE = """
+source: {format: rate, options: {rowsPerSecond: 5}}
+sink: {format: noop}
+trigger: {processingTime: 200ms}
+checkpoint: ck
+spark: {spark.master: "local[1]"}
+"""
+NAMES = {signal.SIGTERM: 143, signal.SIGINT: 130}
+
+
+def started(tmp_path: Path) -> subprocess.Popen[str]:
+    (tmp_path / "p.yaml").write_text(PIPELINE)
+    hidden = ("PYSPARK_GATEWAY_PORT", "MASTER")
+    environment = {name: text for name, text in os.environ.items() if name not in hidden}
+    process = subprocess.Popen(
+        [*PENSTOCK, "run", str(tmp_path / "p.yaml"), "--plain"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    return process
+
+
+def assert_ended(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == NAMES[number], (out, err)
+    assert not re.search(r"Traceback|Exception|Error|\tat ", out + err), (out, err)
+
+
+def send(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    if process.poll() is None:
+        process.send_signal(number)
+
+
+#: From the first imports to the first batch: these are about 5 s on a quiet machine.
+MOMENTS = [0.3, 0.6, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0]
+
+
+def test_a_signal_while_spark_starts(tmp_path):
+    process = started(tmp_path)
+    time.sleep(2.5)
+    send(process, signal.SIGTERM)
+    assert_ended(process, signal.SIGTERM)
+
+
+@pytest.mark.exhaustive("a run for each moment; test_a_signal_while_spark_starts is one of them")
+@pytest.mark.parametrize("after_s", MOMENTS)
+@pytest.mark.parametrize("number", list(NAMES), ids=lambda one: one.name)
+def test_a_signal_at_any_moment(tmp_path, number, after_s):
+    process = started(tmp_path)
+    time.sleep(after_s)
+    send(process, number)
+    assert_ended(process, number)
+
+
+@pytest.mark.exhaustive("as above")
+@pytest.mark.parametrize("again_after_s", [0.0, 0.2, 0.5, 1.0])
+def test_a_signal_while_it_stops(tmp_path, again_after_s):
+    process = started(tmp_path)
+    assert process.stdout is not None
+    next(line for line in process.stdout if "batch 0:" in line)
+    send(process, signal.SIGTERM)
+    time.sleep(again_after_s)
+    send(process, signal.SIGTERM)
+    assert_ended(process, signal.SIGTERM)
+
+
+@pytest.mark.exhaustive("as above")
+def test_a_signal_that_reaches_the_jvm_as_well(tmp_path):
+    """As a supervisor sends it, which ends a group of processes."""
+    process = started(tmp_path)
+    assert process.stdout is not None
+    next(line for line in process.stdout if "batch 0:" in line)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for one in children:
+        os.kill(int(one), signal.SIGTERM)
+    send(process, signal.SIGTERM)
+    assert_ended(process, signal.SIGTERM)

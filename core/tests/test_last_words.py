@@ -1,0 +1,54 @@
+"""A query that fails where nothing waits for it is said at the end of the script; what was seen is not said twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+SCRIPT = """
+from pyspark.sql import SparkSession
+import penstock
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+penstock.register(spark)
+rows = spark.readStream.format("penstock.filesystem").option("format", "csv").schema("id int").load("PLACE/no")
+query = rows.writeStream.format("noop").option("checkpointLocation", "PLACE/ck").trigger(availableNow=True).start()
+"""
+LINE = "does not exist, or is a glob that matches nothing: correct the path, or create it [PENSTOCK-FILES-001]"
+POLLING = "import time\nwhile query.isActive: time.sleep(0.1)\ntime.sleep(2)\n"
+
+
+def run(tmp_path, end: str) -> subprocess.CompletedProcess[str]:
+    script = SCRIPT.replace("PLACE", str(tmp_path)) + end
+    environment = {name: text for name, text in os.environ.items() if name != "PYSPARK_GATEWAY_PORT"}
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=240
+    )
+
+
+def test_a_failure_in_the_background_is_the_last_line(tmp_path):
+    pytest.importorskip("penstock_filesystem")
+    ended = run(tmp_path, POLLING)
+    assert ended.returncode == 0, "a script decides about its own end"
+    assert ended.stderr.splitlines()[-1] == f"penstock: {tmp_path}/no {LINE}"
+
+
+@pytest.mark.exhaustive("a driver for each way to look; the one above is the witness")
+@pytest.mark.parametrize(
+    ("end", "code", "times"),
+    [
+        ("query.awaitTermination()", 1, 1),
+        (POLLING + "assert 'FILES-001' in penstock.explain(query.exception())", 0, 0),
+    ],
+)
+def test_what_was_seen_is_not_said_again(tmp_path, end, code, times):
+    pytest.importorskip("penstock_filesystem")
+    ended = run(tmp_path, end)
+    assert ended.returncode == code
+    assert sum(line == f"penstock: {tmp_path}/no {LINE}" for line in ended.stderr.splitlines()) == times
+    assert times == 0 or ended.stderr.splitlines()[-1] == f"penstock: {tmp_path}/no {LINE}"
