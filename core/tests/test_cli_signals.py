@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -22,13 +23,15 @@ trigger: {processingTime: 200ms}
 checkpoint: ck
 spark: {spark.master: "local[1]"}
 """
+#: In the environment of a run and of all that it starts.
+MARK = "PENSTOCK_TEST_SIGNALS"
 NAMES = {signal.SIGTERM: 143, signal.SIGINT: 130}
 
 
 def started(tmp_path: Path) -> subprocess.Popen[str]:
     (tmp_path / "p.yaml").write_text(PIPELINE)
     hidden = ("PYSPARK_GATEWAY_PORT", "MASTER")
-    environment = {name: text for name, text in os.environ.items() if name not in hidden}
+    environment = {name: text for name, text in os.environ.items() if name not in hidden} | {MARK: str(tmp_path)}
     process = subprocess.Popen(
         [*PENSTOCK, "run", str(tmp_path / "p.yaml"), "--plain"],
         stdout=subprocess.PIPE,
@@ -40,10 +43,24 @@ def started(tmp_path: Path) -> subprocess.Popen[str]:
     return process
 
 
-def assert_ended(process: subprocess.Popen[str], number: signal.Signals) -> None:
+def assert_ended(process: subprocess.Popen[str], number: signal.Signals, tmp_path: Path) -> None:
     out, err = process.communicate(timeout=120)
     assert process.returncode == NAMES[number], (out, err)
     assert not re.search(r"Traceback|Exception|Error|\tat ", out + err), (out, err)
+    deadline = time.monotonic() + 30
+    while left := left_behind(tmp_path):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+
+
+def left_behind(tmp_path: Path) -> list[str]:
+    """Command lines of processes that a run has started and left."""
+    mark, found = f"{MARK}={tmp_path}".encode(), []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in environment.read_bytes().split(b"\0"):
+                found.append(environment.with_name("cmdline").read_text().replace("\0", " ")[:200])
+    return found
 
 
 def send(process: subprocess.Popen[str], number: signal.Signals) -> None:
@@ -59,7 +76,7 @@ def test_a_signal_while_spark_starts(tmp_path):
     process = started(tmp_path)
     time.sleep(2.5)
     send(process, signal.SIGTERM)
-    assert_ended(process, signal.SIGTERM)
+    assert_ended(process, signal.SIGTERM, tmp_path)
 
 
 @pytest.mark.exhaustive("a run for each moment; test_a_signal_while_spark_starts is one of them")
@@ -69,7 +86,7 @@ def test_a_signal_at_any_moment(tmp_path, number, after_s):
     process = started(tmp_path)
     time.sleep(after_s)
     send(process, number)
-    assert_ended(process, number)
+    assert_ended(process, number, tmp_path)
 
 
 @pytest.mark.exhaustive("as above")
@@ -81,7 +98,7 @@ def test_a_signal_while_it_stops(tmp_path, again_after_s):
     send(process, signal.SIGTERM)
     time.sleep(again_after_s)
     send(process, signal.SIGTERM)
-    assert_ended(process, signal.SIGTERM)
+    assert_ended(process, signal.SIGTERM, tmp_path)
 
 
 @pytest.mark.exhaustive("as above")
@@ -94,4 +111,4 @@ def test_a_signal_that_reaches_the_jvm_as_well(tmp_path):
     for one in children:
         os.kill(int(one), signal.SIGTERM)
     send(process, signal.SIGTERM)
-    assert_ended(process, signal.SIGTERM)
+    assert_ended(process, signal.SIGTERM, tmp_path)

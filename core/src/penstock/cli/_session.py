@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,9 +33,9 @@ def start_session(name: str, conf: Mapping[str, str], relay: Callable[[str], Non
 
     ``relay`` is given each line that the JVM and the Python workers print, from a thread of its own, without the noise
     of a start; with ``None`` (verbose) they print to this process's own output, Spark's log at its default level.
+    If it fails, or is interrupted, it leaves no JVM behind.
     """
     from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
@@ -44,12 +45,39 @@ def start_session(name: str, conf: Mapping[str, str], relay: Callable[[str], Non
     settings = _settings(name, conf, quiet=relay is not None)
     _prepare_environment(settings)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if relay is not None else {}
-    gateway = launch_gateway(_conf(settings, secrets=False), streams)
-    process = getattr(gateway, "proc", None)
-    if relay is not None and process is not None and process.stdout is not None:
-        threading.Thread(target=_pump, args=(process.stdout, relay), name="penstock-relay", daemon=True).start()
-    SparkContext(conf=_conf(settings, secrets=True), gateway=gateway)
-    return SparkSession.builder.getOrCreate()
+    with _ending_jvm_on_failure() as launch_gateway:
+        gateway = launch_gateway(_conf(settings, secrets=False), streams)
+        process = getattr(gateway, "proc", None)
+        if relay is not None and process is not None and process.stdout is not None:
+            threading.Thread(target=_pump, args=(process.stdout, relay), name="penstock-relay", daemon=True).start()
+        SparkContext(conf=_conf(settings, secrets=True), gateway=gateway)
+        return SparkSession.builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _ending_jvm_on_failure() -> Iterator[Callable[..., Any]]:
+    """Yields PySpark's ``launch_gateway``; ends the JVM that it has launched if the block fails.
+
+    The JVM would not end itself: it can't hand its port over to a process that has gone, and keeps its server.
+    """
+    from pyspark import java_gateway
+
+    launched: list[subprocess.Popen[bytes]] = []
+    plain: Any = java_gateway.Popen
+
+    def noting(*args: Any, **given: Any) -> Any:
+        launched.append(plain(*args, **given))
+        return launched[-1]
+
+    java_gateway.Popen = noting
+    try:
+        yield java_gateway.launch_gateway
+    except BaseException:
+        for process in launched:
+            process.terminate()
+        raise
+    finally:
+        java_gateway.Popen = plain
 
 
 def _conf(settings: Mapping[str, str], *, secrets: bool) -> Any:
