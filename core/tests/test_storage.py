@@ -173,7 +173,17 @@ def test_a_call_that_leaves_half_a_file_is_not(name):
 
 
 def test_every_method_of_a_storage_is_known_as_one_or_the_other():
-    without_store = {"url", "retrying", "check_is_there", "exists", "split", "request", "client_of", "is_same_place"}
+    without_store = {
+        "url",
+        "retrying",
+        "check_is_there",
+        "exists",
+        "split",
+        "request",
+        "client_of",
+        "is_same_place",
+        "no_answer",
+    }
     for storage in (Storage, LocalStorage, MemoryStorage, S3Storage, HdfsStorage, AzureStorage, GcsStorage):
         methods = {name for name, one in vars(storage).items() if callable(one) and not name.startswith("_")}
         assert methods <= {*_REPEATABLE, *UNREPEATABLE, *without_store}

@@ -32,6 +32,10 @@ AVRO = json.dumps({"type": "string"})
 WRITTEN = {"value.format": ["string", "avro"], "value.schema": [AVRO], "value.format.*": ["charset=latin-1"]}
 KAFKA = {"kafka.*": ["client.id=me", "request.timeout.ms=7000"], "kafka.bootstrap.servers": ["127.0.0.1:7"]}
 THIRD_PARTY_FORMAT = "suite.third_party_formats:FixedWidth"
+AUTHENTICATED = {
+    "authProvider": ["cassandra.auth:PlainTextAuthProvider"],
+    "authProvider.config": ["username=anna,password=b"],
+}
 PLACES = ['{"t":{"0":7}}']
 EXAMPLES = {
     "filesystem source": {
@@ -87,8 +91,13 @@ EXAMPLES = {
         "unavailableColumn": ["gone"],
         **{name.replace("value", "key"): texts for name, texts in WRITTEN.items()},
     },
-    "cassandra source": {"bundle": [], "where": ["n > 1"], "query": ["SELECT n FROM k.t"]},
-    "cassandra sink": {"bundle": [], "columns": [], "statement": ["INSERT INTO k.t (n) VALUES (:n)"]},
+    "cassandra source": {**AUTHENTICATED, "bundle": [], "where": ["n > 1"], "query": ["SELECT n FROM k.t"]},
+    "cassandra sink": {
+        **AUTHENTICATED,
+        "bundle": [],
+        "columns": [],
+        "statement": ["INSERT INTO k.t (n) VALUES (:n)"],
+    },
     "pravega source": {
         **TIMES,
         **FORMATS,

@@ -275,7 +275,7 @@ def test_none_of_these_rights_is_listed_in_vain(secured, tmp_path, name):
 
 
 SILENT = {
-    "without TLS": ({"tls": None, "tls_caFile": None, "tls_certFile": None, "tls_keyPassword": None}, "option 'tls'"),
+    "without TLS": ({"tls": None, "tls_caFile": None, "tls_certFile": None, "tls_keyPassword": None}, "the option tls"),
     "without a certificate": ({"tls_certFile": None, "tls_keyPassword": None}, "options? 'tls.certFile'"),
 }
 
@@ -289,7 +289,7 @@ def test_the_server_ends_the_connection_with_or_without_a_word(secured, name):
 
 def test_tls_to_a_server_without_it(secured, cassandra):
     where = {name: cassandra.options[name] for name in ("host", "port")}
-    refused(secured.options(**where), "options 'tls' and 'port'")
+    refused(secured.options(**where), "does not speak TLS: set the option tls to false")
 
 
 def test_the_random_partitioner(secured):

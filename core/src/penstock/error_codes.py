@@ -308,6 +308,15 @@ BOOK.add(
     causes=["A port is taken, data is of another version, or no container engine runs."],
     remedies=["Do as the message says.", "See `penstock dev status`."],
 )
+BOOK.add(
+    55,
+    "A provider of tokens can't be used, or gives no token",
+    raised_in=["penstock.tokens"],
+    causes=["The class is not there, refuses its settings, or is none that extends `TokenProvider`.",
+            "The service that gives out tokens refuses or does not answer."],
+    remedies=["Correct the option that names the provider, and its settings.",
+              "See docs/production/logins.md, which says what a provider returns and raises."],
+)  # fmt: skip
 
 # --- places: files and stores -----------------------------------------------------------------------------------------
 

@@ -117,7 +117,7 @@ def write_dashboard(
     """Writes the page, and calls ``written``; with ``watch`` again until the run has ended. The page reloads itself.
 
     A reader never sees half a page. Raises BadConfigurationError for a file that can't be read or is none of progress
-    lines, and for a page that can't be written.
+    lines, and OSError for a page that can't be written.
     """
     while True:
         try:
@@ -132,7 +132,8 @@ def write_dashboard(
             new.write_text(text, "utf-8")
             new.replace(target)
         except OSError as error:
-            raise BadConfigurationError(f"{target} can't be written: {error.strerror}") from None
+            # Names the page, not the file that is to take its place.
+            raise OSError(error.errno, error.strerror, str(target)) from None
         written()
         written = _done
         if not going_on:

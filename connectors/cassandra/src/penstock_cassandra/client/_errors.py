@@ -26,7 +26,7 @@ from cassandra.protocol import (
 from penstock.errors import BadConfigurationError, FatalError, PenstockError, RetriableError
 from penstock_cassandra._error_codes import CREDENTIALS, NOT_PERMITTED, WRONG_PORT
 
-__all__ = ["cassandra_errors", "translate", "was_not_applied"]
+__all__ = ["cassandra_errors", "causes_of", "translate", "was_not_applied"]
 
 #: Answers by which a coordinator says that it did not begin, and a driver that did not send.
 _NOT_BEGUN = (Unavailable, OverloadedErrorMessage, IsBootstrappingErrorMessage, NoConnectionsAvailable)
@@ -44,7 +44,7 @@ def translate(error: BaseException, what: str) -> PenstockError:
     """``error`` as a Penstock error, its message beginning with ``what``."""
     if isinstance(error, PenstockError):
         return error
-    for cause in _causes(error):
+    for cause in causes_of(error):
         if isinstance(cause, AuthenticationFailed):
             return BadConfigurationError(
                 f"{what}: refused, check the options 'user' and 'password', or 'authProvider': {_words(cause)}",
@@ -81,7 +81,8 @@ def _host_errors(error: NoHostAvailable) -> dict[str, BaseException]:
     return {str(host): cause for host, cause in error.errors.items()} if isinstance(error.errors, dict) else {}
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yields the error and, where no node could be used, what each of them failed with."""
     yield error
     if isinstance(error, NoHostAvailable):
         yield from _host_errors(error).values()

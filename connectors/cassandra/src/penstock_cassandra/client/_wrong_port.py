@@ -7,6 +7,7 @@ from cassandra import AuthenticationFailed
 from penstock.errors import BadConfigurationError, PenstockError, RetriableError
 from penstock.reach import look_at_all
 from penstock_cassandra._error_codes import NO_NODE, WRONG_PORT
+from penstock_cassandra.client._errors import causes_of
 from penstock_cassandra.client._settings import ConnectionSettings
 
 __all__ = ["wrong_port"]
@@ -22,9 +23,7 @@ def wrong_port(settings: ConnectionSettings, error: Exception, what: str) -> Pen
     """Returns what is wrong at all addresses of nodes that could not be connected to; ``None``: nothing can be seen, or
     ``error`` says what a server has answered.
     """
-    if settings.bundle or isinstance(error, (AuthenticationFailed, PenstockError)):
-        return None
-    if any(isinstance(one, AuthenticationFailed) for one in getattr(error, "errors", {}).values()):
+    if settings.bundle or any(isinstance(one, (AuthenticationFailed, PenstockError)) for one in causes_of(error)):
         return None
     addresses = [f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}" for host in settings.hosts]
     seen = look_at_all(addresses, tls=settings.tls, protocol="Cassandra")
