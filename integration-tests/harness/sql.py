@@ -260,8 +260,9 @@ def problem_of(line: Line, spark: Any, folder: Path) -> str:
         error = str(raised) or repr(raised)
     spark.sql(f"DROP VIEW IF EXISTS {VIEW}")
     spark.sql(f"DROP TABLE IF EXISTS {TABLE}")
-    texts = [text for path in (folder / "out").glob("*.json") for text in path.read_text().splitlines()]
-    written = sorted((json.loads(text) for text in texts), key=lambda row: int(row["id"]))
+    # Values of partition columns are in the directories' names alone.
+    texts = [text for path in (folder / "out").glob("**/[!.]*.json") for text in path.read_text().splitlines()]
+    written = sorted((json.loads(text) for text in texts), key=lambda row: int(row.get("id", 0)))
     if bool(error) != bool(line.error) or line.error not in error:
         return f"error {error[-2000:]!r}, not {line.error!r}"
     if line.rows is not None and rows != line.rows:
