@@ -90,18 +90,37 @@ def test_a_batch_of_a_path_that_is_not_there_is_an_error(tree, source_harness, p
 
 @pytest.mark.parametrize("path", ["nothing*", "missing"])
 def test_a_stream_says_that_it_waits_for_a_path(tree, source_harness, caplog, path):
-    def started(path, checkpoint=None):
-        enumerator = source_harness.source(path, format="text").create_enumerator(source_harness.context(), checkpoint)
+    def run(path, checkpoint=None):
+        context = source_harness.context()
+        enumerator = source_harness.source(path, format="text").create_enumerator(context, checkpoint)
+        enumerator.start()
         for _ in range(2):  # listings: it is said once
-            enumerator.prepare_for_available_now()
+            context.run_calls()
         enumerator.close()
 
-    started(tree / path)
+    run(tree / path)
     assert caplog.text.count(f"{path} does not exist, or matches nothing yet: the query waits") == 1
     caplog.clear()
-    started(tree)
-    started(tree / path, FileSystemEnumeratorState())  # what was read may have been cleaned away
+    run(tree)
+    run(tree / path, FileSystemEnumeratorState())  # what was read may have been cleaned away
     assert "the query waits" not in caplog.text
+
+
+@pytest.mark.parametrize("path", ["nothing*", "missing"])
+def test_a_run_that_ends_by_itself_refuses_a_path_that_is_not_there(tree, source_harness, path):
+    """Unless it has read from there before."""
+
+    def run(checkpoint):
+        source = source_harness.source(tree / path, format="text")
+        enumerator = source.create_enumerator(source_harness.context(), checkpoint)
+        try:
+            enumerator.prepare_for_available_now()
+        finally:
+            enumerator.close()
+
+    with pytest.raises(BadConfigurationError, match="does not exist, or is a glob that matches nothing"):
+        run(None)
+    run(FileSystemEnumeratorState())
 
 
 @pytest.mark.parametrize(
