@@ -124,7 +124,7 @@ def test_a_page_can_be_followed(page, reader):
 
 def test_every_block_is_followed():
     """The test runs all code on these pages."""
-    assert len(list(PAGES.glob("*.md"))) == 8
+    assert len(list(PAGES.glob("*.md"))) == 9
     for page in PAGES.glob("*.md"):
         for block in blocks_of(page):
             if not block.language:

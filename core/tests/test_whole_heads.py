@@ -68,6 +68,7 @@ def test_a_head_of_s3_that_is_cut_anywhere(server, monkeypatch, ask):
     """Half a length would be a shorter object."""
     url, answers, serve = server
     monkeypatch.setattr("penstock.storage._s3._ATTEMPTS", 1)
+    monkeypatch.setattr("penstock.storage._endpoint.look_at", lambda *_, **__: None)  # it would take answers, too
     storage = S3Storage({"endpoint": url, "key": "k", "secret": "s"})
     head = HEAD.replace(b"X-Other", b'ETag: "abc"\r\nLast-Modified: Sat, 28 Nov 2026 12:00:00 GMT\r\nX-Other')
     if ask == "create":

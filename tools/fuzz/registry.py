@@ -392,6 +392,13 @@ TARGETS = [
         errors=(),
     ),
     Target(
+        "stored.damage",
+        stored.find_damage,
+        lambda: [b'v1\n{"batchWatermarkMs":0}\n{"a":1}\n-', b'v1\n{"nextBatchWatermarkMs":0}'],
+        ("penstock.checkpoint._damage",),
+        errors=(),
+    ),
+    Target(
         "stored.progress",
         stored.read_progress,
         stored.progress_seeds,

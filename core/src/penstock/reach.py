@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from penstock.printable import printable
 __all__ = ["Seen", "look_at", "look_at_all"]
 
 _TIMEOUT_S = 3.0
+#: What was seen is taken for what is there for so long: a client tries again, and fails again, several times a second.
+_KEPT_S = 5.0
 #: How long a server that speaks first may take.
 _GREETING_S = 0.3
 _SHOWN = 24
@@ -39,6 +42,10 @@ class Seen:
         return self.kind in ("name", "refused", "silent")
 
 
+#: By what was asked: when it was looked at, and what was seen.
+_kept: dict[tuple[str, bool, str], tuple[float, Seen | None]] = {}
+
+
 def look_at_all(addresses: Sequence[str], *, tls: bool, protocol: str) -> Seen | None:
     """Returns what is wrong with all of ``addresses`` (``host:port``), in one text; ``None`` if one of them seems well.
 
@@ -58,7 +65,17 @@ def look_at_all(addresses: Sequence[str], *, tls: bool, protocol: str) -> Seen |
 def look_at(address: str, *, tls: bool, protocol: str) -> Seen | None:
     """Returns what is wrong at ``address``, ``host:port``, for a client that speaks ``protocol`` (for the text), with
     TLS if ``tls``. ``None`` if nothing is, as far as that can be seen. Raises nothing. Any thread.
+
+    Looks once in five seconds at most, and returns what it saw then.
     """
+    asked = address, tls, protocol
+    kept = _kept.get(asked)
+    if kept is None or time.monotonic() > kept[0] + _KEPT_S:
+        kept = _kept[asked] = (time.monotonic(), _look(address, tls=tls, protocol=protocol))
+    return kept[1]
+
+
+def _look(address: str, *, tls: bool, protocol: str) -> Seen | None:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import tempfile
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from penstock._commit import Chain, Link
 from penstock._commit._chain import LinkKind, StateItem, TaskOutput
+from penstock.checkpoint._damage import damage_of
 from penstock.checkpoint._groups import Prepared, members_of, remember_group
 from penstock.checkpoint._identity import open_identity
 from penstock.checkpoint._stored import load_sink, query_id_of
@@ -23,7 +25,7 @@ from penstock.serialization import SimpleVersionedSerializer, Versioned
 from penstock.sink import CheckpointLocation
 from penstock.sink._write_ahead import Segment, Staged
 from penstock.spark._offsets import StreamOffset, is_final_batch, is_last_batch, pack_splits
-from penstock.storage import MemoryStorage
+from penstock.storage import LocalStorage, MemoryStorage
 from penstock_filesystem.source._schema_location import SCHEMA_SERIALIZER, SchemaLocation
 from penstock_filesystem.source._split import SPLIT_SERIALIZER, FileSplit
 from penstock_filesystem.source.tracking._run_store import RunStore
@@ -113,6 +115,15 @@ def read_link(data: bytes) -> object:
 
 
 _SPLITS = [FileSplit(f"/data/part-{n}", 1, 10, 0, 10) for n in range(5)]
+
+
+def find_damage(data: bytes) -> object:
+    """Looks at a checkpoint whose last files of Spark's hold ``data``: each is named, or is well."""
+    with tempfile.TemporaryDirectory(prefix="penstock-fuzz-") as folder:
+        for name in ("offsets", "commits"):
+            Path(folder, name).mkdir()
+            Path(folder, name, "0").write_bytes(data)
+        return [str(error) for error in damage_of(LocalStorage(), folder)]
 
 
 def offset_seeds() -> list[bytes]:
