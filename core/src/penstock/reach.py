@@ -18,7 +18,7 @@ from penstock.printable import printable
 __all__ = ["Seen", "look_at", "look_at_all"]
 
 _TIMEOUT_S = 3.0
-#: What was seen is taken for what is there for so long: a client tries again, and fails again, several times a second.
+#: How long what was seen counts: a client tries again, and fails again, several times a second.
 _KEPT_S = 5.0
 #: How long a server that speaks first may take.
 _GREETING_S = 0.3
