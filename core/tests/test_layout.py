@@ -93,6 +93,7 @@ KEPT_OTHERWISE = {
     "penstock._error_book.code_for": "one for each module that raises errors",
     "penstock.options._set._warned": "texts of warnings, so that each is given once",
     "penstock.dev._local._outliving": "processes that the command has started and leaves behind",
+    "penstock.reach._kept": "one for each address where no server answered",
     "penstock.spark._ends._at_ends": "one for each session, for as long as it lives",
     "penstock.spark._last_words._failures": "failed runs, each until the process ends",
     "penstock.spark._listener._attached": "one for each session, for as long as it lives",
