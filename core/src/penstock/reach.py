@@ -66,13 +66,16 @@ def look_at(address: str, *, tls: bool, protocol: str) -> Seen | None:
     """Returns what is wrong at ``address``, ``host:port``, for a client that speaks ``protocol`` (for the text), with
     TLS if ``tls``. ``None`` if nothing is, as far as that can be seen. Raises nothing. Any thread.
 
-    Looks once in five seconds at most, and returns what it saw then.
+    A server that is there is looked at once in five seconds at most. One that is not may come at any moment.
     """
     asked = address, tls, protocol
     kept = _kept.get(asked)
-    if kept is None or time.monotonic() > kept[0] + _KEPT_S:
-        kept = _kept[asked] = (time.monotonic(), _look(address, tls=tls, protocol=protocol))
-    return kept[1]
+    if kept is not None and time.monotonic() < kept[0] + _KEPT_S:
+        return kept[1]
+    seen = _look(address, tls=tls, protocol=protocol)
+    if seen is None or not seen.may_pass:
+        _kept[asked] = time.monotonic(), seen
+    return seen
 
 
 def _look(address: str, *, tls: bool, protocol: str) -> Seen | None:
