@@ -191,8 +191,28 @@ def test_what_may_be_right_is_left_to_spark(tmp_path, view):
     assert not [one for one in found if "makes groups" in one or "no column" in one], found
 
 
+@pytest.mark.parametrize(
+    ("scheme", "extra"),
+    [
+        *((scheme, "s3") for scheme in ("s3", "s3a", "s3n")),
+        *((scheme, "azure") for scheme in ("abfs", "abfss", "wasb", "wasbs")),
+        ("gs", "gcs"),
+        *((scheme, "hdfs") for scheme in ("hdfs", "viewfs")),
+    ],
+)
+def test_the_package_of_every_scheme_is_looked_for(tmp_path, monkeypatch, scheme, extra):
+    monkeypatch.setattr("penstock.storage._packages.find_spec", lambda name: None)
+    path = tmp_path / "p.yaml"
+    sink = f"sink: {{format: penstock.filesystem, options: {{path: '{scheme}://b@h/out'}}}}"
+    path.write_text(f"source: {{format: rate}}\n{sink}\ncheckpoint: ck\n")
+    pipeline, _ = check_pipeline(path, {})
+    assert pipeline is not None
+    (found,) = check_places(pipeline)
+    assert f"{scheme}:// needs " in str(found) and f"pip install 'penstock[{extra}]'" in str(found)
+
+
 def test_what_is_missing_on_this_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.cli._check_places.find_spec", lambda name: None)
+    monkeypatch.setattr("penstock.storage._packages.find_spec", lambda name: None)
     path = tmp_path / "p.yaml"
     path.write_text(
         """

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from glob import has_magic
-from importlib.util import find_spec
 from pathlib import Path
 
 from penstock.cli._located import Located, Mistake
 from penstock.cli._pipeline import Endpoint, Pipeline
-from penstock.storage import has_scheme
+from penstock.storage import has_scheme, missing_package
 
 __all__ = ["check_places"]
-
-#: By scheme: the package that reaches it, and the extra of penstock that brings it.
-_PACKAGES = {
-    "s3": ("boto3", "s3"),
-    "s3a": ("boto3", "s3"),
-    "abfs": ("azure.storage.blob", "azure"),
-    "abfss": ("azure.storage.blob", "azure"),
-    "gs": ("google.cloud.storage", "gcs"),
-    "hdfs": ("hdfs_native", "hdfs"),
-}
 
 
 def check_places(pipeline: Pipeline) -> list[Mistake]:
@@ -47,13 +36,6 @@ def _paths(end: Endpoint) -> Iterator[tuple[str, Located]]:
 
 
 def _needs(path: str, at: Located) -> Iterator[Mistake]:
-    package, extra = _PACKAGES.get(path.partition("://")[0].lower(), ("", "")) if "://" in path else ("", "")
-    if package and not _is_installed(package):
-        yield Mistake(*at.position, f"{path.partition('://')[0]}:// needs {package}: pip install 'penstock[{extra}]'")
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ModuleNotFoundError:  # of the package above it
-        return False
+    if (package := missing_package(path)) is not None:
+        scheme = path.partition("://")[0]
+        yield Mistake(*at.position, f"{scheme}:// needs {package.module}: {package.install}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Any
 
 from penstock.error_codes import NOT_INSTALLED
@@ -17,6 +16,7 @@ from penstock.storage._contract import Storage
 from penstock.storage._gcs import GcsStorage
 from penstock.storage._hdfs import HdfsStorage
 from penstock.storage._local import LocalStorage
+from penstock.storage._packages import missing_package
 from penstock.storage._s3 import S3Storage
 
 __all__ = ["STORAGE_OPTIONS", "has_scheme", "open_storage", "storage_options"]
@@ -107,19 +107,19 @@ def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     if scheme in ("abfs", "abfss", "wasb", "wasbs"):
         container, _, place = rest.partition("@")
         host, _, name = place.partition("/")
-        _require("azure.storage.blob", "Azure needs azure-storage-blob: pip install 'penstock[azure]'")
+        _require(url)
         if not container or not host or "/" in container:
             raise BadConfigurationError(
                 f"{without_credentials(url)!r} names no container: write abfss://container@account.dfs.core.windows.net/path"
             )
         return AzureStorage(host, _below("azure.", options)), f"{container}/{name}".rstrip("/")
     if scheme == "gs":
-        _require("google.cloud.storage", "Google's store needs google-cloud-storage: pip install 'penstock[gcs]'")
+        _require(url)
         if not rest.strip("/") or rest.startswith("/"):
             raise BadConfigurationError(f"{without_credentials(url)!r} names no bucket: write gs://bucket/prefix")
         return GcsStorage(_below("gcs.", options)), rest.rstrip("/")
     if scheme in ("hdfs", "viewfs"):
-        _require("hdfs_native", "HDFS needs hdfs-native: pip install 'penstock[hdfs]'")
+        _require(url)
         host, _, path = rest.partition("/")
         return HdfsStorage(f"{scheme}://{host}/"), f"/{path}".rstrip("/")
     raise BadConfigurationError(
@@ -128,10 +128,7 @@ def _open(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     )
 
 
-def _require(module: str, text: str) -> None:
-    try:
-        found = find_spec(module)
-    except ModuleNotFoundError:  # of a package that it is in
-        found = None
-    if found is None:
+def _require(url: str) -> None:
+    if (package := missing_package(url)) is not None:
+        text = f"{package.store} needs {package.name}: {package.install}"
         raise BadConfigurationError(text, error_code=NOT_INSTALLED)
