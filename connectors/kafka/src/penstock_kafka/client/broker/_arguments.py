@@ -8,7 +8,7 @@ from typing import Any
 from penstock_kafka.client.broker._gssapi import KerberosLogin
 from penstock_kafka.client.broker._scram import DelegationToken
 from penstock_kafka.client.broker._tokens import CurrentToken
-from penstock_kafka.client.login import ssl_context, token_source
+from penstock_kafka.client.login import given_extensions, ssl_context, token_source
 from penstock_kafka.config import wrong
 
 __all__ = ["kafka_python_arguments"]
@@ -74,10 +74,8 @@ def _sasl(settings: Mapping[str, str]) -> dict[str, Any]:
     if mechanism == "GSSAPI":
         return {"sasl_mechanism": mechanism, "sasl_kerberos_name": KerberosLogin.of(settings)}
     if mechanism == "OAUTHBEARER":
-        source = token_source(settings)
-        extensions = settings.get("sasl.oauthbearer.extensions", "")
-        given = dict(pair.split("=", 1) for pair in extensions.split(",") if "=" in pair)
-        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": CurrentToken(source, given)}
+        provider = CurrentToken(token_source(settings), given_extensions(settings))
+        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": provider}
     for name in ("sasl.username", "sasl.password"):
         if name not in settings:
             raise wrong(name, f"is missing: {mechanism} needs it (or 'kafka.sasl.jaas.config')")

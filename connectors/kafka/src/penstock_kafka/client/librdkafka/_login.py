@@ -9,7 +9,7 @@ from typing import Any
 from penstock.errors import PenstockError, RetriableError
 from penstock_kafka.client._errors import NOT_AUTHENTICATED, Problem, is_refusal_by_tls
 from penstock_kafka.client._interfaces import ClientConfig
-from penstock_kafka.client.login import login_advice, refuse_delegation_token, token_source
+from penstock_kafka.client.login import given_extensions, login_advice, refuse_delegation_token, token_source
 from penstock_kafka.config import TOKEN_PROVIDER
 
 __all__ = ["Login"]
@@ -46,8 +46,7 @@ class Login:
             return kept
         self._source = token_source(settings)
         self._source.current()
-        given = settings.get("sasl.oauthbearer.extensions", "")
-        self._extensions = dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)
+        self._extensions = given_extensions(settings)
         kept = {name: text for name, text in kept.items() if not name.startswith(_OF_TOKENS)}
         return {**kept, "oauth_cb": self._token}
 

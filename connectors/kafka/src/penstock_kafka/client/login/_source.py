@@ -10,7 +10,7 @@ from penstock.tokens import TokenProvider, TokenSource, load_token_provider
 from penstock_kafka.client.login._oidc import oidc_provider
 from penstock_kafka.config import TOKEN_PROVIDER, files_of, token_provider_settings, wrong
 
-__all__ = ["token_source"]
+__all__ = ["given_extensions", "token_source"]
 
 #: Providers that have a name, by vendors' libraries.
 _NAMED = {
@@ -62,3 +62,9 @@ def token_source(settings: Mapping[str, str]) -> TokenSource:
     if TOKEN_PROVIDER in kept:
         kept["bootstrap.servers"] = settings.get("bootstrap.servers", "")
     return _sources.get(tuple(sorted(kept.items())))
+
+
+def given_extensions(settings: Mapping[str, str]) -> dict[str, str]:
+    """Returns the SASL extensions that ``settings`` name; a provider of tokens may add others."""
+    given = settings.get("sasl.oauthbearer.extensions", "")
+    return dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)
