@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from penstock.dev import LocalServer, open_server
@@ -24,6 +26,15 @@ def _connections_end():
     KEPT_CONSUMERS.clear()
     for cache in (_producers._pools, _coordinators._kept, _admin._kept, _pool._shared):
         end_all(cache)
+
+
+@pytest.fixture(params=["protocol", "librdkafka"])
+def client(request):
+    """The name of a client, for the option ``client``."""
+    if request.param == "protocol" and not shutil.which("cc"):
+        pytest.skip("no compiler")
+    yield request.param
+    _producers._pools.clear()
 
 
 @pytest.fixture(scope="module")

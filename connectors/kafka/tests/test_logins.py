@@ -8,7 +8,6 @@ import ipaddress
 import itertools
 import os
 import re
-import shutil
 import struct
 import time
 import uuid
@@ -26,7 +25,6 @@ from confluent_kafka.admin import (
 from cryptography import x509
 from kafka.errors import SaslAuthenticationFailedError
 
-import penstock_kafka.transactions._producers as producers
 from authority import Authority
 from identity import SECRET, IdentityProvider, stand_in
 from penstock.dev import LocalServer, free_ports
@@ -134,14 +132,6 @@ def add_scram_user(address):
     for change in changes:
         for future in admin.alter_user_scram_credentials([change]).values():
             future.result(10)
-
-
-@pytest.fixture(params=["protocol", "librdkafka"])
-def client(request):
-    if request.param == "protocol" and not shutil.which("cc"):
-        pytest.skip("no compiler")
-    yield request.param
-    producers._pools.clear()
 
 
 @pytest.fixture

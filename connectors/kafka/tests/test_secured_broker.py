@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import shutil
 import time
 import uuid
 
@@ -116,14 +115,6 @@ def secured(tmp_path_factory):
         made.allow("alice", Kind.TRANSACTIONAL_ID, "penstock.", Op.DESCRIBE, Op.WRITE, **prefix)
         made.allow("alice", Kind.GROUP, "penstock.", Op.DESCRIBE, Op.READ, **prefix)
         yield made
-
-
-@pytest.fixture(params=["protocol", "librdkafka"])
-def client(request):
-    if request.param == "protocol" and not shutil.which("cc"):
-        pytest.skip("no compiler")
-    yield request.param
-    producers._pools.clear()
 
 
 @pytest.fixture
