@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock._plugins import installed_connectors
 from penstock.errors import BadConfigurationError
-from penstock.spark._damaged_checkpoints import look_before_start
+from penstock.spark._damaged_checkpoints import looking_first, noting_options
 from penstock.spark._data_source import data_source_of
 from penstock.spark._driver_counts import new_counts_folder
 from penstock.spark._ends import publish_at_ends, summing_up, wrap_method
@@ -96,13 +96,14 @@ def register(spark: SparkSession) -> Registration:
         from pyspark.sql import DataFrameWriter
         from pyspark.sql.streaming import DataStreamWriter
 
-        look_before_start(DataStreamWriter)
         wrap_method(DataFrameWriter, "format", lambda method: noting("format")(telling_the_run(method)))
         noting_calls(DataFrameWriter, ("partitionBy",))
         wrap_method(DataFrameWriter, "save", lambda method: summing_up(with_noted(method, is_batch=True)))
         noting_calls(DataStreamWriter)
+        for name in ("option", "options"):
+            wrap_method(DataStreamWriter, name, noting_options)
         for name in ("start", "toTable"):
-            wrap_method(DataStreamWriter, name, with_noted)
+            wrap_method(DataStreamWriter, name, lambda method: with_noted(looking_first(method)))
         publish_at_ends(PublishingListener.attach(spark).publish_all)
     else:
         from penstock.spark._connect_ends import publish_at_connect_ends
