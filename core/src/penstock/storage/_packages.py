@@ -38,7 +38,7 @@ _BY_SCHEME = {
 def missing_package(url: str) -> Package | None:
     """Returns what is not installed here and reaches ``url``; ``None`` if nothing is missing, or no package is known.
 
-    Imports nothing but the packages that the module is in.
+    Imports only the packages that the module is in.
     """
     scheme, separator, _ = url.partition("://")
     package = _BY_SCHEME.get(scheme.lower()) if separator else None
