@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks import cassandra_large
 from benchmarks.cassandra_connector_jars import connector_jars, old_spark
-from benchmarks.measuring import OURS, PAGE, THEIRS, Measurement, Results, as_table, interleave
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table, interleave
 from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev import CassandraServer, cassandra_server
 
@@ -178,7 +178,7 @@ def main() -> int:
                 print(as_table(found).replace("Spark's own", "spark-cassandra-connector, or as it says"), flush=True)
                 results.put(case, found)
     if not arguments.quick:
-        results.write_page(PAGE, "cassandra")
+        results.write_page("cassandra")
     return 0
 
 

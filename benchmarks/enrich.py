@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import penstock
-from benchmarks.measuring import OURS, PAGE, THEIRS, Measurement, Results, as_table
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table
 from penstock.enrichment import AsyncFunction
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -140,7 +140,7 @@ def main() -> int:
         service.terminate()
         service.wait(10)
     if not arguments.quick:
-        results.write_page(PAGE, "enrich")
+        results.write_page("enrich")
     return 0
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import window
 
 from benchmarks.kafka_setup import BROKER_PROPERTIES, FORMATS, Bench, Scale, seconds_of, start_spark, stop_spark
-from benchmarks.measuring import OURS, PAGE, THEIRS, Measurement, Results, as_table
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table
 from penstock_kafka.dev import KafkaToolbox, kafka_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,7 +107,7 @@ def main() -> int:
     print(as_table(found), flush=True)
     results.put("event_time", found)
     if not arguments.quick:
-        results.write_page(PAGE, "event_time")
+        results.write_page("event_time")
     return 0
 
 

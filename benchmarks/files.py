@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from benchmarks import files_commit, files_listing, files_throughput
-from benchmarks.measuring import PAGE, Measurement, Results, as_table
+from benchmarks.measuring import Measurement, Results, as_table
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -86,7 +86,7 @@ def main() -> int:
     finally:
         spark.stop()
     if not arguments.quick:
-        results.write_page(PAGE, "files")
+        results.write_page("files")
     print(f"\n{time.monotonic() - started:.0f} s")
     return 0
 

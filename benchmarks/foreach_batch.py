@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 import penstock
-from benchmarks.measuring import OURS, PAGE, THEIRS, Measurement, Results, as_table, interleave
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table, interleave
 from penstock_cassandra.client import Client, ConnectionSettings
 from penstock_cassandra.dev import cassandra_server
 from penstock_kafka.dev import KafkaToolbox, kafka_server
@@ -177,7 +177,7 @@ def main() -> int:
     print(as_table(found).replace("Spark's own", "three queries"), flush=True)
     results.put("foreach_batch", found)
     if not arguments.quick:
-        results.write_page(PAGE, "foreach_batch")
+        results.write_page("foreach_batch")
     return 0
 
 

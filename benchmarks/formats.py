@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from google.protobuf.message_factory import GetMessageClass
 
-from benchmarks.measuring import OURS, PAGE, THEIRS, Measurement, Results, as_table, interleave
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table, interleave
 from penstock.serialization.avro import arrow_to_avro
 from penstock.serialization.formats import create_decoder, create_encoder
 from penstock.serialization.formats._protobuf._schema import load_descriptor_file
@@ -119,7 +119,7 @@ def main() -> None:
     if not quick:
         results = Results(ROOT / "benchmarks/results/formats.json", ["penstock", "ptars", "fastavro", "protobuf"])
         results.put("formats", found)
-        results.write_page(PAGE, "formats")
+        results.write_page("formats")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks import kafka_latency, kafka_streams, kafka_throughput
 from benchmarks.kafka_setup import BROKER_PROPERTIES, Bench, Scale, start_spark, stop_spark
-from benchmarks.measuring import PAGE, Measurement, Results, as_table
+from benchmarks.measuring import Measurement, Results, as_table
 from penstock_kafka.dev import KafkaToolbox, kafka_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,7 +58,7 @@ def main() -> int:
             stop_spark(spark)
         bench.say("done")
     if not arguments.quick:
-        results.write_page(PAGE, "kafka")
+        results.write_page("kafka")
     return 0
 
 

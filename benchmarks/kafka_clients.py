@@ -22,7 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.kafka_setup import BROKER_PROPERTIES, Shape, start_spark, stop_spark
-from benchmarks.measuring import OURS, PAGE, THEIRS, Measurement, Results, as_table
+from benchmarks.measuring import OURS, THEIRS, Measurement, Results, as_table
 from penstock_kafka.client import HEADERS_TYPE, open_producer
 from penstock_kafka.dev import KafkaToolbox, kafka_server
 
@@ -57,7 +57,7 @@ def main() -> int:
     print(as_table(found), flush=True)
     results.put("read", found)
     if not arguments.quick:
-        results.write_page(PAGE, "kafka-clients")
+        results.write_page("kafka-clients")
     return 0
 
 

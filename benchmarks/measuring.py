@@ -20,6 +20,8 @@ from benchmarks.drawing import as_picture, ratio_text
 OURS, THEIRS = "penstock", "spark"
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
+#: Results that stand on another page, as rows of tasks.
+OF_TASKS = {"scaling": ROOT / "docs" / "production" / "scaling.md"}
 _SIDES = ("Penstock", "Spark's own")
 #: What the two sides are called, where it is not Penstock and Spark's own.
 SIDES = {
@@ -121,6 +123,27 @@ def _rounded(found: re.Match[str]) -> str:
     return number(float(found[0].replace(",", "")))
 
 
+def as_rows(measured: Sequence[Measurement]) -> str:
+    """Returns Markdown: a row for each target and number of tasks, which names hold as ``target: 10 tasks: step``."""
+    rows: dict[tuple[str, str], dict[str, float]] = {}
+    for one in measured:
+        case, tasks, what = one.name.split(": ")
+        rows.setdefault((case, tasks), {})[what] = one.median(OURS) or 0.0
+    lines = [
+        "| target | tasks | plan | commit | … a task | … processor | abort | … processor |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: |",
+    ]
+    for (case, tasks), found in rows.items():
+        count = tasks.removesuffix(" tasks")
+        a_task = 1000 * found["commit"] / int(count.replace(",", ""))
+        cells = [found["plan"], found["commit"], found["commit, processor"], found["abort"], found["abort, processor"]]
+        plan, commit, commit_cpu, abort, abort_cpu = (f"{value:.2f} s" for value in cells)
+        lines.append(
+            f"| {case} | {count} | {plan} | {commit} | {a_task:.1f} ms | {commit_cpu} | {abort} | {abort_cpu} |"
+        )
+    return "\n".join(lines)
+
+
 def circumstances(packages: Sequence[str]) -> dict[str, Any]:
     """Where and with what it was measured."""
     return {
@@ -151,23 +174,21 @@ class Results:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(json.dumps(self._cases, indent=1) + "\n", encoding="utf-8")
 
-    def write_page(self, page: Path, name: str, draw: Callable[[list[Measurement]], str] | None = None) -> None:
-        """Writes all of them as a picture and a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->``.
-
-        ``draw`` makes the table, :func:`as_table` by default.
-        """
+    def write_page(self, name: str) -> None:
+        """Writes all of them as a picture and a table between ``<!-- bench: NAME -->`` and ``<!-- /bench -->``."""
+        page = shown_on(name)
         text = page.read_text(encoding="utf-8")
-        page.write_text(_BLOCK.sub(lambda f: self.block(name, draw) if f[1] == name else f[0], text), encoding="utf-8")
+        page.write_text(_BLOCK.sub(lambda f: self.block(name) if f[1] == name else f[0], text), encoding="utf-8")
         picture = self.picture(name)
         if picture:
             (page.parent / "pictures" / f"performance-{name}.svg").write_text(picture, encoding="utf-8")
 
-    def block(self, name: str, draw: Callable[[list[Measurement]], str] | None = None) -> str:
+    def block(self, name: str) -> str:
         """Returns what the page has between and with the marks of ``name``."""
         lines = {_circumstances_line(case): None for case in self._cases.values()}
         ours, theirs = SIDES.get(name, _SIDES)
         table = (
-            (draw or as_table)(self._measurements())
+            (as_rows if name in OF_TASKS else as_table)(self._measurements())
             .replace("Spark's own", theirs)
             .replace("| Penstock |", f"| {ours} |")
         )
@@ -183,6 +204,11 @@ class Results:
         return [Measurement.from_json(one) for case in self._cases.values() for one in case["measurements"]]
 
 
+def shown_on(name: str) -> Path:
+    """Returns the page that shows the results of ``name``."""
+    return OF_TASKS.get(name, PAGE)
+
+
 def _title(name: str) -> str:
     ours, theirs = SIDES.get(name, _SIDES)
     other = "what each case names" if theirs == "compared with" else theirs
@@ -195,9 +221,9 @@ def _circumstances_line(case: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Writes the tables and pictures of the page again, from the stored results."""
+    """Writes the tables and pictures of the pages again, from the stored results."""
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
-        Results(path).write_page(PAGE, path.stem)
+        Results(path).write_page(path.stem)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def starting(spark: SparkSession, folder: Path, repetitions: int) -> Measurement
 
 
 def main() -> int:
-    """Prints the table, and stores it in benchmarks/results/options.json."""
+    """Prints the table, and stores it in .cache/bench-options.json: no page shows it."""
     parser = argparse.ArgumentParser(prog="scripts/bench options", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; .cache/bench-options-quick.json")
     quick = parser.parse_args().quick
@@ -94,8 +94,7 @@ def main() -> int:
     finally:
         spark.stop()
     print(as_table(found))
-    place = ".cache/bench-options-quick.json" if quick else "benchmarks/results/options.json"
-    Results(ROOT / place).put("options", found)
+    Results(ROOT / f".cache/bench-options{'-quick' if quick else ''}.json").put("options", found)
     return 0
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.measuring import PAGE, Measurement, Results, as_table, interleave
+from benchmarks.measuring import Measurement, Results, as_table, interleave
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("pyarrow", "penstock", "penstock-pravega", "grpcio", "numpy")
@@ -129,7 +129,7 @@ def main() -> int:
             results.put(case, found)
         bench.toolbox.close()
     if not arguments.quick:
-        results.write_page(PAGE, "pravega")
+        results.write_page("pravega")
     return 0
 
 

@@ -16,14 +16,14 @@ import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.measuring import OURS, Measurement, Results
+from benchmarks.measuring import OURS, Measurement, Results, as_rows
 from benchmarks.model_s3 import ModelS3, model_s3
 from penstock.connector import Connector
 from penstock.retry import RetryPolicy
@@ -168,27 +168,6 @@ def measurements(case: str, found: Found) -> list[Measurement]:
     return made
 
 
-def as_rows(measured: Sequence[Measurement]) -> str:
-    """Returns Markdown: a row for each target and number of tasks."""
-    rows: dict[tuple[str, str], dict[str, float]] = {}
-    for one in measured:
-        case, tasks, what = one.name.split(": ")
-        rows.setdefault((case, tasks), {})[what] = one.median(OURS) or 0.0
-    lines = [
-        "| target | tasks | plan | commit | … a task | … processor | abort | … processor |",
-        "| --- | --: | --: | --: | --: | --: | --: | --: |",
-    ]
-    for (case, tasks), found in rows.items():
-        count = tasks.removesuffix(" tasks")
-        a_task = 1000 * found["commit"] / int(count.replace(",", ""))
-        cells = [found["plan"], found["commit"], found["commit, processor"], found["abort"], found["abort, processor"]]
-        plan, commit, commit_cpu, abort, abort_cpu = (f"{value:.2f} s" for value in cells)
-        lines.append(
-            f"| {case} | {count} | {plan} | {commit} | {a_task:.1f} ms | {commit_cpu} | {abort} | {abort_cpu} |"
-        )
-    return "\n".join(lines)
-
-
 def main() -> int:
     """Runs the cases."""
     parser = argparse.ArgumentParser(prog="scripts/bench scaling", description=__doc__)
@@ -209,7 +188,7 @@ def main() -> int:
                 print(as_rows(measurements(case, found)), flush=True)
             results.put(case, made)
     if not arguments.quick:
-        results.write_page(ROOT / "docs" / "production" / "scaling.md", "scaling", draw=as_rows)
+        results.write_page("scaling")
     return 0
 
 

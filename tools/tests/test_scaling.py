@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from benchmarks import scaling
+from benchmarks.measuring import as_rows
 
 
 def test_the_driver_makes_requests_to_a_store_at_once(tmp_path, monkeypatch):
@@ -29,6 +30,6 @@ def test_the_driver_makes_requests_to_a_store_at_once(tmp_path, monkeypatch):
 def test_a_number_of_tasks_on_a_disk(tmp_path):
     with scaling.files(tmp_path) as target:
         found = target.measure(20, tmp_path / "checkpoint")
-    header, _, row = scaling.as_rows(scaling.measurements("files", found)).splitlines()
+    header, _, row = as_rows(scaling.measurements("files", found)).splitlines()
     assert row.startswith("| files, local disk | 20 | 0.") and header.count("|") == row.count("|")
     assert len(list((tmp_path / "out").rglob("*.parquet"))) == 21, "those of the batch that was given up are gone"
