@@ -37,7 +37,7 @@ _log = get_logger("penstock.pravega")
 _SETTLE_S, _FIRST_LOOK_S, _LONGEST_PAUSE_S = 60.0, 0.002, 0.02
 #: The controller forgets transactions a day after their end; before that, what it does not know was never committed.
 _FORGOTTEN_AFTER_MS = 12 * 3_600_000
-#: Its client is thread-safe. More wait for each other in the controller.
+#: Calls of the controller that are in flight at a time: its client is thread-safe.
 _CALLS_AT_ONCE = 16
 #: The part of its lease that a transaction must live on for, so that none ends while others are committed.
 _LAST_PART = 3
