@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import pyarrow as pa
 import pytest
 
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
-from penstock.source import BadRecordPolicy, ConstantColumns
+from penstock.source import BadRecordPolicy, ConstantColumns, _bad_records
 
 REASONS = pa.array([None, "not JSON", None, "cut off"])
 
@@ -28,10 +30,36 @@ def test_the_first_bad_record_fails_the_query():
     assert failing.metrics.snapshot() == {"bad_rows": 3}
 
 
+@pytest.fixture
+def notices(monkeypatch, caplog):
+    """Times at which the next records come; what the log says of them."""
+    monkeypatch.setattr(_bad_records, "_notices", _bad_records._Notices())
+    caplog.set_level(logging.WARNING, "penstock.source")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def test_bad_records_that_are_not_an_error_are_logged_now_and_then(notices, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(_bad_records, "system", lambda: type("System", (), {"monotonic": lambda: now[0]}))
+    policy("null").check(REASONS, lambda row: f"offset {row}")
+    policy("drop").keeps("offset 7", "a second later")
+    now[0] += 10
+    policy("drop").keeps("offset 8", "cut off")
+    assert notices() == [
+        "offset 1: not JSON; it becomes null (badRecords=null); bad records since the last such line: 2",
+        "offset 8: cut off; it is left out (badRecords=drop); bad records since the last such line: 2",
+    ]
+
+
+def test_dead_letters_are_not_logged(notices):
+    policy("deadLetter").check(REASONS, lambda row: pytest.fail("no line, no place"))
+    assert notices() == []
+
+
 @pytest.mark.parametrize("choice", ["null", "drop"])
 def test_others_are_counted(choice):
     lenient = policy(choice)
-    lenient.check(REASONS, lambda row: pytest.fail("no error, no place"))
+    lenient.check(REASONS, lambda row: f"offset {row}")
     assert lenient.keeps("offset 7", "cut off") is (choice == "null")
     assert lenient.metrics.snapshot() == {"bad_rows": 3}
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from penstock._causes import root_cause
+from penstock._monitoring import NOTICEABLE
 from penstock.cli._display import JsonReporter, LiveReporter, PlainReporter
 from penstock.cli._draw import bar, human_bytes, human_count, human_duration, human_lag, plural, sparkline
 from penstock.cli._panel import RunView
@@ -23,6 +27,7 @@ from penstock.cli._waits import collecting_waits, waits_in
 from penstock.errors import DataLostError, RetriableError, RetriesExhaustedError
 from penstock.retry import Retries, RetryPolicy
 
+ROOT = Path(__file__).parents[2]
 SPARK_PROGRESS = {
     "timestamp": "2026-01-31T12:00:00.123Z",
     "batchId": 7,
@@ -89,11 +94,43 @@ def test_log_lines():
     reporter.end("finished")
     lines = [line[9:] for line in out.getvalue().splitlines()]
     assert lines[:2] == [
-        "batch 0: 1,000 rows in 250 ms (4,000 rows/s), lag 3 files, 1 commit",
+        "batch 0: 1,000 rows in 250 ms (4,000 rows/s), lag 3 files, 1 commit, bad rows: 2",
         "batch 1: 1 row in 250 ms (4 rows/s), 2 commits",
     ]
     assert lines[2].startswith("flights: finished after 0:0")
-    assert lines[2].endswith("1,001 rows in 2 batches, 2 commits, all published")
+    assert lines[2].endswith("1,001 rows in 2 batches, 2 commits, all published, bad rows: 2")
+
+
+def test_counters_of_several_queries_are_said_once():
+    """Tasks' counters are those of the whole run, those of a source only its own query's."""
+    out = io.StringIO()
+    reporter = PlainReporter(RunView("flights", ("a", "b")), out, seconds_between=3600)
+    counters = {"one": {"bad_rows": 2}, "two": {"bad_rows": 5, "data_losses": 1}}
+    for query, counts in (*counters.items(), ("one", {"bad_rows": 5})):
+        reporter.batch(replace(progress(0, 1), query=query, metrics=counts))
+    reporter.end("finished")
+    noted = [line.partition("commit")[2] for line in out.getvalue().splitlines()]
+    assert noted[:3] == [", bad rows: 2", "", ", bad rows: 3, data losses: 1"]
+    assert noted[3:] == ["s, all published, bad rows: 5, data losses: 1"]
+
+
+#: Counters of what goes well, or of what waits and then goes well.
+OF_NO_NOTE = {
+    *("rows_read", "bytes_read", "rows_written", "bytes_written", "bytes_staged", "pages_read", "segments_sent"),
+    *("chunks_merged", "parts_published", "cleaned_files", "transactions_opened", "transactions_committed"),
+    *("retries", "retry_ms", "held_back_ms"),
+}
+
+
+def test_each_counter_of_a_connector_is_said_or_of_no_note():
+    counted = re.compile(r"(?:\.add|_count)\(\s*\"([a-z_]+)\"")
+    used = {
+        name
+        for package in (ROOT / "core/src", *ROOT.glob("connectors/*/src"))
+        for path in package.rglob("*.py")
+        for name in counted.findall(path.read_text())
+    }
+    assert used == OF_NO_NOTE | set(NOTICEABLE)
 
 
 def test_json_lines_keep_everything_else_off_standard_output(capsys):
@@ -111,6 +148,7 @@ def test_json_lines_keep_everything_else_off_standard_output(capsys):
         "commits": 1,
         "error": "why",
     }
+    assert last["metrics"] == {"bad_rows": 2}
     assert captured.err == "printed by user code\n"
 
 

@@ -32,7 +32,7 @@ ALLOWED = {
     "token_service": set(),
     "tokens": {"printable", "errors", "options"},
     "storage": {"system", "error_codes", "errors", "reach", "options", "per_process", "retry"},
-    "source": {"printable", "dead_letters", "errors", "metrics", "options", "retry", "serialization"},
+    "source": {"printable", "system", "dead_letters", "errors", "metrics", "options", "retry", "serialization"},
     "dead_letters": {"serialization"},
     "sink": {"system", "dead_letters", "errors", "metrics", "options", "retry", "serialization", "storage"},
     "_commit": {"printable", "system", "errors", "retry", "serialization", "sink", "storage"},

@@ -3,7 +3,7 @@
 Nothing here knows Spark; :mod:`penstock.spark` feeds it.
 """
 
-from penstock._monitoring._counters import Counted, counted
+from penstock._monitoring._counters import NOTICEABLE, Counted, counted
 from penstock._monitoring._decisions import DecisionReader, Decisions, count_open
 from penstock._monitoring._definitions import METRICS, Kind, Metric
 from penstock._monitoring._meter import QueryMeter
@@ -16,6 +16,7 @@ __all__ = [
     "METRICS",
     "MOST_ENDED",
     "MOST_PARTITIONS",
+    "NOTICEABLE",
     "RETENTION_S",
     "Counted",
     "DecisionReader",

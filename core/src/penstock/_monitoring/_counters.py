@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Counted", "counted"]
+__all__ = ["NOTICEABLE", "Counted", "counted"]
+
+#: Counters that a person should see although the query continues: rows and files that are left out or changed, as the
+#: options say, and work that was undone.
+NOTICEABLE = (
+    *("bad_rows", "rescued_rows", "dead_letters", "failed_rows", "rows_not_applied"),
+    *("data_losses", "records_lost", "changed_files", "missing_files", "corrupt_files", "rewritten_files"),
+    *("failed_listings", "failed_tidyings", "clean_failures", "transactions_aborted"),
+)
 
 
 class Counted(NamedTuple):
@@ -24,7 +32,6 @@ _METRICS = {
     "bad_rows": ("bad.rows", 1),
     "dead_letters": ("dead_letters", 1),
     "rescued_rows": ("rescued.rows", 1),
-    "failed_records": ("dropped.rows", 1),
     "failed_rows": ("dropped.rows", 1),
     "records_lost": ("lost.records", 1),
     "data_losses": ("data_losses", 1),

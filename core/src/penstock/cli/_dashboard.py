@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.cli._charts import DARK, LIGHT, as_figure, as_html
 from penstock.cli._draw import human_count, human_duration, plural
-from penstock.cli._progress import BatchProgress, batch_progress
+from penstock.cli._progress import BatchProgress, batch_progress, noticeable
 from penstock.cli._scales import Scale, duration, short_time, time_scale
 from penstock.cli._series import charts_of, seconds_of
 from penstock.errors import BadConfigurationError
@@ -21,12 +21,6 @@ from penstock.serialization import MALFORMED
 
 __all__ = ["Run", "page", "read_run", "write_dashboard"]
 
-#: Counters that you should look at if they are not zero.
-_TELLING = (
-    *("bad_rows", "dead_letters", "retries", "data_losses", "records_lost", "rewritten_files", "changed_files"),
-    "missing_files",
-    *("corrupt_files", "failed_records", "failed_rows", "rows_not_applied", "transactions_aborted"),
-)
 #: Names that a tile lists.
 _MOST_NAMES = 5
 #: No count is larger; what is can't be a count.
@@ -185,7 +179,8 @@ def _tiles(run: Run) -> str:
         tiles["time in batches"] = human_duration(took / 1000)
         later = [batch.batch_ms for batch in run.batches[1:]]
         tiles |= {"median batch": duration(statistics.median(later))} if later else {}
-        tiles |= {name.replace("_", " "): f"{last.metrics[name]:,}" for name in _TELLING if last.metrics.get(name)}
+        tiles |= {name: f"{count:,}" for name, count in noticeable(last.metrics).items()}
+        tiles |= {"retries": f"{last.metrics['retries']:,}"} if last.metrics.get("retries") else {}
         tiles |= {
             f"{word} splits": _names(last.event_time[word]) for word in ("held", "idle") if last.event_time.get(word)
         }

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import IO, Any
 
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from penstock.cli._draw import human_duration, human_lag, plural
 from penstock.cli._panel import RunView, panel
-from penstock.cli._progress import BatchProgress
+from penstock.cli._progress import BatchProgress, noticeable
 from penstock.cli._screen import Screen, say
 from penstock.printable import printable
 
@@ -66,6 +66,7 @@ class Reporter(ABC):
         return (
             f"{view.name}: {outcome} after {human_duration(time.monotonic() - view.started)}, "
             f"{plural(view.rows, 'row')} in {plural(view.batches, 'batch')}, {commits}{published}"
+            f"{_noticed_words(noticeable(view.metrics))}"
         )
 
     def left_open(self) -> list[str]:
@@ -83,6 +84,7 @@ class PlainReporter(Reporter):
         self._out = out or sys.stdout
         self._seconds_between = seconds_between
         self._last_line = -seconds_between
+        self._noticed: dict[str, float] = {}
         self._unsaid: dict[str, list[BatchProgress]] = {}
 
     def __enter__(self) -> Reporter:
@@ -104,10 +106,17 @@ class PlainReporter(Reporter):
 
     def _say_batches(self, *, all_of_them: bool = False) -> None:
         if self._unsaid and (all_of_them or time.monotonic() - self._last_line >= self._seconds_between):
-            for query, batches in self._unsaid.items():
-                self.line((f"{query}: " if query else "") + _batch_words(batches))
+            lines = [(f"{query}: " if query else "") + _batch_words(batches) for query, batches in self._unsaid.items()]
+            lines[-1] += self._newly_noticed()
+            for line in lines:
+                self.line(line)
             self._unsaid.clear()
             self._last_line = time.monotonic()
+
+    def _newly_noticed(self) -> str:
+        """Returns what has come to the counters since the last call. They are those of all queries of a run."""
+        before, self._noticed = self._noticed, noticeable(self.view.metrics)
+        return _noticed_words({name: count - before.get(name, 0) for name, count in self._noticed.items()})
 
     def line(self, text: str) -> None:
         say(f"{datetime.now():%H:%M:%S} {text}", out=self._out)
@@ -117,6 +126,10 @@ class PlainReporter(Reporter):
         self._say_batches(all_of_them=True)
         for text in (self.summary(outcome), *self.left_open()):
             self.line(text)
+
+
+def _noticed_words(noticed: Mapping[str, float]) -> str:
+    return "".join(f", {name}: {count:,.0f}" for name, count in noticed.items() if count)
 
 
 def _batch_words(batches: Sequence[BatchProgress]) -> str:
@@ -147,6 +160,7 @@ class JsonReporter(Reporter):
             "rows": view.rows,
             "batches": view.batches,
             "commits": view.commits,
+            "metrics": view.metrics,
             "open": [
                 {
                     "checkpoint": left.checkpoint,

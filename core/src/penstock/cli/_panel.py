@@ -14,7 +14,7 @@ from rich.text import Text
 
 from penstock.checkpoint import LeftOpen
 from penstock.cli._draw import bar, human_bytes, human_count, human_duration, human_lag, sparkline
-from penstock.cli._progress import BatchProgress
+from penstock.cli._progress import BatchProgress, noticeable
 from penstock.printable import printable
 
 __all__ = ["RunView", "panel"]
@@ -52,6 +52,15 @@ class RunView:
     def commits(self) -> int:
         """Those of all queries."""
         return sum(self.commits_by_query.values())
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The counters since the start of the run. Those of tasks are the same in each query's last batch; of those
+        that each source counts for itself, the largest is taken."""
+        counts: dict[str, float] = {}
+        for last in self.last_by_query.values():
+            counts |= {name: max(amount, counts.get(name, 0)) for name, amount in last.metrics.items()}
+        return counts
 
     def add(self, progress: BatchProgress) -> None:
         """Takes in one batch."""
@@ -156,14 +165,14 @@ def _waits(view: RunView) -> list[Text]:
 
 def _totals(view: RunView) -> Text:
     text = Text()
-    metrics = view.last.metrics if view.last else {}
+    metrics = view.metrics
     shown: list[tuple[str, float]] = [("rows", view.rows), ("batches", view.batches), ("commits", view.commits)]
     if "rows_written" in metrics:
         shown.insert(1, ("rows written", metrics["rows_written"]))
-    trouble = ("bad_rows", "dead_letters", "rewritten_files", "changed_files", "missing_files", "transactions_aborted")
-    shown += [(name.replace("_", " "), metrics[name]) for name in trouble if metrics.get(name)]
+    noticed = noticeable(metrics)
+    shown += noticed.items()
     for index, (name, number) in enumerate(shown):
-        style = "bold yellow" if name.replace(" ", "_") in trouble else "bold"
+        style = "bold yellow" if name in noticed else "bold"
         text.append("   " if index else "")
         text.append(f"{name} ", style="dim")
         text.append(human_count(number), style=style)

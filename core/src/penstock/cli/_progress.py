@@ -15,9 +15,9 @@ One JSON line for each batch (``penstock run --json``)::
      "query": "files",                         whose batch it is, if a pipeline has a query for each sink
      "pipeline": "copy"}                       the pipeline's name
 
-The last line of a run is ``{"time", "state", "rows", "batches", "commits", "open"}``, with ``"error"`` if it failed;
-``state`` is ``finished``, ``stopped`` or ``failed``. All counts are those of this run. ``open`` has an entry for each
-query that has left something unpublished:
+The last line of a run is ``{"time", "state", "rows", "batches", "commits", "metrics", "open"}``, with ``"error"`` if it
+failed; ``state`` is ``finished``, ``stopped`` or ``failed``. All counts are those of this run. ``open`` has an entry
+for each query that has left something unpublished:
 ``{"checkpoint", "decisions": 0, "pieces": 12, "command": "penstock finish ck"}``.
 """
 
@@ -28,9 +28,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock._monitoring import source_progress
+from penstock._monitoring import NOTICEABLE, source_progress
 
-__all__ = ["BatchProgress", "batch_progress", "query_state"]
+__all__ = ["BatchProgress", "batch_progress", "noticeable", "query_state"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,11 @@ def batch_progress(
 def _add(total: dict[str, float], counts: Mapping[str, float]) -> None:
     for name, amount in counts.items():
         total[name] = total.get(name, 0) + amount
+
+
+def noticeable(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Returns the counters that a person should see and that are not zero, by their names in words."""
+    return {name.replace("_", " "): metrics[name] for name in NOTICEABLE if metrics.get(name)}
 
 
 _WAITING = {

@@ -200,7 +200,7 @@ class KafkaTransactionalWriter(CommittingSinkWriter[KafkaCommittable, Any]):
 class KafkaAtLeastOnceWriter(SinkWriter):
     """At least once: everything is acknowledged when a task ends. Or no guarantee: the task does not wait.
 
-    ``log_failures_only``: a record that is refused is counted (``failed_records``) and logged, and the task continues.
+    ``log_failures_only``: a record that is refused is counted (``failed_rows``) and logged, and the task continues.
     Memory as for :class:`KafkaTransactionalWriter`.
     """
 
@@ -246,7 +246,7 @@ class KafkaAtLeastOnceWriter(SinkWriter):
         self._context.metrics.add("rows_written", self._records - failed)
         _count_held_back(self._context, self._producer, self._held_back_before)
         if failed:
-            self._context.metrics.add("failed_records", failed)
+            self._context.metrics.add("failed_rows", failed)
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 
@@ -37,7 +38,7 @@ class EventAppender:
     A segment that is sealed meanwhile, because the stream was scaled, is followed by those that replaced it, with what
     it had not acknowledged first: order within a key holds. Memory: 8 MiB for each segment, twice while following.
     Not ``framed``, values are appended as they are. What fails is tried again as ``retry`` says, counted in
-    ``metrics``.
+    ``metrics``. With ``find_ranges``, :meth:`acknowledged` counts events.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class EventAppender:
         self._router = SegmentRouter(ranges)
         self._appenders: dict[int, SegmentAppender] = {}
         self._pending: dict[int, Pending] = {}
+        self._acknowledged = 0
 
     def append(self, events: pa.Array, keys: pa.Array | None) -> None:
         """Sends events (large_binary) with their keys. Returns before they are acknowledged."""
@@ -81,6 +83,7 @@ class EventAppender:
             block, block_keys = events.slice(start, length), None if keys is None else keys.slice(start, length)
             appender, data = self._appender(segment), self._to_bytes(block)
             if not len(data):
+                self._acknowledged += length
                 continue
             if self._find_ranges is not None:
                 self._pending[segment].append((appender.events + length, block, block_keys))
@@ -108,7 +111,13 @@ class EventAppender:
     def _drop_acknowledged(self, segment: int) -> None:
         pending, under_way = self._pending[segment], self._appenders[segment].unacknowledged()
         while pending and (not under_way or pending[0][0] < under_way[0].last):
-            pending.popleft()
+            self._acknowledged += len(pending.popleft()[1])
+
+    def acknowledged(self) -> int:
+        """Returns how many events segment stores have acknowledged, also after an error."""
+        for segment in self._appenders:
+            self._drop_acknowledged(segment)
+        return self._acknowledged
 
     def _follow(self) -> None:
         """The stream was scaled: what replaced segments gets what they did not take, before anything else."""
@@ -119,13 +128,11 @@ class EventAppender:
         self._router = SegmentRouter(ranges)
         left: list[tuple[int, pa.Array, pa.Array | None]] = []
         for segment in [one for one in self._appenders if one not in ranges]:
-            appender, pending = self._appenders.pop(segment), self._pending.pop(segment)
-            try:
-                appender.flush()
-            except SegmentSealed:
-                under_way = appender.unacknowledged()
-                left += [one for one in pending if one[0] >= under_way[0].last]
-            appender.close()
+            with contextlib.suppress(SegmentSealed):
+                self._appenders[segment].flush()
+            self._drop_acknowledged(segment)
+            left += self._pending.pop(segment)
+            self._appenders.pop(segment).close()
         for _, events, keys in left:
             self.append(events, keys)
 
@@ -141,8 +148,7 @@ class EventAppender:
                 self._follow()
             else:
                 break
-        for pending in self._pending.values():
-            pending.clear()
+        self.acknowledged()
 
     def bytes_by_segment(self) -> dict[int, int]:
         """Returns how much each segment was sent."""

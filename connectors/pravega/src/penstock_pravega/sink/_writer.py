@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError, RetriableError
+from penstock.printable import get_logger
 from penstock.retry import NO_RETRIES
 from penstock.sink import CommittingSinkWriter, PreparedCommit, SinkWriter, WriterContext
 from penstock.system import system
@@ -27,6 +28,8 @@ from penstock_pravega.sink._rows import EventColumns
 from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
 
 __all__ = ["PravegaAtLeastOnceWriter", "PravegaTransactionalWriter"]
+
+_log = get_logger("penstock.pravega")
 
 
 class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
@@ -137,7 +140,7 @@ class PravegaTransactionalWriter(CommittingSinkWriter[PravegaCommittable, Any]):
 
 class PravegaAtLeastOnceWriter(SinkWriter):
     """Writes at least once: everything is acknowledged when a task ends. With best effort, events that can't be written
-    are dropped (metric ``failed_rows``).
+    are dropped, counted (metric ``failed_rows``) and logged.
 
     Memory: 8 MiB for each segment, and one Arrow batch three times.
     """
@@ -152,6 +155,7 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         self._stores = SegmentStores(options.connection)
         self._appender: EventAppender | None = None
         self._events = 0
+        self._logged = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Appends the events of ``batch``; segment stores acknowledge them later."""
@@ -160,9 +164,9 @@ class PravegaAtLeastOnceWriter(SinkWriter):
         batch, events, keys = self._columns.convert(batch, self._context)
         if not batch.num_rows:
             return
-        with self._translated_errors(len(events)):
+        self._events += len(events)
+        with self._translated_errors():
             self._stream_appender().append(events, keys)
-            self._events += len(events)
 
     def _stream_appender(self) -> EventAppender:
         if self._appender is None:
@@ -192,23 +196,32 @@ class PravegaAtLeastOnceWriter(SinkWriter):
     def flush(self) -> None:
         """Waits until every event is acknowledged."""
         if self._appender is not None:
-            with self._translated_errors(0):
+            with self._translated_errors():
                 self._appender.flush()
             self._context.metrics.add("bytes_written", sum(self._appender.bytes_by_segment().values()))
-        self._context.metrics.add("rows_written", self._events)
+        written = self._appender.acknowledged() if self._appender is not None else 0
+        self._context.metrics.add("rows_written", written)
+        if written < self._events:
+            self._context.metrics.add("failed_rows", self._events - written)
 
     @contextlib.contextmanager
-    def _translated_errors(self, events: int) -> Any:
+    def _translated_errors(self) -> Any:
         try:
             yield
         except Refused as error:
             if not self._drops_failed:
                 raise RetriableError(f"writing to {self._stream}: {error}") from None
-            self._context.metrics.add("failed_rows", events)
-        except RetriableError:
+            self._log_dropped(error)
+        except RetriableError as error:
             if not self._drops_failed:
                 raise
-            self._context.metrics.add("failed_rows", events)
+            self._log_dropped(error)
+
+    def _log_dropped(self, error: Exception) -> None:
+        """Logs the first failure of a task."""
+        if not self._logged:
+            self._logged = True
+            _log.warning("writing to %s: %s; what was not acknowledged is dropped (delivery=none)", self._stream, error)
 
     def close(self) -> None:
         """Ends the connections."""
