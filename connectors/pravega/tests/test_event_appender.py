@@ -112,7 +112,9 @@ def test_order_within_keys_over_scalings(data, steps):
                 for key, value in zip(keys, values, strict=True):
                     wanted[key].append(value)
                 appender.append(pa.array(values, pa.large_binary()), pa.array(keys, pa.string()))
+            assert appender.acknowledged() <= sum(map(len, stream.contents.values()))
         appender.flush()
+        assert appender.acknowledged() == count
     found = defaultdict(list)
     for segment in sorted(stream.contents):
         for value in stream.contents[segment]:

@@ -35,6 +35,7 @@ from penstock_pravega.client import Controller, PingAnswer, SegmentStores, Trans
 from penstock_pravega.options import SINK_OPTIONS, SinkOptions
 from penstock_pravega.sink import _leases, create_sink
 from penstock_pravega.sink._committable import TransactionRef
+from penstock_pravega.sink._event_appender import EventAppender
 from penstock_pravega.sink._leases import LeaseKeeper, lease_keeper
 from penstock_pravega.sink._transaction_log import OpenTransaction, TransactionLog
 
@@ -566,6 +567,29 @@ def test_plain_delivery(pravega, new_query, delivery):
     query.write(rows(0, 2000), rows(2000, 2000))
     found = pravega.values(stream)
     assert Counter(found) == Counter(values(0, 4000)) and in_order(found)
+
+
+def test_what_best_effort_drops_is_counted_and_logged_once(pravega, new_query, monkeypatch, caplog):
+    stream = pravega.create_stream(segments=3)
+    writer = new_query(stream=stream, delivery="none").writer()
+    writer.write(rows(0, 1000))
+    writer._appender.flush()
+
+    def away(*_):
+        raise RetriableError("the segment store is away")
+
+    monkeypatch.setattr(EventAppender, "append", away)
+    monkeypatch.setattr(EventAppender, "flush", away)
+    writer.write(rows(1000, 7))
+    writer.write(rows(1007, 5))
+    writer.flush()
+    counts = writer._context.metrics.snapshot()
+    assert (counts["rows_written"], counts["failed_rows"]) == (1000, 12)
+    assert [text for text in caplog.messages if "dropped" in text] == [
+        f"writing to {pravega.scope}/{stream}: the segment store is away; what was not acknowledged is dropped "
+        "(delivery=none)"
+    ]
+    writer.close()
 
 
 @pytest.mark.parametrize("connections", ["hold", "break"])
