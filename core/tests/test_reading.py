@@ -357,10 +357,30 @@ def test_a_backlog_that_can_not_be_told_ends_no_query(caplog):
 
     source = CountingSource()
     source.create_enumerator = lambda context, checkpoint: Enumerator(context, checkpoint or 0, lambda: 100)
-    reader = StreamReader(source, SCHEMA, 2, None, owner="source penstock.counting")
+    reader = StreamReader(source, SCHEMA, 2, None, name="penstock.counting")
     reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
     assert reader.reportLatestOffset() is None
     assert "what waits at source penstock.counting can't be shown: RuntimeError('no answer')" in caplog.text
+
+
+def test_offsets_of_another_connector_are_refused_by_its_name():
+    """Their forms may be alike: the two read each other's states without an error."""
+
+    def reader(name):
+        return StreamReader(CountingSource(), SCHEMA, 2, None, name=name)
+
+    first = reader("penstock.one")
+    stored = first.latestOffset(first.initialOffset(), first.getDefaultReadLimit())
+    assert stored["source"] == "penstock.one"
+    for name in ("penstock.one", ""):
+        assert reader(name).partitions(first.initialOffset(), stored)
+    refused = "source penstock.two: the checkpoint holds offsets of penstock.one: use the checkpoint of this query"
+    for ask in ("partitions", "latestOffset"):
+        other = reader("penstock.two")
+        with pytest.raises(FatalError, match=refused):
+            other.partitions(stored, stored) if ask == "partitions" else other.latestOffset(stored, None)
+    del stored["source"]  # as the first versions wrote it
+    assert reader("penstock.two").partitions(first.initialOffset(), stored)
 
 
 def test_a_source_hears_of_a_batch_although_it_can_not_be_told_at_once():

@@ -203,7 +203,7 @@ def _checkpoints() -> list[Case]:
         Case("checkpoint-of-rate", "python", _stream(), ["another source", "new checkpoint"],
              files=_CSV, prepare=of_rate),
         Case("checkpoint-of-another-connector", "python", _stream(f"{other}{_NEVER}.option('stream', 's/t').load()"),
-             ["another source", "new checkpoint"], files=_CSV, prepare=written),
+             ["holds offsets of penstock.filesystem", "new checkpoint"], files=_CSV, prepare=written),
     ]  # fmt: skip
 
 

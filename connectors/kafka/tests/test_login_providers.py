@@ -232,6 +232,9 @@ def test_clients_of_a_process_share_a_token():
     [
         ({"sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism' must be OAUTHBEARER"),
         ({"sasl.oauthbearer.method": "oidc"}, "two ways to a token"),
+        ({"sasl.oauthbearer.extensions": "cluster"}, r"extensions' is written as name=value,name=value"),
+        ({"sasl.oauthbearer.extensions": "a=1,a=2"}, r"extensions' is written as name=value,name=value"),
+        ({"sasl.oauthbearer.config": "role=a,role=b"}, r"config' is written as name=value,name=value"),
     ],
 )
 def test_settings_that_contradict_a_provider(more, says):

@@ -63,7 +63,10 @@ def parse_pairs(text: str) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
     if not all(name.strip() and equals for name, equals, _ in pairs):
         raise ValueError("pairs as in name=value,name=value")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    if len(found) < len(pairs):
+        raise ValueError("pairs as in name=value,name=value, each name once")
+    return found
 
 
 def _parse_bool(text: str) -> bool:

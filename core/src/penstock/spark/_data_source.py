@@ -129,7 +129,7 @@ class PenstockDataSource(DataSource):
             )
         (source, options), arrow = self._source(Capability.STREAM_READ, "stream"), _arrow_schema(schema)
         retry = _check_schema(source, arrow, options)
-        return StreamReader(source, arrow, self.parallelism, self.accumulator, options, f"source {self.name()}", retry)
+        return StreamReader(source, arrow, self.parallelism, self.accumulator, options, self.name(), retry)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Batch writing."""

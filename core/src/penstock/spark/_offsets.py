@@ -4,11 +4,12 @@
 
     {"penstock": 1, "seq": 7, "enumerator": {"v": 1, "data": "<base64>"},
      "splits": {"v": 1, "count": 12, "bytes": 81920, "data": "<base64, deflated>"}, "end": true,
-     "options": {"startingOffsets": "earliest"}}
+     "options": {"startingOffsets": "earliest"}, "source": "penstock.kafka"}
 
 ``seq`` counts the offsets of a stream. ``end`` says that the enumerator will hand out nothing more in this run; a sink
 of the same query then publishes everything with that batch. ``final`` says so of every later run as well. ``options``
 are those that do not take effect at a restart, see :func:`penstock.options.held_by_checkpoint`; absent: none are known.
+``source`` is the format's name; offsets of penstock 0.1 may lack it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class StreamOffset:
     final: bool = False
     adopted: bool = False
     options: Mapping[str, str] | None = None
+    source: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Returns what Spark stores."""
@@ -55,6 +57,8 @@ class StreamOffset:
             value["final"] = True
         if self.options is not None:
             value["options"] = dict(self.options)
+        if self.source:
+            value["source"] = self.source
         return value
 
     @classmethod
@@ -77,6 +81,7 @@ class StreamOffset:
             end=bool(value.get("end")),
             final=bool(value.get("final")),
             options=value.get("options"),
+            source=str(value.get("source", "")),
         )
 
     def unpack_splits(self, serializer: SimpleVersionedSerializer[Any]) -> list[Any]:

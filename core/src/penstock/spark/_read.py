@@ -23,7 +23,7 @@ from penstock.error_codes import OTHER_SOURCE
 from penstock.errors import FatalError
 from penstock.metrics import Metrics
 from penstock.options import OptionValues, held_by_checkpoint
-from penstock.printable import get_logger
+from penstock.printable import get_logger, printable
 from penstock.retry import NO_RETRIES, RetryPolicy
 from penstock.serialization import MALFORMED, shortened
 from penstock.source import ReadLimits, Source, SplitEnumerator, SupportsFilterPushDown, SupportsOffsetAdoption
@@ -36,10 +36,8 @@ __all__ = ["BatchReader", "FilteringBatchReader", "StreamReader"]
 
 _log = get_logger("penstock")
 UNREADABLE: tuple[type[Exception], ...] = (FatalError, *MALFORMED)
-_OF_ANOTHER = (
-    "the checkpoint holds offsets of another source: use the checkpoint of this query, or start with a new checkpoint "
-    "location"
-)
+_USE_ITS_OWN = "use the checkpoint of this query, or start with a new checkpoint location"
+_OF_ANOTHER = f"the checkpoint holds offsets of another source: {_USE_ITS_OWN}"
 ResultT = TypeVar("ResultT")
 
 
@@ -98,7 +96,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     """A stream. Everything but ``read`` runs in one long-lived process on the driver, in its main thread.
 
     The enumerator lives here. It is made, or restored, when Spark first asks for an offset; Spark's ``start`` is what
-    it is restored from, so there is no second store. The offset also holds the ``options`` that a restart must compare.
+    it is restored from, so there is no second store. The offset also holds the ``options`` that a restart must compare,
+    and ``name``, that of the format.
     """
 
     def __init__(
@@ -108,10 +107,11 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         parallelism: int,
         accumulator: Any,
         options: OptionValues | None = None,
-        owner: str = "source",
+        name: str = "",
         retry: RetryPolicy = NO_RETRIES,
     ) -> None:
         super().__init__(source, schema, parallelism, accumulator, retry)
+        self._name = name
         self._metrics: Metrics | None = Metrics()
         self._coordinator: Coordinator | None = None
         self._enumerator: SplitEnumerator[Any, Any] | None = None
@@ -121,7 +121,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._completed = 0
         self._available_now = False
         self._options = options
-        self._owner = owner
+        self._owner = f"source {name}" if name else "source"
         self._held: Mapping[str, str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -177,6 +177,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             end=enumerator.is_exhausted(),
             final=enumerator.has_ended(),
             options=self._held,
+            source=self._name,
         )
         self._before_assigned, self._assigned, self._position = position, splits, end
         return end.to_json()
@@ -192,13 +193,19 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _offset(self, value: dict[str, Any]) -> StreamOffset:
         """Returns an offset of this source, or what one that another connector left in the checkpoint would be here."""
+        of = "another source"
         if isinstance(value, dict) and "penstock" in value:
-            return StreamOffset.from_json(value)
+            offset = StreamOffset.from_json(value)
+            if not (offset.source and self._name) or offset.source == self._name:
+                return offset
+            of = printable(offset.source)
         state = None
         if isinstance(self._source, SupportsOffsetAdoption) and isinstance(value, dict):
             state = self._source.adopt_offset(value)
         if state is None:
-            raise FatalError(_OF_ANOTHER, error_code=OTHER_SOURCE)
+            raise FatalError(
+                f"{self._owner}: the checkpoint holds offsets of {of}: {_USE_ITS_OWN}", error_code=OTHER_SOURCE
+            )
         return StreamOffset(seq=0, enumerator=self._source.enumerator_serializer.pack(state), adopted=True)
 
     def _state(self, position: StreamOffset) -> Any:
@@ -208,7 +215,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @contextlib.contextmanager
     def _own_forms(self) -> Iterator[None]:
-        """An offset does not name its source: what can't be read is of another one, damaged, or newer."""
+        """What can't be read is damaged, newer, or of another source: early offsets did not name theirs."""
         try:
             yield
         except UNREADABLE as error:

@@ -12,7 +12,7 @@ from penstock_kafka.config._librdkafka import canonical
 from penstock_kafka.config._rules import wrong
 from penstock_kafka.config._secrets import hide, is_secret_setting
 from penstock_kafka.config._settings import ClientSettings
-from penstock_kafka.config._tokens import TOKEN_PROVIDER, token_provider_settings
+from penstock_kafka.config._tokens import TOKEN_PROVIDER, sasl_pairs
 from penstock_kafka.config._translate import Role
 from penstock_kafka.config._without_effect import PROTOCOL_WITHOUT_EFFECT, report_without_effect
 
@@ -32,6 +32,6 @@ __all__ = [
     "hide",
     "is_secret_setting",
     "report_without_effect",
-    "token_provider_settings",
+    "sasl_pairs",
     "wrong",
 ]

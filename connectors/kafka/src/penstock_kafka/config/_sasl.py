@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from penstock_kafka.config._jaas import LoginModule, parse_jaas
 from penstock_kafka.config._rules import wrong
-from penstock_kafka.config._tokens import TOKEN_PROVIDER, token_provider_settings
+from penstock_kafka.config._tokens import TOKEN_PROVIDER, sasl_pairs
 
 __all__ = ["SASL_SETTINGS", "SASL_WITHOUT_EFFECT", "translate_sasl"]
 
@@ -91,6 +91,7 @@ def translate_sasl(given: Mapping[str, str]) -> dict[str, str]:
         found["sasl.scram.tokenauth"] = _tokenauth(given["sasl.scram.tokenauth"], found)
     if TOKEN_PROVIDER in found:
         _check_provider(found, given)
+    sasl_pairs("sasl.oauthbearer.extensions", given)
     return found
 
 
@@ -107,7 +108,7 @@ def _check_provider(found: Mapping[str, str], given: Mapping[str, str]) -> None:
         raise wrong("sasl.mechanism", f"must be OAUTHBEARER, because 'kafka.{TOKEN_PROVIDER}' is given")
     if found.get("sasl.oauthbearer.method", given.get("sasl.oauthbearer.method", "default")).lower() == "oidc":
         raise wrong(TOKEN_PROVIDER, "and 'kafka.sasl.oauthbearer.method' are two ways to a token: write one of them")
-    token_provider_settings(given.get("sasl.oauthbearer.config", ""))
+    sasl_pairs("sasl.oauthbearer.config", given)
 
 
 def _of_classes(given: Mapping[str, str]) -> dict[str, str]:

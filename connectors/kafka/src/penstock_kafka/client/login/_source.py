@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from penstock.per_process import PerProcess
 from penstock.tokens import TokenProvider, TokenSource, load_token_provider
 from penstock_kafka.client.login._oidc import oidc_provider
-from penstock_kafka.config import TOKEN_PROVIDER, files_of, token_provider_settings, wrong
+from penstock_kafka.config import TOKEN_PROVIDER, files_of, sasl_pairs, wrong
 
 __all__ = ["given_extensions", "token_source"]
 
@@ -32,7 +32,7 @@ def _provider(settings: Mapping[str, str]) -> tuple[TokenProvider, str]:
     owner = f"option 'kafka.{TOKEN_PROVIDER}'"
     if reference not in _NAMED and ":" not in reference:
         raise wrong(TOKEN_PROVIDER, f"is {', '.join(_NAMED)}, or module:Class")
-    given = token_provider_settings(settings.get("sasl.oauthbearer.config", ""))
+    given = sasl_pairs("sasl.oauthbearer.config", settings)
     given = {**_told_by_address(reference, settings.get("bootstrap.servers", "")), **given}
     return load_token_provider(owner, _NAMED.get(reference, reference), given), f"the token provider {reference}"
 
@@ -66,5 +66,4 @@ def token_source(settings: Mapping[str, str]) -> TokenSource:
 
 def given_extensions(settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the SASL extensions that ``settings`` name; a provider of tokens may add others."""
-    given = settings.get("sasl.oauthbearer.extensions", "")
-    return dict(pair.split("=", 1) for pair in given.split(",") if "=" in pair)
+    return sasl_pairs("sasl.oauthbearer.extensions", settings)
