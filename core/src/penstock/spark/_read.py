@@ -215,7 +215,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @contextlib.contextmanager
     def _own_forms(self) -> Iterator[None]:
-        """What can't be read is damaged, newer, or of another source: early offsets did not name theirs."""
+        """Raises that what can't be read is damaged, newer, or of another source: early offsets did not name theirs."""
         try:
             yield
         except UNREADABLE as error:
