@@ -66,10 +66,12 @@ def in_the_session(block: Block, folder: Path, set_variable: Callable[[str, str]
     if block.server:
         set_variable(f"PENSTOCK_{block.server.upper()}_ADDRESS", address)
     code = _RELATIVE.sub(lambda path: f'"{folder}/{path.group(1)}', block.code)
-    printed = io.StringIO()
+    printed, before = io.StringIO(), set(os.listdir(ROOT))
     with contextlib.redirect_stdout(printed):
         # As a job's: what it defines is pickled by value.
         exec(compile(code, f"{block.name}.py", "exec"), {"__name__": "__main__"})
+    left = set(os.listdir(ROOT)) - before
+    assert not left, f"begin paths with in/, out/ or ck/: the block has written {left} to the repository"
     _check(block, printed.getvalue())
 
 
