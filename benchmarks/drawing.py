@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-__all__ = ["as_picture", "ratio_text"]
+__all__ = ["STYLE", "as_picture", "ratio_text"]
 
 _ROW, _TOP, _NAMES, _BARS, _WIDTH = 26, 34, 425, 300, 800
 _LONGEST = 60
 _MARKS = tuple(mantissa * 10.0**power for power in range(-2, 5) for mantissa in (1, 2, 5))
-_STYLE = """
+#: Texts, grid and colours of a picture; they follow the reader's.
+STYLE = """
     text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2937; }
     .soft { fill: #4b5563; font-size: 12px; } .mid { text-anchor: middle; } .end { text-anchor: end; }
     .grid { stroke: #d5dede; } .one { stroke: #4b5563; stroke-width: 1.5; }
@@ -54,7 +55,7 @@ def as_picture(title: str, ratios: Sequence[tuple[str, float]]) -> str:
         '  aria-labelledby="title desc">',
         f'  <title id="title">{escape(title)}</title>',
         f'  <desc id="desc">{escape(described)}</desc>',
-        f"  <style>{_STYLE}\n  </style>",
+        f"  <style>{STYLE}\n  </style>",
     ]
     for mark in marks:
         kind = "one" if mark == 1 else "grid"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import os
@@ -15,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.curves import Panel, as_curves
 from benchmarks.drawing import as_picture, ratio_text
 
 OURS, THEIRS = "penstock", "spark"
@@ -22,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 #: Results that stand on another page, as rows of tasks.
 OF_TASKS = {"scaling": ROOT / "docs" / "production" / "scaling.md"}
+#: Results whose cases are curves: names begin with how much there is, ``10 partitions: a batch``.
+OF_GROWTH = ("growth",)
 _SIDES = ("Penstock", "Spark's own")
 #: What the two sides are called, where it is not Penstock and Spark's own.
 SIDES = {
@@ -179,9 +183,8 @@ class Results:
         page = shown_on(name)
         text = page.read_text(encoding="utf-8")
         page.write_text(_BLOCK.sub(lambda f: self.block(name) if f[1] == name else f[0], text), encoding="utf-8")
-        picture = self.picture(name)
-        if picture:
-            (page.parent / "pictures" / f"performance-{name}.svg").write_text(picture, encoding="utf-8")
+        for file, picture in self.pictures(name).items():
+            (page.parent / "pictures" / file).write_text(picture, encoding="utf-8")
 
     def block(self, name: str) -> str:
         """Returns what the page has between and with the marks of ``name``."""
@@ -192,21 +195,48 @@ class Results:
             .replace("Spark's own", theirs)
             .replace("| Penstock |", f"| {ours} |")
         )
-        shown = [f"![{_title(name)}](pictures/performance-{name}.svg)"] if self.picture(name) else []
+        shown = [f"![{_alternative(picture)}](pictures/{file})" for file, picture in self.pictures(name).items()]
         return "\n\n".join([f"<!-- bench: {name} -->", *lines, *shown, table.rstrip("\n")]) + "\n<!-- /bench -->"
 
-    def picture(self, name: str) -> str:
-        """Returns the ratios as SVG; nothing if there are fewer than four."""
+    def pictures(self, name: str) -> dict[str, str]:
+        """Returns SVGs by the names of their files: a curve for each case, or the ratios, unless there are few."""
+        if name in OF_GROWTH:
+            return {
+                f"performance-{name}-{case.replace(' ', '-')}.svg": _curves(name, case, self._measurements(case))
+                for case in self._cases
+            }
         ratios = [(one.name, one.ratio) for one in self._measurements() if one.ratio is not None]
-        return as_picture(_title(name), ratios) if len(ratios) >= _LEAST_BARS else ""
+        if len(ratios) < _LEAST_BARS:
+            return {}
+        return {f"performance-{name}.svg": as_picture(_title(name), ratios)}
 
-    def _measurements(self) -> list[Measurement]:
-        return [Measurement.from_json(one) for case in self._cases.values() for one in case["measurements"]]
+    def _measurements(self, only: str | None = None) -> list[Measurement]:
+        cases = self._cases.values() if only is None else [self._cases[only]]
+        return [Measurement.from_json(one) for case in cases for one in case["measurements"]]
 
 
 def shown_on(name: str) -> Path:
     """Returns the page that shows the results of ``name``."""
     return OF_TASKS.get(name, PAGE)
+
+
+def _curves(name: str, case: str, measured: Sequence[Measurement]) -> str:
+    """Returns the SVG of a curve. Measures that only differ in how much there is are points of the same lines."""
+    lines: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    for one in measured:
+        amount, _, what = one.name.partition(": ")
+        sides = lines.setdefault((what, one.unit), {})
+        for side, words in zip((OURS, THEIRS), SIDES.get(name, _SIDES), strict=True):
+            if (value := one.median(side)) is not None:
+                sides.setdefault(words, []).append((float(amount.split()[0].replace(",", "")), value))
+    panels = [Panel(what, unit, sides) for (what, unit), sides in lines.items()]
+    return as_curves(f"{_title(name)}: {case}", case, panels)
+
+
+def _alternative(picture: str) -> str:
+    found = re.search(r"<title[^>]*>(.*?)</title>", picture)
+    assert found is not None
+    return html.unescape(found[1])
 
 
 def _title(name: str) -> str:

@@ -143,6 +143,7 @@ def test_the_site_needs_no_other_host_and_searches_without_a_server():
         assert "//" not in (ROOT / "docs" / path).read_text("utf-8").replace("// Search", "")
 
 
+PICTURES = PAGE.parent / "pictures"
 MEASURED = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 
 
@@ -151,5 +152,14 @@ def test_tables_and_pictures_of_the_performance_page_are_those_of_the_results(re
     """To renew them: python -m benchmarks.measuring"""
     stored = Results(results)
     assert stored.block(results.stem) in shown_on(results.stem).read_text("utf-8")
-    drawn = PAGE.parent / "pictures" / f"performance-{results.stem}.svg"
-    assert (drawn.read_text("utf-8") if drawn.exists() else "") == stored.picture(results.stem)
+    drawn = {
+        path.name: path.read_text("utf-8")
+        for path in PICTURES.glob("*.svg")
+        if path.name in stored.pictures(results.stem)
+    }
+    assert drawn == stored.pictures(results.stem)
+
+
+def test_every_picture_of_results_has_results():
+    wanted = {name for path in MEASURED for name in Results(path).pictures(path.stem)}
+    assert {path.name for path in PICTURES.glob("performance-*.svg")} == wanted

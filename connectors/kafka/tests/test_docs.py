@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from suite.pages import as_a_reader, blocks, in_the_session
 
 pytestmark = pytest.mark.spark
+#: The topics that a block names itself.
+TOPICS = re.compile(r'"(?:topic|subscribe|deadLetters\.topic)",\s*"([\w-]+)"')
 BLOCKS = {block.name: block for block in blocks("kafka")}
 
 
@@ -20,7 +23,7 @@ def on_topics_of_its_own(block, kafka):
     ]
     source, target = kafka.create_topic(partitions=2), kafka.create_topic()
     kafka.produce(source, records)
-    names = {"in": source, "out": target, "words": f"words-{source}", "copies": f"copies-{source}"}
+    names = {name: f"{name}-{source}" for name in TOPICS.findall(block.code)} | {"in": source, "out": target}
     code = block.code
     for name, own in names.items():
         code = code.replace(f'"{name}"', f'"{own}"')
