@@ -88,6 +88,7 @@ GROUP_POINTS = [
 ]
 
 
+@pytest.mark.exhaustive("a kill of a group; test_a_driver_is_killed_between_two_sinks stays, the simulator has groups")
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_a_driver_is_killed_half_way_through_a_group(driver, fan_out):
@@ -98,7 +99,7 @@ def test_a_driver_is_killed_half_way_through_a_group(driver, fan_out):
     fan_out.check()
 
 
-@pytest.mark.exhaustive("every step of a batch of a group; one kill in the midst of publishing stays")
+@pytest.mark.exhaustive("every step of a batch of a group; the simulator has groups")
 @pytest.mark.spark
 @pytest.mark.timeout(2400)
 def test_a_driver_is_killed_at_every_step_of_a_group(driver, fan_out):

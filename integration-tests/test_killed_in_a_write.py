@@ -57,10 +57,8 @@ def test_a_task_killed_inside_a_segment(driver, csv_files, tmp_path, is_run_agai
     assert list(staged.iterdir()) == ([half] if is_run_again else []), "it is left for a day: it may be of a live task"
 
 
-@pytest.mark.parametrize(
-    "is_run_again",
-    [True, pytest.param(False, marks=pytest.mark.exhaustive("the same with a restart; the other case is the witness"))],
-)
+@pytest.mark.exhaustive("another file of a task; test_a_task_killed_inside_a_segment is the witness")
+@pytest.mark.parametrize("is_run_again", [True, False])
 def test_a_task_killed_inside_a_hidden_part(driver, csv_files, tmp_path, is_run_again):
     expected = csv_files(BATCHES, 20)
     master = "local[2,4]" if is_run_again else "local[2]"

@@ -147,6 +147,7 @@ sinks:
 """
 
 
+@pytest.mark.exhaustive("a driver of its own; sinks of one query stay, and test_cli_run.py has single queries")
 def test_a_query_for_each_sink(shop):
     """Rows and windows of one source; together they are refused."""
     text = SHOP.replace("  odd: SELECT id, name FROM named WHERE id % 2 = 1\n", COUNTS)
