@@ -33,7 +33,12 @@ def partitions(bench: Bench, count: int) -> list[Measurement]:
     """The first batch, and those after the second."""
     first: dict[str, list[float]] = {}
     later: dict[str, list[float]] = {}
-    with bench.filled_topic(Shape(100, headers=False, partitions=count), _ROWS_EACH * _BATCHES) as topic:
+    rows = _ROWS_EACH * _BATCHES
+    with bench.topic(count) as topic:
+        frame = bench.records(Shape(100, headers=False, partitions=count), rows)
+        frame = frame.selectExpr("*", f"cast(pmod(hash(key), {count}) as int) as partition")
+        bench.write(frame, OURS, topic, delivery="at-least-once")
+        bench.expect_rows(topic, rows)
         for side in (OURS, THEIRS) if count <= _MOST_OF_THEIRS else (OURS,):
             batches = _read(bench, side, topic)
             spent = [float(one["durationMs"]["triggerExecution"]) for one in batches]

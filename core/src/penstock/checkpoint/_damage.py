@@ -15,6 +15,7 @@ from penstock.error_codes import DAMAGED
 from penstock.errors import BadDataError
 from penstock.serialization import MALFORMED, shortened
 from penstock.storage import Storage
+from penstock.system import in_parallel
 
 __all__ = ["damage_of"]
 
@@ -24,32 +25,49 @@ _FROM_A_COPY = "put the checkpoint back from a copy, or start with a new checkpo
 def damage_of(storage: Storage, checkpoint: str) -> list[BadDataError]:
     """Returns an error for each file that the next start of the query would stumble over, each in words that say what
     to do. Reads the query's metadata, the last files of ``offsets`` and ``commits``, the newest decision of each sink
-    and ``place.json``; what is not there is not damaged. Raises what the storage raises.
+    and ``place.json``; what is not there is not damaged. Makes its requests at once, in two rounds. Raises what the
+    storage raises.
     """
     found: list[BadDataError] = []
 
-    def attempt(read: Callable[[], Any]) -> Any:
-        try:
-            return read()
-        except BadDataError as error:
-            found.append(error)
-        except FileNotFoundError:
-            pass
-        return None
+    def look(*reads: Callable[[], Any]) -> list[Any]:
+        answers = in_parallel(_attempt, reads, storage.requests_at_once)
+        found.extend(answer for answer in answers if isinstance(answer, BadDataError))
+        return [None if isinstance(answer, BadDataError) else answer for answer in answers]
 
-    if storage.exists(f"{checkpoint}/metadata"):
-        attempt(lambda: query_id_of(storage, checkpoint))
-    attempt(lambda: read_place(storage, f"{checkpoint}/penstock/place.json"))
-    decided = -1
-    for name in ("", *named_sinks(storage, checkpoint)):
-        head = attempt(chain_of(storage, home_of(checkpoint, name)).head)
-        decided = max(decided, head.link.batch if head is not None and not name else -1)
+    def metadata() -> None:
+        if storage.exists(f"{checkpoint}/metadata"):
+            query_id_of(storage, checkpoint)
+
+    def head(sink: str) -> Any:
+        return chain_of(storage, home_of(checkpoint, sink)).head()
+
     log = SparkLog(storage, checkpoint)
-    planned, committed = log.last("offsets"), log.last("commits")
-    for number in (planned - 1, planned):
-        attempt(partial(_check_offsets, storage, checkpoint, number, decided, committed))
-    attempt(lambda: _check_commit(storage, checkpoint, committed))
+    _, _, newest, sinks, planned, committed = look(
+        metadata,
+        partial(read_place, storage, f"{checkpoint}/penstock/place.json"),
+        partial(head, ""),
+        partial(named_sinks, storage, checkpoint),
+        partial(log.last, "offsets"),
+        partial(log.last, "commits"),
+    )
+    decided = newest.link.batch if newest is not None else -1
+    look(
+        *(partial(head, sink) for sink in sinks),
+        *(partial(_check_offsets, storage, checkpoint, at, decided, committed) for at in (planned - 1, planned)),
+        partial(_check_commit, storage, checkpoint, committed),
+    )
     return found
+
+
+def _attempt(read: Callable[[], Any]) -> Any:
+    """Returns what ``read`` returns, the error if that is of a damaged file, or ``None`` where there is no file."""
+    try:
+        return read()
+    except BadDataError as error:
+        return error
+    except FileNotFoundError:
+        return None
 
 
 def _check_offsets(storage: Storage, checkpoint: str, number: int, decided: int, committed: int) -> None:
