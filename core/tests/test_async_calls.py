@@ -293,7 +293,7 @@ def test_a_client_that_does_not_open_fails_every_batch(enrich):
     [
         ({"squar": 1}, "'squar', which is not in returns"),
         (3, "returned int"),
-        ({"square": "x"}, "row with n='7'.*'square' can't be int64"),
+        ({"square": "x"}, "row with n='7'.*'square' can't be bigint"),
     ],
 )
 def test_results_that_are_not_what_was_announced(enrich, result, words):

@@ -44,10 +44,10 @@ def test_options_say_which_columns():
         (ChangeColumns(operation="what"), "option 'operationColumn': the rows have no column 'what'"),
         (ChangeColumns(("id", "id")), "option 'keyColumns' names the column 'id' twice"),
         (ChangeColumns(("op",), "op"), "option 'operationColumn' names the column 'op', and 'keyColumns' names it too"),
-        (ChangeColumns(operation="id"), "column 'id' is of type int64: it must be string"),
+        (ChangeColumns(operation="id"), "column 'id' is of type bigint: it must be string"),
         (ChangeColumns(unavailable="note"), r"column 'note' is of type string: it must be array<string>"),
-        (ChangeColumns(("tags",)), "option 'keyColumns': column 'tags' is of type list<.*>: not comparable"),
-        (ChangeColumns(order="tags"), "option 'orderColumn': column 'tags' is of type list<.*>: not comparable"),
+        (ChangeColumns(("tags",)), "option 'keyColumns': column 'tags' is of type array<.*>: not comparable"),
+        (ChangeColumns(order="tags"), "option 'orderColumn': column 'tags' is of type array<.*>: not comparable"),
     ],
 )
 def test_columns_that_can_not_be(changes, message):

@@ -43,7 +43,7 @@ def test_a_schema_in_ddl_says_what_is_read():
     assert decoder.decode(pa.array([b'{"id": 3}'])).column.to_pylist() == [{"id": 3, "at": None}]
     same = pa.struct([pa.field("id", pa.int64(), nullable=False)])
     assert made(value__format="json", value__schema="id long").create_decoder(same).type == same
-    with pytest.raises(BadConfigurationError, match=r"'value\.schema' is struct<id: int64>, and \.schema\(…\) says"):
+    with pytest.raises(BadConfigurationError, match=r"'value\.schema' is struct<id: bigint>, and \.schema\(…\) says"):
         made(value__format="json", value__schema="id long").create_decoder(pa.struct([("id", pa.string())]))
 
 

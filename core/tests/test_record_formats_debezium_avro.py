@@ -129,7 +129,7 @@ def test_a_damaged_record_harms_no_other(damage, reason):
 def test_a_column_that_can_not_be_the_declared_type_is_named():
     type_ = find_format("debezium").column_type(parse_type("id int, free int"))
     rows, reasons = decoded([change("c", None, EXAMPLE)], type_)
-    assert rows == [None] and reasons[0].startswith("field after.free") and "can't be int32" in reasons[0]
+    assert rows == [None] and reasons[0].startswith("field after.free") and "can't be int" in reasons[0]
 
 
 def test_values_that_the_database_did_not_send():

@@ -205,11 +205,11 @@ def test_pretty_printed_records_are_read_in_one_go(monkeypatch):
 @pytest.mark.parametrize(
     ("type_", "text", "value"),
     [
-        (pa.int64(), "1.0", "!field a: 1.0 is not int64"),
-        (pa.int8(), "300", "!field a: 300 is not int8"),
-        (pa.int64(), '"1"', '!field a: "1" is not int64'),
-        (pa.int64(), "true", "!field a: true is not int64"),
-        (pa.bool_(), "1", "!field a: 1 is not bool"),
+        (pa.int64(), "1.0", "!field a: 1.0 is not bigint"),
+        (pa.int8(), "300", "!field a: 300 is not tinyint"),
+        (pa.int64(), '"1"', '!field a: "1" is not bigint'),
+        (pa.int64(), "true", "!field a: true is not bigint"),
+        (pa.bool_(), "1", "!field a: 1 is not boolean"),
         (pa.string(), "1.50", "1.50"),
         (pa.string(), '{"x": [1.10, null]}', '{"x":[1.10,null]}'),
         (pa.string(), "true", "true"),
@@ -218,9 +218,9 @@ def test_pretty_printed_records_are_read_in_one_go(monkeypatch):
         (pa.float64(), '"1.5"', '!field a: "1.5" is not double'),
         (pa.decimal128(5, 2), "1.255", Decimal("1.26")),
         (pa.decimal128(5, 2), '"1.2"', Decimal("1.20")),
-        (pa.decimal128(5, 2), "12345", "!field a: 12345 is not decimal128(5, 2)"),
-        (pa.decimal128(5, 2), '"x"', '!field a: "x" is not decimal128(5, 2)'),
-        (pa.date32(), '"2024-02-30"', '!field a: "2024-02-30" is not date32[day]'),
+        (pa.decimal128(5, 2), "12345", "!field a: 12345 is not decimal(5,2)"),
+        (pa.decimal128(5, 2), '"x"', '!field a: "x" is not decimal(5,2)'),
+        (pa.date32(), '"2024-02-30"', '!field a: "2024-02-30" is not date'),
         (pa.date32(), '"2024-02-29T10:00:00"', date(2024, 2, 29)),
         (pa.timestamp("us", "UTC"), '"2024-01-01T01:00:00.5+01:00"', datetime(2024, 1, 1, 0, 0, 0, 500000, UTC)),
         (pa.timestamp("us", "UTC"), '"2024-01-01 00:00:00"', datetime(2024, 1, 1, tzinfo=UTC)),
@@ -228,12 +228,12 @@ def test_pretty_printed_records_are_read_in_one_go(monkeypatch):
         (pa.timestamp("us", "UTC"), "60", datetime(1970, 1, 1, 0, 1, tzinfo=UTC)),
         (pa.timestamp("us"), '"2024-01-01T00:00:00"', datetime(2024, 1, 1)),
         (pa.timestamp("us"), '"2024-01-01T00:00:00Z"', '!field a: "2024-01-01T00:00:00Z" is not timestamp[us]'),
-        (pa.timestamp("us", "UTC"), "9999999999999999", "!field a: 9999999999999999 is not timestamp[us, tz=UTC]"),
+        (pa.timestamp("us", "UTC"), "9999999999999999", "!field a: 9999999999999999 is not timestamp"),
         (pa.binary(), '"AP8="', b"\0\xff"),
         (pa.binary(), '"?"', '!field a: "?" is not binary'),
-        (pa.list_(pa.int8()), "[1, 2.5]", "!field a[]: 2.5 is not int8"),
-        (pa.struct([("b", pa.int8())]), '{"b": {}}', "!field a.b: {} is not int8"),
-        (pa.map_(pa.string(), pa.int8()), '{"k": "v"}', '!field a.k: "v" is not int8'),
+        (pa.list_(pa.int8()), "[1, 2.5]", "!field a[]: 2.5 is not tinyint"),
+        (pa.struct([("b", pa.int8())]), '{"b": {}}', "!field a.b: {} is not tinyint"),
+        (pa.map_(pa.string(), pa.int8()), '{"k": "v"}', '!field a.k: "v" is not tinyint'),
         (pa.map_(pa.string(), pa.int8()), "[]", "!field a: [] is not map<string, int8>"),
     ],
 )
@@ -272,7 +272,7 @@ def test_columns_without_a_json_form_are_refused():
     for create in (create_decoder, create_encoder):
         with pytest.raises(BadConfigurationError, match="needs"):
             create("json", {}, None)
-        with pytest.raises(BadConfigurationError, match="for struct columns, not int64"):
+        with pytest.raises(BadConfigurationError, match="for struct columns, not bigint"):
             create("json", {}, pa.int64())
         with pytest.raises(BadConfigurationError, match=r"no form for 'a\.element\.b' of type duration"):
             create("json", {}, pa.struct([("a", pa.list_(pa.struct([("b", pa.duration("s"))])))]))

@@ -346,7 +346,7 @@ def test_a_user_can_look_before_reading(cassandra, capsys):
     (one,) = explained("shop = 1")["read"]
     assert one.startswith("one partition of")
     assert [column["name"] for column in found["columns"]] == ["shop", "number", "note", "tag"]
-    wrong = {"nte = 1": "no column 'nte'.*note", "shop = x": "'x' is no int32", "shop": "write COLUMN"}
+    wrong = {"nte = 1": "no column 'nte'.*note", "shop = x": "'x' is no int", "shop": "write COLUMN"}
     for condition, words in wrong.items():
         with pytest.raises(BadConfigurationError, match=words):
             explained(condition)

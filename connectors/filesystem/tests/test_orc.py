@@ -319,7 +319,7 @@ def test_columns_by_name(read):
     with pytest.raises(BadDataError, match=r"a\.orc: the column 'gone' is neither in the file nor.*missingColumns"):
         read(data, pa.schema([("gone", pa.int64())]))
     assert read(data, pa.schema([("gone", pa.int64())]), missingColumns="null").to_pylist() == [{"gone": None}] * 2
-    with pytest.raises(BadDataError, match=r"a\.orc: column 'A' holds string, which can't be read as int64"):
+    with pytest.raises(BadDataError, match=r"a\.orc: column 'A' holds string, which can't be read as bigint"):
         read(data, pa.schema([("A", pa.int64())]))
 
 

@@ -234,7 +234,7 @@ def test_columns_and_values_of_parquet_that_do_not_fit(read):
         {"s": "x", "k": ["1", "q"]},
         {"l": []},
     ]
-    with pytest.raises(BadDataError, match=r"'s' holds string, which can't be read as int64"):
+    with pytest.raises(BadDataError, match=r"'s' holds string, which can't be read as bigint"):
         read({"a.parquet": data}, fields, False, format="parquet")
 
 

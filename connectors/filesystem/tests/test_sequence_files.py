@@ -195,7 +195,7 @@ def test_a_small_value_does_not_become_a_large_one(rows, monkeypatch):
 def test_other_columns_are_refused(rows, tmp_path, source_harness):
     with pytest.raises(BadConfigurationError, match="has no column 'x': it has key and value"):
         source_harness.source(tmp_path, format="sequencefile").validate_schema(pa.schema([("x", pa.string())]))
-    with pytest.raises(BadDataError, match="column 'key' holds string, which can't be read as int64"):
+    with pytest.raises(BadDataError, match="column 'key' holds string, which can't be read as bigint"):
         rows(a_file(f"{HADOOP}.Text", "b", record(b"\1x", b"")), pa.int64())
 
 

@@ -134,7 +134,7 @@ def test_drop_malformed_drops_them(csv_rows, source_harness):
 
 
 def test_fail_fast_names_file_offset_and_text(csv_rows):
-    with pytest.raises(BadDataError, match=r"in\.csv, byte 4: a bad row \(column id: 'x' is not int64\): 'x,b'"):
+    with pytest.raises(BadDataError, match=r"in\.csv, byte 4: a bad row \(column id: 'x' is not bigint\): 'x,b'"):
         csv_rows(BAD, mode="FAILFAST")
 
 

@@ -155,7 +155,7 @@ def test_parquet_columns_by_name(tmp_path, source_harness):
         rows = source_harness.rows(tmp_path, schema, format="parquet", **more)
         assert rows == [("text 0", None, 0.0), ("text 1", None, 1.0)]
     assert source_harness.rows(tmp_path, [("_file_name", pa.string())], format="parquet") == [("a.parquet",)] * 2
-    with pytest.raises(BadDataError, match=r"a\.parquet: column 's' holds string, which can't be read as int64"):
+    with pytest.raises(BadDataError, match=r"a\.parquet: column 's' holds string, which can't be read as bigint"):
         source_harness.rows(tmp_path, [("s", pa.int64())], format="parquet")
 
 
@@ -346,7 +346,7 @@ def test_metadata_columns(tmp_path, source_harness):
     rows = [tuple(row.values()) for row in source_harness.read(source).to_pylist()]
     assert rows == [("ab", str(path), "a.txt", at, 6, 0), ("cd", str(path), "a.txt", at, 6, 3)]
     assert source_harness.rows(path, [("_file_size", pa.int64())], format="text") == [(6,), (6,)]
-    with pytest.raises(BadConfigurationError, match="metadata column _file_size is int64"):
+    with pytest.raises(BadConfigurationError, match="metadata column _file_size is bigint"):
         source.validate_schema(pa.schema([("_file_size", pa.string())]))
     with pytest.raises(BadConfigurationError, match="one column, value string"):
         source.validate_schema(pa.schema([("line", pa.string())]))

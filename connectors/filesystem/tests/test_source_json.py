@@ -101,7 +101,7 @@ def test_permissive_keeps_what_fits(json_rows, source_harness):
 
 def test_drop_and_fail(json_rows):
     assert [row[0] for row in json_rows(BAD, SCHEMA, mode="DROPMALFORMED")] == [1, 4, 5, 6, 7]
-    with pytest.raises(BadDataError, match=r'in\.json, byte 16: a bad row \(field a: "q" is not int64\)'):
+    with pytest.raises(BadDataError, match=r'in\.json, byte 16: a bad row \(field a: "q" is not bigint\)'):
         json_rows(BAD, SCHEMA, mode="FAILFAST")
 
 

@@ -122,7 +122,7 @@ def test_what_a_format_says_of_columns_and_files_reaches_the_user(tmp_path, sour
         ([("gone", pa.int64())], r"a\.txt: the column 'gone' is neither in the file.*missingColumns"),
         (
             [("note", pa.int64())],
-            r"a\.txt: column 'note' holds string, which can't be read as int64.*correct the schema",
+            r"a\.txt: column 'note' holds string, which can't be read as bigint.*correct the schema",
         ),
     ]:
         with pytest.raises(BadDataError, match=words):

@@ -12,6 +12,7 @@ from penstock._plugins import find_connector
 from penstock.cli._screen import Screen, as_text, say_json
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint
+from penstock.serialization.ddl import shown_type
 from penstock.source import ColumnFilter, SupportsExplain, SupportsFilterPushDown
 
 __all__ = ["explain_read", "parse_condition", "show_read"]
@@ -41,7 +42,9 @@ def parse_condition(text: str, schema: pa.Schema) -> ColumnFilter:
     try:
         return ColumnFilter(name, match["operator"], pa.scalar(value, pa.string()).cast(kind).as_py())  # type: ignore[arg-type]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise BadConfigurationError(f"--filter '{text}': '{value}' is no {kind}, as column '{name}' is") from error
+        raise BadConfigurationError(
+            f"--filter '{text}': '{value}' is no {shown_type(kind)}, as column '{name}' is"
+        ) from error
 
 
 def explain_read(name: str, options: Mapping[str, str], conditions: Sequence[str]) -> dict[str, Any]:
@@ -64,7 +67,7 @@ def explain_read(name: str, options: Mapping[str, str], conditions: Sequence[str
     told = zip(conditions, filters, strict=True)
     return {
         "format": found.format,
-        "columns": [{"name": field.name, "type": str(field.type)} for field in schema],
+        "columns": [{"name": field.name, "type": shown_type(field.type)} for field in schema],
         "read": list(source.explain()) if isinstance(source, SupportsExplain) else [],
         "filters": [{"condition": text.strip(), "applied": one in applied} for text, one in told],
     }

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.enrichment._function import AsyncFunction, CallSettings
 from penstock.enrichment._worker import OpenFunction, worker
 from penstock.errors import BadDataError, FatalError
+from penstock.serialization.ddl import shown_type
 
 __all__ = ["AsyncSpec", "Enricher"]
 
@@ -250,7 +251,9 @@ def _with_columns(
             added.append(pa.array(column, field.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             bad = next(n for n, value in enumerate(column) if not _fits(value, field.type))
-            raise _told(spec, rows[bad], BadDataError(f"'{field.name}' can't be {field.type}: {error}")) from error
+            raise _told(
+                spec, rows[bad], BadDataError(f"'{field.name}' can't be {shown_type(field.type)}: {error}")
+            ) from error
     if spec.settings.failures == "column":
         reasons = [str(result) if isinstance(result, _Failure) else None for result in results]
         added.append(pa.array(reasons, pa.string()))

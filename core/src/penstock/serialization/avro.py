@@ -14,6 +14,7 @@ from fastavro.schema import expand_schema
 from penstock.errors import BadConfigurationError
 from penstock.serialization._avro_limits import contains_itself, holds_values_without_bytes, is_without_bytes
 from penstock.serialization._malformed import MALFORMED, shortened
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.values import is_text
 
 __all__ = [
@@ -155,7 +156,9 @@ def _arrow_of_union(branches: list[Any], unit: Callable[[pa.DataType], pa.DataTy
         return pa.int64()
     if found and all(type_ in (pa.float32(), pa.float64()) for type_ in found):
         return pa.float64()
-    raise BadConfigurationError(f"the Avro union of {', '.join(map(str, found)) or 'nothing'} has no column type")
+    raise BadConfigurationError(
+        f"the Avro union of {', '.join(map(shown_type, found)) or 'nothing'} has no column type"
+    )
 
 
 def without_logical(schema: AvroSchema, logical: frozenset[str]) -> AvroSchema:
@@ -188,7 +191,9 @@ def _avro(type_: pa.DataType, name: str, path: str) -> Any:
         return {"type": "record", "name": name, "fields": [_avro_field(field, name) for field in type_]}
     if types.is_map(type_):
         if not is_text(type_.key_type):
-            raise BadConfigurationError(f"format avro: keys of the map '{path}' must be strings, not {type_.key_type}")
+            raise BadConfigurationError(
+                f"format avro: keys of the map '{path}' must be strings, not {shown_type(type_.key_type)}"
+            )
         return {"type": "map", "values": _nullable(type_.item_field, name, path)}
     if types.is_list(type_) or types.is_large_list(type_):
         return {"type": "array", "items": _nullable(type_.value_field, name, path)}
@@ -215,7 +220,7 @@ def _avro_primitive(type_: pa.DataType, path: str) -> str:
         return "string"
     if types.is_binary(type_) or types.is_large_binary(type_):
         return "bytes"
-    raise BadConfigurationError(f"format avro has no form for '{path}' of type {type_}: cast it to string")
+    raise BadConfigurationError(f"format avro has no form for '{path}' of type {shown_type(type_)}: cast it to string")
 
 
 def _avro_field(field: pa.Field, parent: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.options import nearest_hint
 
-__all__ = ["format_type", "parse_type"]
+__all__ = ["format_type", "parse_type", "shown_type"]
 
 _SIMPLE: Mapping[str, Callable[[], pa.DataType]] = {
     **dict.fromkeys(("boolean", "bool"), pa.bool_),
@@ -84,6 +84,18 @@ def format_type(type_: pa.DataType) -> str:
     if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
         return f"array<{format_type(type_.value_type)}>"
     raise ValueError(f"Spark has no type for {type_}")
+
+
+def shown_type(type_: pa.DataType, other: pa.DataType | None = None) -> str:
+    """Returns a type as errors and warnings show it: in Spark's words, which users write, or else in Arrow's.
+
+    Those of Arrow also distinguish it from ``other``, where Spark has one type for both.
+    """
+    try:
+        shown = format_type(type_)
+    except ValueError:
+        return str(type_)
+    return str(type_) if other is not None and shown == shown_type(other) else shown
 
 
 def _quoted(name: str) -> str:

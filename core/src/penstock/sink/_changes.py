@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.options import OptionValues, nearest_hint
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.values import is_text
 
 if TYPE_CHECKING:
@@ -157,13 +158,17 @@ def excerpt(batch: pa.RecordBatch, row: int) -> str:
 def _check_type(option: str, field: pa.Field) -> None:
     kind, types = field.type, pa.types
     if option == "operationColumn" and not is_text(kind):
-        raise BadConfigurationError(f"option '{option}': column '{field.name}' is of type {kind}: it must be string")
+        raise BadConfigurationError(
+            f"option '{option}': column '{field.name}' is of type {shown_type(kind)}: it must be string"
+        )
     if option == "unavailableColumn" and not (types.is_list(kind) and is_text(kind.value_type)):
         raise BadConfigurationError(
-            f"option '{option}': column '{field.name}' is of type {kind}: it must be array<string>"
+            f"option '{option}': column '{field.name}' is of type {shown_type(kind)}: it must be array<string>"
         )
     if option in ("keyColumns", "orderColumn") and types.is_nested(kind):
-        raise BadConfigurationError(f"option '{option}': column '{field.name}' is of type {kind}: not comparable")
+        raise BadConfigurationError(
+            f"option '{option}': column '{field.name}' is of type {shown_type(kind)}: not comparable"
+        )
 
 
 def _why_odd(operation: str | None) -> str:

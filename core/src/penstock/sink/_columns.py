@@ -9,6 +9,7 @@ import pyarrow as pa
 from penstock.dead_letters import is_letter_type
 from penstock.errors import BadConfigurationError
 from penstock.options import warn_once
+from penstock.serialization.ddl import shown_type
 
 __all__ = ["check_bytes_or_text", "warn_about_left_out"]
 
@@ -18,8 +19,8 @@ def check_bytes_or_text(field: pa.Field, option: str) -> None:
     kind = field.type
     if not (_is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         raise BadConfigurationError(
-            f"column '{field.name}' is of type {kind}: it must be string or binary, or be written in a format (option "
-            f"'{option}', for example json)"
+            f"column '{field.name}' is of type {shown_type(kind)}: it must be string or binary, or be written in "
+            f"a format (option '{option}', for example json)"
         )
 
 

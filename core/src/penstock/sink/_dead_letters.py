@@ -19,6 +19,7 @@ from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.retry import RetryPolicy
 from penstock.serialization import DEAD_LETTER_VERSIONS, SimpleVersionedSerializer, Versioned, no_letter_sink
+from penstock.serialization.ddl import shown_type
 from penstock.sink._contracts import (
     CheckpointLocation,
     CommittingSinkWriter,
@@ -70,8 +71,8 @@ class LetterRoute:
         for field in schema:
             if (field.name == column) != is_letter_type(field.type):
                 raise BadConfigurationError(
-                    f"column '{field.name}' is of type {field.type}, and the one with dead letters is made by a "
-                    "source's badRecords=deadLetter: name that one with the option 'badRecordColumn'"
+                    f"column '{field.name}' is of type {shown_type(field.type)}, and the one with dead letters is "
+                    "made by a source's badRecords=deadLetter: name that one with the option 'badRecordColumn'"
                     if field.name == column
                     else f"column '{field.name}' holds dead letters: set the option 'badRecordColumn' to {field.name}, "
                     "or drop the column"

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
 from penstock.serialization import JsonSerializer
+from penstock.serialization.ddl import shown_type
 from penstock.sink._changes import check_not_null
 from penstock.sink._contracts import (
     NOTHING_SERIALIZER,
@@ -122,7 +123,9 @@ class IdempotentSink(SupportsCompleteMode, SupportsWriteTimestamps, TwoPhaseComm
                 has = ", ".join(schema.names)
                 raise BadConfigurationError(f"the rows have no key column '{name}', only: {has}")
             if pa.types.is_nested(schema.field(name).type):
-                raise BadConfigurationError(f"key column '{name}' is of type {schema.field(name).type}: not comparable")
+                raise BadConfigurationError(
+                    f"key column '{name}' is of type {shown_type(schema.field(name).type)}: not comparable"
+                )
 
     @final
     @property

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 
 __all__ = ["check_columns"]
 
@@ -25,4 +26,7 @@ def check_columns(schema: pa.Schema, expected: pa.Schema, switches: Mapping[str,
             )
         wanted = expected.field(field.name).type
         if field.type != wanted:
-            raise BadConfigurationError(f"the schema has '{field.name}' as {field.type}, and it is {wanted}")
+            raise BadConfigurationError(
+                f"the schema has '{field.name}' as {shown_type(field.type, wanted)}, and it is "
+                f"{shown_type(wanted, field.type)}"
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 from penstock_cassandra.types._cql import FIXED, CqlType
 
 __all__ = ["DURATION", "arrow_type", "check_readable", "check_writable", "tuple_names"]
@@ -57,7 +58,8 @@ def check_readable(column: str, cql: CqlType, wanted: pa.DataType) -> None:
     """Raises BadConfigurationError if a column can't be read as ``wanted``."""
     if not _fits(cql, wanted, _reads_as):
         raise BadConfigurationError(
-            f"column '{column}' of CQL type {cql} can't be read as {wanted}; it is read as {arrow_type(cql)}"
+            f"column '{column}' of CQL type {cql} can't be read as {shown_type(wanted)}; it is read as "
+            f"{shown_type(arrow_type(cql), wanted)}"
         )
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadDataError
 from penstock.serialization import MALFORMED, shortened
+from penstock.serialization.ddl import shown_type
 from penstock_cassandra.native import walk
 from penstock_cassandra.types._arrow import arrow_type, is_list, tuple_names
 from penstock_cassandra.types._cql import FIXED, CqlType
@@ -84,7 +85,9 @@ def decode_page(body: bytes, count: int, types: list[CqlType], wanted: list[Any]
             columns.append(decode(cells, cql, arrow))
         except (BadDataError, pa.ArrowException, *MALFORMED) as error:
             reason = shortened(str(error))
-            raise BadDataError(f"column '{name}' of CQL type {cql} can't be read as {arrow}: {reason}") from error
+            raise BadDataError(
+                f"column '{name}' of CQL type {cql} can't be read as {shown_type(arrow)}: {reason}"
+            ) from error
     return columns
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
+from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats._fit import Lacks, find_name, fit_column
 from penstock_filesystem.formats._options import ReadOptions
 from penstock_filesystem.formats._reader_base import Decoder, Rows, SplitState, missing_column
@@ -82,7 +83,8 @@ class BatchDecoder(Decoder):
             return fit_column(column, field.type, field.name, lacks)
         except pa.ArrowException as error:
             raise BadDataError(
-                f"{url}: column '{field.name}' holds {column.type}, which can't be read as {field.type}: {error}; "
+                f"{url}: column '{field.name}' holds {shown_type(column.type, field.type)}, which can't be read as "
+                f"{shown_type(field.type, column.type)}: {error}; "
                 "correct the schema"
             ) from error
 

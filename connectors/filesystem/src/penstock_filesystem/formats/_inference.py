@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats._input_file import InputFile
 
 __all__ = ["FileSchemas", "SchemaInference", "merge_schemas"]
@@ -75,7 +76,7 @@ class FileSchemas(SchemaInference):
         """Returns the names and types of those columns."""
         ours = merge_schemas(self.schema(), self.schema(), file.url)  # without dictionaries
         merged = merge_schemas(ours, self._read(file), file.url)
-        return ", ".join(f"{field.name} {field.type}" for field in merged if field not in list(ours))
+        return ", ".join(f"{field.name} {shown_type(field.type)}" for field in merged if field not in list(ours))
 
 
 def merge_schemas(one: pa.Schema, other: pa.Schema, url: str, *, keeps: bool = False) -> pa.Schema:
@@ -92,7 +93,8 @@ def merge_schemas(one: pa.Schema, other: pa.Schema, url: str, *, keeps: bool = F
             type_ = _merge_types(field.type, new.type, keeps=keeps)
         except pa.ArrowException:
             raise BadConfigurationError(
-                f"{url}: the column '{field.name}' is {new.type}, and {field.type} in the files before it: give a "
+                f"{url}: the column '{field.name}' is {shown_type(new.type, field.type)}, and "
+                f"{shown_type(field.type, new.type)} in the files before it: give a "
                 "schema with .schema(...)"
             ) from None
         return pa.field(field.name, type_, field.nullable or new.nullable)

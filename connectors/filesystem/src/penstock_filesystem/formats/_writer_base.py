@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats._options import WriteOptions
 
 __all__ = ["BinaryOutput", "Encoder", "FormatWriter", "FramedEncoder", "unsupported"]
@@ -170,5 +171,5 @@ class FramedEncoder(Encoder):
 def unsupported(format_name: str, field: pa.Field, advice: str) -> BadConfigurationError:
     """Returns the error for a column that a format can't hold."""
     return BadConfigurationError(
-        f"format {format_name} can't hold column '{field.name}' of type {field.type}: {advice}"
+        f"format {format_name} can't hold column '{field.name}' of type {shown_type(field.type)}: {advice}"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats import Rows, SplitState
 
 __all__ = ["METADATA_SCHEMA", "OFFSET_COLUMN", "data_schema", "metadata_column", "validate_metadata"]
@@ -34,7 +35,10 @@ def validate_metadata(schema: pa.Schema) -> None:
     for field in schema:
         if field.name in METADATA_SCHEMA.names and not METADATA_SCHEMA.field(field.name).type.equals(field.type):
             type_ = METADATA_SCHEMA.field(field.name).type
-            raise BadConfigurationError(f"the metadata column {field.name} is {type_}, the schema says {field.type}")
+            raise BadConfigurationError(
+                f"the metadata column {field.name} is {shown_type(type_, field.type)}, the schema says "
+                f"{shown_type(field.type, type_)}"
+            )
 
 
 def metadata_column(field: pa.Field, rows: Rows, state: SplitState) -> pa.Array:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.values import TimeParser
 from penstock.source import ColumnFilter
 from penstock_filesystem.formats import DECIMAL, NULL_PARTITION, cell_converter, unescape_path_name
@@ -89,8 +90,8 @@ class PartitionColumns:
             return pa.scalar(cell_converter(field.type, self._times)(text), field.type).as_py()
         except (ValueError, OverflowError, pa.ArrowException) as error:
             raise BadDataError(
-                f"{path}: the directory of column '{field.name}' holds '{text}', which does not fit {field.type}: "
-                f"{error}; correct the schema"
+                f"{path}: the directory of column '{field.name}' holds '{text}', which does not fit "
+                f"{shown_type(field.type)}: {error}; correct the schema"
             ) from None
 
     # --- the schema of a read without one -----------------------------------------------------------------------------

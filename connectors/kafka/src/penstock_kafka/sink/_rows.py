@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats import RecordEncoder
 from penstock.sink import check_bytes_or_text, warn_about_left_out
 from penstock_kafka.client import HEADERS_TYPE
@@ -54,7 +55,7 @@ def check_schema(schema: pa.Schema, topic: str | None, encoded: frozenset[str]) 
 def _must_be(names: Mapping[str, pa.Field], name: str, fits: Callable[[Any], bool], wanted: str) -> None:
     field = names.get(name)
     if field is not None and not fits(field.type):
-        raise BadConfigurationError(f"column '{name}' is of type {field.type}: it must be {wanted}")
+        raise BadConfigurationError(f"column '{name}' is of type {shown_type(field.type)}: it must be {wanted}")
 
 
 def _are_headers(kind: pa.DataType) -> bool:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.options import load_object
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats import RecordEncoder
 from penstock.sink import WriterContext, check_bytes_or_text, convert_refusing, warn_about_left_out
 from penstock_pravega.client import LARGEST_EVENT
@@ -41,7 +42,7 @@ def check_schema(schema: pa.Schema, options: SinkOptions) -> None:
         )
     if key is not None and options.key_function is None and not _is_text(key.type):
         raise BadConfigurationError(
-            f"column '{key.name}' holds routing keys and is of type {key.type}: cast it to string"
+            f"column '{key.name}' holds routing keys and is of type {shown_type(key.type)}: cast it to string"
         )
     used = {"value", options.key_column.lower(), *_OF_THE_SOURCE}
     if options.timestamps is not None:

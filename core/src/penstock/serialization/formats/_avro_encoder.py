@@ -12,6 +12,7 @@ from fastavro.schema import expand_schema
 
 from penstock.errors import BadConfigurationError
 from penstock.serialization.avro import AvroSchema, avro_to_arrow, holds_map, stored_type, with_dicts
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._contracts import RecordEncoder
 from penstock.serialization.formats._rows import first_bad_row
 from penstock.serialization.values import is_text
@@ -99,7 +100,9 @@ def _check(path: str, type_: pa.DataType, schema: Any) -> None:
     elif not _fits(type_, avro_to_arrow(schema)):
         logical = schema.get("logicalType") if isinstance(schema, dict) else None
         wanted = f"{kind} ({logical})" if logical else kind
-        raise BadConfigurationError(f"format avro: {path} is {type_}, which the schema's {wanted} can't hold: cast it")
+        raise BadConfigurationError(
+            f"format avro: {path} is {shown_type(type_)}, which the schema's {wanted} can't hold: cast it"
+        )
 
 
 def _check_union(path: str, type_: pa.DataType, branches: list[Any]) -> None:

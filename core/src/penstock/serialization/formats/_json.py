@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._json_decoder import JsonDecoder
 from penstock.serialization.formats._json_encoder import JsonEncoder
@@ -104,7 +105,9 @@ def _decoder(type_: pa.DataType | None, options: OptionValues) -> RecordDecoder:
 
 def _check_struct(type_: pa.DataType) -> None:
     if not pa.types.is_struct(type_) or not type_.num_fields:
-        raise BadConfigurationError(f"format json is for struct columns, not {type_}: put the columns into a struct")
+        raise BadConfigurationError(
+            f"format json is for struct columns, not {shown_type(type_)}: put the columns into a struct"
+        )
     for field in type_:
         _check("", field)
 
@@ -112,7 +115,9 @@ def _check_struct(type_: pa.DataType) -> None:
 def _check(parent: str, field: pa.Field) -> None:
     path, kind, types = f"{parent}{field.name}", field.type, pa.types
     if types.is_map(kind) and not is_text(kind.key_type):
-        raise BadConfigurationError(f"format json: keys of the map '{path}' must be strings, not {kind.key_type}")
+        raise BadConfigurationError(
+            f"format json: keys of the map '{path}' must be strings, not {shown_type(kind.key_type)}"
+        )
     if types.is_struct(kind):
         for child in kind:
             _check(f"{path}.", child)
@@ -121,7 +126,9 @@ def _check(parent: str, field: pa.Field) -> None:
     elif types.is_list(kind) or types.is_large_list(kind):
         _check(f"{path}.", pa.field("element", kind.value_type))
     elif not _is_plain(kind):
-        raise BadConfigurationError(f"format json has no form for '{path}' of type {kind}: cast it to string")
+        raise BadConfigurationError(
+            f"format json has no form for '{path}' of type {shown_type(kind)}: cast it to string"
+        )
 
 
 def _is_plain(kind: pa.DataType) -> bool:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.serialization._malformed import MALFORMED, shortened
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._schemas import SchemaLanguage
 from penstock.serialization.values import is_text
 
@@ -232,7 +233,9 @@ def _check(path: str, type_: pa.DataType, own: pa.DataType) -> None:
     elif types.is_list(type_) and types.is_list(own):
         _check(f"{path}[]", type_.value_type, own.value_type)
     elif not _fits(type_, own):
-        raise BadConfigurationError(f"format json: {path} is {type_}, and the schema has {own}: cast it")
+        raise BadConfigurationError(
+            f"format json: {path} is {shown_type(type_, own)}, and the schema has {shown_type(own, type_)}: cast it"
+        )
 
 
 def _fits(type_: pa.DataType, own: pa.DataType) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.options import Option, OptionValues, unless, when
-from penstock.serialization.ddl import parse_type
+from penstock.serialization.ddl import parse_type, shown_type
 from penstock.serialization.formats._contracts import RecordDecoder, RecordEncoder
 from penstock.serialization.formats._options import FORMAT_OPTIONS, READ_ONLY
 from penstock.serialization.formats._registry import create_decoder, create_encoder, find_format
@@ -112,7 +112,8 @@ class FormatSettings:
             declared = None if self.type is None else find_format(self.name).column_type(self.type)
         if wanted is not None and declared is not None and _plain(wanted) != _plain(declared):
             raise BadConfigurationError(
-                f"option '{self.part}.schema' is {self.type}, and .schema(…) says {wanted}: leave one of them out"
+                f"option '{self.part}.schema' is {shown_type(self.type, wanted)}, and .schema(…) says "
+                f"{shown_type(wanted, self.type)}: leave one of them out"
             )
         with self._errors_name_the_part():
             return create_decoder(self.name, self._with_subject(topic), wanted or declared)

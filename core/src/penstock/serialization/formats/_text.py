@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError, BadDataError
 from penstock.options import OptionSet, OptionValues
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._contracts import Decoded, RecordDecoder, RecordEncoder, RecordFormat
 from penstock.serialization.formats._options import STRING_OPTIONS
 from penstock.serialization.formats._rows import RowErrors, shown, with_nulls
@@ -28,12 +29,16 @@ class BinaryFormat(RecordFormat):
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
         if type is not None and not _is_bytes(type):
-            raise BadConfigurationError(f"format binary decodes to binary, not to {type}: use string, json or avro")
+            raise BadConfigurationError(
+                f"format binary decodes to binary, not to {shown_type(type)}: use string, json or avro"
+            )
         return _Identity(type or pa.binary())
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
         if type is not None and not (_is_bytes(type) or is_text(type)):
-            raise BadConfigurationError(f"format binary writes binary or string columns, not {type}: use json or avro")
+            raise BadConfigurationError(
+                f"format binary writes binary or string columns, not {shown_type(type)}: use json or avro"
+            )
         return _AsBytes()
 
 
@@ -61,12 +66,16 @@ class StringFormat(RecordFormat):
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:
         if type is not None and not is_text(type):
-            raise BadConfigurationError(f"format string decodes to string, not to {type}: cast it afterwards")
+            raise BadConfigurationError(
+                f"format string decodes to string, not to {shown_type(type)}: cast it afterwards"
+            )
         return _StringDecoder(type or pa.string(), _charset(options["charset"]))
 
     def create_encoder(self, options: OptionValues, type: pa.DataType | None) -> RecordEncoder:
         if type is not None and not is_text(type):
-            raise BadConfigurationError(f"format string writes string columns, not {type}: cast it to string")
+            raise BadConfigurationError(
+                f"format string writes string columns, not {shown_type(type)}: cast it to string"
+            )
         return _StringEncoder(_charset(options["charset"]))
 
 

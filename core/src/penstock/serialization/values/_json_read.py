@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pajson
 
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.values._decimals import fit_decimal, wide_decimal
 from penstock.serialization.values._text import is_text
 from penstock.serialization.values._times import TimeParser
@@ -163,7 +164,7 @@ def _misfit(value: Any, path: str, type_: pa.DataType) -> str:
         shown = _cut(_as_json(value))
     except RecursionError:
         shown = "a value that is nested too deeply"
-    return f"{where}: {shown} is not {type_}"
+    return f"{where}: {shown} is not {shown_type(type_)}"
 
 
 def _converter(type_: pa.DataType, times: TimeParser, refuse: Callable[[str], None]) -> ValueConverter:

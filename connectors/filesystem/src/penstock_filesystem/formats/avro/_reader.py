@@ -16,6 +16,7 @@ from penstock.errors import BadConfigurationError, BadDataError, RetriableError
 from penstock.metrics import Metrics
 from penstock.serialization import MALFORMED, shortened
 from penstock.serialization.avro import avro_to_arrow, contains_itself, holds_values_without_bytes, is_without_bytes
+from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats._batch_decoder import BatchDecoder, NumberedBatch
 from penstock_filesystem.formats._fit import Lacks, find_name
 from penstock_filesystem.formats._inference import FileSchemas, SchemaInference
@@ -154,8 +155,8 @@ class _AvroDecoder(Decoder):
                 columns[field.name] = pa.array(values, field.type)
             except (pa.ArrowException, *MALFORMED) as error:
                 raise BadDataError(
-                    f"{state.url}: field {field.name} does not fit {field.type}: {shortened(str(error))}; correct the "
-                    "schema"
+                    f"{state.url}: field {field.name} does not fit {shown_type(field.type)}: {shortened(str(error))}; "
+                    "correct the schema"
                 ) from None
         numbers = pa.array(range(element.first_row, element.first_row + len(records)), pa.int64())
         yield Rows(columns, len(records), numbers)

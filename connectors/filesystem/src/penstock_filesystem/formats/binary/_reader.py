@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
+from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats._input_file import InputFile
 from penstock_filesystem.formats._reader_base import Decoder, FormatReader, Rows, SplitState
 
@@ -40,9 +41,9 @@ class BinaryReader(FormatReader):
         """Raises BadConfigurationError for any other column."""
         for field in schema:
             if field.name not in _SCHEMA.names or not _SCHEMA.field(field.name).type.equals(field.type):
-                columns = ", ".join(f"{f.name} {f.type}" for f in _SCHEMA)
+                columns = ", ".join(f"{f.name} {shown_type(f.type)}" for f in _SCHEMA)
                 raise BadConfigurationError(
-                    f"format binary has no column {field.name} of {field.type}; it has {columns}"
+                    f"format binary has no column {field.name} of {shown_type(field.type)}; it has {columns}"
                 )
 
     def elements(self, file: InputFile, start: int, end: int, schema: pa.Schema) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.errors import BadDataError
 from penstock.metrics import Metrics
 from penstock.printable import get_logger
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.values import json_text
 from penstock_filesystem.formats._block_decoder import BlockDecoder, TextRow
 from penstock_filesystem.formats._blocks import Block
@@ -120,7 +121,7 @@ class CsvDecoder(BlockDecoder):
                 if self.rescues:
                     left[field.name] = cell.text
                 else:
-                    reason = reason or f"column {field.name}: {text!r} is not {field.type}"
+                    reason = reason or f"column {field.name}: {text!r} is not {shown_type(field.type)}"
         if self.rescues:
             for number, cell in enumerate(cells[wanted:], wanted):
                 left[f"_c{number}" if f"_c{number}" not in left else f"_c{number}_more"] = cell.text

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
+from penstock.serialization.ddl import shown_type
 from penstock_filesystem.formats._blocks import Block, quoted_row_blocks
 from penstock_filesystem.formats._inference import SchemaInference
 from penstock_filesystem.formats._lines import LineReader
@@ -39,7 +40,9 @@ class CsvReader(LineReader):
         """Raises BadConfigurationError for nested columns."""
         for field in schema:
             if pa.types.is_nested(field.type):
-                raise BadConfigurationError(f"format csv cannot hold the column {field.name} of type {field.type}")
+                raise BadConfigurationError(
+                    f"format csv cannot hold the column {field.name} of type {shown_type(field.type)}"
+                )
 
     def decoder(self, schema: pa.Schema, metrics: Metrics, *, offsets: bool, elsewhere: Collection[str]) -> Decoder:
         """Creates a decoder of cells by position."""

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.values import is_text
 from penstock_filesystem.formats._line_writer import LineWriter
 
@@ -21,7 +22,7 @@ class TextWriter(LineWriter):
     def validate(self) -> None:
         """Raises BadConfigurationError if there is more than a string column."""
         if len(self.schema) != 1 or not is_text(self.schema.field(0).type):
-            columns = ", ".join(f"{field.name} {field.type}" for field in self.schema)
+            columns = ", ".join(f"{field.name} {shown_type(field.type)}" for field in self.schema)
             raise BadConfigurationError(
                 f"format text takes exactly one string column, there are: {columns}; select one, or use csv or json"
             )

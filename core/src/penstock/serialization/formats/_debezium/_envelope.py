@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
 from penstock.options import nearest_hint
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._rows import RowErrors, shown
 from penstock.serialization.values import is_text
 
@@ -45,16 +46,20 @@ def check_envelope(type_: pa.DataType) -> None:
     Fields may be left out, and those of the source are as the user wants them.
     """
     if not pa.types.is_struct(type_) or not type_.num_fields:
-        raise BadConfigurationError(f"format debezium decodes to a struct, not to {type_}: name the table's columns")
+        raise BadConfigurationError(
+            f"format debezium decodes to a struct, not to {shown_type(type_)}: name the table's columns"
+        )
     for field in type_:
         if field.name not in _FIELDS:
             near = nearest_hint(field.name, _FIELDS) or f"; its fields are {', '.join(_FIELDS)}"
             raise BadConfigurationError(f"format debezium has no field '{field.name}'{near}")
         wanted = _FIXED.get(field.name)
         if wanted is None and not (pa.types.is_struct(field.type) and field.type.num_fields):
-            raise BadConfigurationError(f"format debezium: '{field.name}' is a struct, not {field.type}")
+            raise BadConfigurationError(f"format debezium: '{field.name}' is a struct, not {shown_type(field.type)}")
         if wanted is not None and field.type != wanted:
-            raise BadConfigurationError(f"format debezium: '{field.name}' is {wanted}, not {field.type}")
+            raise BadConfigurationError(
+                f"format debezium: '{field.name}' is {shown_type(wanted)}, not {shown_type(field.type)}"
+            )
         _check_parts(field)
 
 
@@ -62,7 +67,9 @@ def _check_parts(field: pa.Field, path: str = "") -> None:
     path, kind, types = f"{path}{field.name}", field.type, pa.types
     own = _OF_SOURCE.get(path)
     if own is not None and kind != own:
-        raise BadConfigurationError(f"format debezium: '{path}' is {own}, not {kind}")
+        raise BadConfigurationError(
+            f"format debezium: '{path}' is {shown_type(own, kind)}, not {shown_type(kind, own)}"
+        )
     if types.is_struct(kind):
         for child in kind:
             _check_parts(child, f"{path}.")
@@ -72,7 +79,9 @@ def _check_parts(field: pa.Field, path: str = "") -> None:
         if not (is_text(kind.key_type) and is_text(kind.item_type)):
             raise BadConfigurationError(f"format debezium: the map '{path}' must be of strings, or a string")
     elif types.is_time(kind) or types.is_duration(kind) or types.is_large_binary(kind) or types.is_null(kind):
-        raise BadConfigurationError(f"format debezium has no form for '{path}' of type {kind}: take a number")
+        raise BadConfigurationError(
+            f"format debezium has no form for '{path}' of type {shown_type(kind, own)}: take a number"
+        )
 
 
 def parsed_type(type_: pa.DataType) -> pa.DataType:

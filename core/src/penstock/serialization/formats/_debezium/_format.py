@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionSet, OptionValues
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._contracts import RecordDecoder, RecordFormat
 from penstock.serialization.formats._debezium._decoder import DebeziumJsonDecoder
 from penstock.serialization.formats._debezium._encodings import Encodings
@@ -34,7 +35,9 @@ class DebeziumFormat(RecordFormat):
     def column_type(self, declared: pa.DataType) -> pa.DataType:
         """Returns the envelope's type: ``declared`` are the columns of the table."""
         if not pa.types.is_struct(declared) or not declared.num_fields:
-            raise BadConfigurationError(f"option 'schema': format debezium needs the table's columns, not {declared}")
+            raise BadConfigurationError(
+                f"option 'schema': format debezium needs the table's columns, not {shown_type(declared)}"
+            )
         return envelope_type(declared)
 
     def create_decoder(self, options: OptionValues, type: pa.DataType | None) -> RecordDecoder:

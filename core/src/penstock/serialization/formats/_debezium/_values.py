@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.serialization._malformed import MALFORMED
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._debezium._encodings import Encoding, How
 from penstock.serialization.formats._rows import Misfit, shown
 from penstock.serialization.values import TimeParser, cast_column
@@ -41,7 +42,7 @@ def converted(column: pa.Array, encoding: Encoding, type_: pa.DataType, times: T
         return _single(column, encoding, type_, times)
     except (pa.ArrowException, *MALFORMED) as error:
         what = shown(column[0].as_py()) if len(column) == 1 else f"{len(column)} values"
-        raise Misfit(f"field {path}: {what} can't be {type_} ({shown(error)})") from None
+        raise Misfit(f"field {path}: {what} can't be {shown_type(type_)} ({shown(error)})") from None
 
 
 def _field(column: pa.Array, field: pa.Field, encoding: Encoding, times: TimeParser, path: str) -> pa.Array:

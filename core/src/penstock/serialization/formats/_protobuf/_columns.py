@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from google.protobuf.descriptor import FieldDescriptor as Field
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._rows import Misfit
 
 __all__ = [
@@ -193,7 +194,7 @@ def message_column(message: Any, wanted: pa.DataType | None) -> Column:
     Raises BadConfigurationError for what has no column, or can't become the type that is wanted.
     """
     if wanted is not None and not pa.types.is_struct(wanted):
-        raise BadConfigurationError(f"format protobuf is for struct columns, not {wanted}")
+        raise BadConfigurationError(f"format protobuf is for struct columns, not {shown_type(wanted)}")
     return _struct(message, wanted, message.name, (message.full_name,))
 
 
@@ -311,9 +312,9 @@ def _fit(path: str, own: pa.DataType, wanted: pa.DataType | None) -> pa.DataType
     try:
         pa.array([], own).cast(wanted)
     except pa.ArrowException:
-        raise _unfit(path, str(own), wanted) from None
+        raise _unfit(path, shown_type(own, wanted), wanted) from None
     return wanted
 
 
 def _unfit(path: str, own: str, wanted: pa.DataType) -> BadConfigurationError:
-    return BadConfigurationError(f"format protobuf: {path} is {own}, which can't be {wanted}")
+    return BadConfigurationError(f"format protobuf: {path} is {own}, which can't be {shown_type(wanted)}")

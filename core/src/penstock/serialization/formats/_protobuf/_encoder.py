@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import BadConfigurationError
+from penstock.serialization.ddl import shown_type
 from penstock.serialization.formats._contracts import RecordEncoder
 from penstock.serialization.formats._protobuf._columns import (
     check_message,
@@ -43,7 +44,9 @@ class ProtobufEncoder(RecordEncoder):
         self._name = name
         self._header = header
         if not pa.types.is_struct(type_):
-            raise BadConfigurationError(f"format protobuf is for struct columns, not {type_}: use struct(…)")
+            raise BadConfigurationError(
+                f"format protobuf is for struct columns, not {shown_type(type_)}: use struct(…)"
+            )
         message = schema.message(name)
         _check_message(message, type_, message.name)
         self._handler: Any = None
@@ -115,7 +118,7 @@ def _check_value(one: Any, type_: pa.DataType, path: str) -> None:
     elif own is None:
         raise _unfit(path, f"a message ({one.message_type.full_name})", type_)
     elif not _fits(type_, own):
-        raise _unfit(path, str(own), type_)
+        raise _unfit(path, shown_type(own), type_)
 
 
 def _fits(type_: pa.DataType, own: pa.DataType) -> bool:
@@ -136,7 +139,7 @@ def _fits(type_: pa.DataType, own: pa.DataType) -> bool:
 
 
 def _unfit(path: str, own: str, type_: pa.DataType) -> BadConfigurationError:
-    return BadConfigurationError(f"format protobuf: {path} is {type_}, and the message has {own}: cast it")
+    return BadConfigurationError(f"format protobuf: {path} is {shown_type(type_)}, and the message has {own}: cast it")
 
 
 def _message(array: pa.StructArray, message: Any, target: pa.DataType) -> pa.StructArray:
