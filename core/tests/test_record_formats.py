@@ -87,7 +87,7 @@ def test_binary_is_the_bytes_as_they_are():
     assert decoder.type == pa.binary()
     assert decoder.decode(values).column.equals(values)
     assert encoder.encode(pa.array(["é", None])).to_pylist() == ["é".encode(), None]
-    with pytest.raises(BadConfigurationError, match="not to int64"):
+    with pytest.raises(BadConfigurationError, match="not to bigint"):
         create_decoder("binary", {}, pa.int64())
     with pytest.raises(BadConfigurationError, match="use json or avro"):
         create_encoder("binary", {}, pa.struct([("a", pa.int64())]))

@@ -326,7 +326,7 @@ def test_a_key_that_is_no_record():
                     },
                 )
             ),
-            r"a\[\]\.b is timestamp\[us\], which the schema's long \(timestamp-micros\)",
+            r"a\[\]\.b is timestamp_ntz, which the schema's long \(timestamp-micros\)",
         ),
         (
             pa.struct([("d", pa.decimal128(5, 3))]),

@@ -255,7 +255,7 @@ def test_records_of_several_schemas_in_one_batch_and_bad_ones(registry, options)
     ("schema", "type_", "reason"),
     [
         (of(id={"type": "integer"}), pa.struct([("x", pa.int64())]), "the schema has no field 'x': leave it out"),
-        (of(id={"type": "integer"}), pa.struct([("id", pa.string())]), "id is string, and the schema has int64: cast"),
+        (of(id={"type": "integer"}), pa.struct([("id", pa.string())]), "id is string, and the schema has bigint: cast"),
         (
             of(id={"type": "string"}),
             pa.struct([("id", pa.int64())]),

@@ -171,7 +171,7 @@ def test_the_schema_decides_the_types(tmp_path, source_harness):
 
 def test_a_name_that_does_not_fit_the_schema_is_an_error(tmp_path, source_harness):
     put(tmp_path, "n=1", "n=x")
-    with pytest.raises(BadDataError, match="the directory of column 'n' holds 'x', which does not fit int32"):
+    with pytest.raises(BadDataError, match="the directory of column 'n' holds 'x', which does not fit int"):
         read(source_harness, tmp_path, pa.schema([("n", pa.int32())]))
 
 

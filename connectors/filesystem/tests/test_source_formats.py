@@ -267,7 +267,7 @@ def test_avro(tmp_path, source_harness):
     row = read.slice(1, 1).to_pylist()[0]
     assert row["m"] == [("k", 1)] and row["n"] == {"l": ["A"]} and row["d"] == Decimal("1.25") and row["gone"] is None
     assert row["at"] == datetime(2020, 1, 1, tzinfo=UTC)
-    with pytest.raises(BadDataError, match=r"a\.avro: field s does not fit int64"):
+    with pytest.raises(BadDataError, match=r"a\.avro: field s does not fit bigint"):
         source_harness.read(source, pa.schema([("s", pa.int64())]))
 
 
