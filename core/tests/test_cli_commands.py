@@ -21,7 +21,7 @@ from penstock._plugins import find_connector
 from penstock.checkpoint import open_stored_query, remember_sink
 from penstock.cli import app
 from penstock.cli._check import check_pipeline
-from penstock.errors import DataLostError
+from penstock.errors import BadConfigurationError, DataLostError
 from penstock.storage import LocalStorage
 
 CONNECTOR = '''
@@ -323,6 +323,7 @@ checkpoint: ck
             "6:12: option 'order': 'dwn' is not one of up, down; did you mean 'down'?",
         ),
         ("path: in", "path: in\n    pin: hunter2", "6:10: option 'pin': its value is not a whole number"),
+        ("note string", "note " + "array<" * 3000, "3:11: bad schema: its types are nested too deeply"),
         ("path: in", "path: in\n    order: up\n    lines: 101", "2:11: order=up takes at most 100 lines"),
         ("  schema: note string\n", "", "2:3: a stream needs a 'schema' here (DDL, such as: id long, at timestamp)"),
         (
@@ -590,6 +591,18 @@ def test_offsets_that_were_deleted_are_restored(checkpoint):
     assert "offsets/1 is again" in call("restore-offsets", checkpoint).stdout
     assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()].count("2") == 0
     assert not (path.parent / ".1.crc").exists()
+
+
+def test_a_checkpoint_that_no_sink_has_written_with_has_no_place_to_change(checkpoint):
+    with pytest.raises(BadConfigurationError, match="does not know where it was made"):
+        raise call("adopt", checkpoint, "--moved").exception
+
+
+def test_inspect_shows_a_time_that_no_calendar_has(checkpoint):
+    offsets = checkpoint / "offsets/1"
+    offsets.write_text(offsets.read_text().replace("1767225600000", "9" * 20))
+    result = call("inspect", checkpoint)
+    assert result.exit_code == 0 and f"planned at {'9' * 20} ms" in result.stdout
 
 
 def test_a_copy_is_refused_until_it_is_adopted(checkpoint, tmp_path):

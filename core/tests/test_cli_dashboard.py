@@ -10,6 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from datetime import datetime, timedelta, timezone
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -317,3 +318,17 @@ def test_a_long_run_and_many_partitions_make_a_small_page(batches, splits):
         for n in range(batches)
     )
     assert len(page(read_run(lines), "p")) < 250_000
+
+
+@pytest.mark.parametrize("place", ["/", "."])
+def test_a_directory_in_place_of_the_page_is_named(tmp_path, place):
+    (tmp_path / "run.jsonl").write_text(END + "\n")
+    with pytest.raises(IsADirectoryError, match=f"'{place}'"):
+        write_dashboard(tmp_path / "run.jsonl", Path(place), watch=False)
+
+
+def test_a_device_is_written_to_and_stays(tmp_path):
+    (tmp_path / "run.jsonl").write_text(END + "\n")
+    (tmp_path / "out").symlink_to("/dev/null")
+    write_dashboard(tmp_path / "run.jsonl", tmp_path / "out", watch=False)
+    assert (tmp_path / "out").is_char_device()

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from penstock import FatalError
+from penstock import BadDataError, FatalError
 from penstock._commit import BEFORE_ALL, Chain, Head, Link, LinkKind, TaskOutput, committables_of, now_ms
 from penstock.retry import RetryPolicy
 from penstock.storage import MemoryStorage
@@ -44,8 +44,17 @@ def test_an_empty_log(chain, storage):
 
 def test_names_that_are_no_links_are_left_alone(chain, storage):
     chain.create(LINK)
-    foreign = ["x.json", ".00000000000000002000.json.0123.tmp", "3000.jsonx", "5000.jso", "12345x.json", "700x.json"]
-    for name in (*foreign, "4000.done", "y.done", "12345x.done", "800x.done"):
+    foreign = [
+        "x.json",
+        ".00000000000000002000.json.0123.tmp",
+        "3000.jsonx",
+        "5000.jso",
+        "12345x.json",
+        "700x.json",
+        "²000.json",
+        "٣000.json",
+    ]
+    for name in (*foreign, "4000.done", "y.done", "12345x.done", "800x.done", "²000.done"):
         storage.files[f"{DIRECTORY}/{name}"] = b""
     assert chain.head() == Head(LINK, frozenset({4000})) and chain.links() == [LINK]
 
@@ -306,3 +315,29 @@ def test_a_call_of_the_store_that_fails_is_made_again(call):
     chain.mark_done(LINK.number)
     assert chain.head().link == LINK and chain.head().done == {LINK.number}
     assert not storage.before[call]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"number": None},
+        {"number": 999},
+        {"base": "x"},
+        {"time_ms": "x"},
+        {"batch": [1]},
+        {"batch": -2},
+        {"batch": True},
+        {"pending": "x"},
+        {"pending": -1},
+        {"pending": 10**30},
+        {"id": 5},
+        {"target": None},
+        {"metrics": []},
+        {"metrics": {"rows_written": "x"}},
+    ],
+)
+def test_a_link_with_what_no_link_holds_is_named_and_not_followed(chain, storage, damage):
+    stored = json.loads(LINK.to_bytes())
+    storage.files[path(1000)] = json.dumps({**stored, **damage}).encode()
+    with pytest.raises(BadDataError, match=r"1000\.json, a link of the decision log, is damaged"):
+        chain.head()

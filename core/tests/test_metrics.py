@@ -397,7 +397,7 @@ def test_a_place_that_can_not_be_had_is_one_line(registry, host, port):
         ("9464", ("127.0.0.1", 9464)),
         ("0.0.0.0:80", ("0.0.0.0", 80)),
         ("[::1]:0", ("::1", 0)),
-        *((text, None) for text in ("ninety", "127.0.0.1:", ":80", "70000", "127.0.0.1", "-1", "")),
+        *((text, None) for text in ("ninety", "127.0.0.1:", ":80", "70000", "127.0.0.1", "-1", "", "9" * 5000)),
     ],
 )
 def test_where_a_run_is_scraped(text, place):

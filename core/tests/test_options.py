@@ -13,6 +13,7 @@ DECLARED = OptionSet(
         Option("header", "Header line", kind="bool", default="false"),
         Option("maxSplitBytes", "Size", kind="bytes", default="128mb"),
         Option("interval", "Time", kind="duration", default="10 seconds"),
+        Option("place", "Where else", kind="path"),
         Option("s3.secret", "Secret", secret=True),
         Option("kafka.*", "Client settings"),
         Option("password.*", "Passwords", secret=True),
@@ -41,6 +42,11 @@ def test_defaults_and_types():
         ({"header": "yes"}, "'yes' is not true or false"),
         ({"maxSplitBytes": "12 parsecs"}, "is not a size such as"),
         ({"interval": "soon"}, "is not a duration such as"),
+        ({"interval": "9" * 19 + "ms"}, "is not a duration that fits into 64 bits"),
+        ({"interval": "9" * 400 + "ms"}, "is not a duration that fits into 64 bits"),
+        ({"maxSplitBytes": "9" * 400}, "is not a size that fits into 64 bits"),
+        ({"place": "a\0b"}, "is not a path that a file system takes"),
+        ({"place": "a\udcff"}, "is not a path that a file system takes"),
     ],
 )
 def test_mistakes_are_named(given, message):

@@ -98,6 +98,16 @@ def test_a_good_file(tmp_path):
         ("trigger: availableNow", "trigger: {processingTim: 1s}", "14:10: 'trigger' needs the key 'processingTime'"),
         (
             "trigger: availableNow",
+            f"trigger: {{processingTime: {'9' * 5000}}}",
+            f"14:27: '{'9' * 200}…' has no unit: write {'9' * 200}… seconds, or minutes, hours, …",
+        ),
+        (
+            "trigger: availableNow",
+            "trigger: {processingTime: 99999999999999999999 days}",
+            "14:27: '99999999999999999999 days' is not a duration that fits into 64 bits: write a smaller one",
+        ),
+        (
+            "trigger: availableNow",
             "trigger: {processingTime: x}",
             "14:27: 'x' is not a duration such as 10s, 5 minutes or 500ms",
         ),

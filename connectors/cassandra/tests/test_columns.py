@@ -12,6 +12,7 @@ from penstock.errors import BadConfigurationError
 from penstock.metrics import Metrics
 from penstock.sink import SinkContext, WriterContext
 from penstock_cassandra import CassandraConnector, column, columns_of
+from penstock_cassandra.options._columns import parse_columns
 
 STAMP = 1_700_000_000_000_000
 
@@ -88,6 +89,11 @@ def test_a_mapping_names_only_what_differs_and_deletes_find_their_key(cassandra,
 def test_what_does_not_fit_is_told(cassandra, readings, columns, words):
     with pytest.raises(BadConfigurationError, match=words):
         write(cassandra, readings, [{"sensor": "a", "day": 1}], columns=columns)
+
+
+def test_json_that_is_nested_too_deeply_is_told():
+    with pytest.raises(BadConfigurationError, match="not JSON"):
+        parse_columns('{"sensor": ' + "[" * 100_000)
 
 
 def test_a_dataclass_is_checked_where_it_is_written():

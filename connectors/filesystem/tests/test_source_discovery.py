@@ -224,10 +224,18 @@ def test_a_removed_directory_and_a_name_that_is_not_utf8(tmp_path):
     discovery = FileDiscovery(LocalStorage(), [str(tmp_path)], recursive=True, name_glob=None)
     discovery.list_files()
     assert [file.path for file in discovery.take()] == [str(tmp_path / "sub" / "a")]
+    by_glob = FileDiscovery(LocalStorage(), [f"{tmp_path}/*"], recursive=True, name_glob=None)
+    by_glob.list_files()
+    assert [file.path for file in by_glob.take()] == [str(tmp_path / "sub" / "a")]
     (tmp_path / "sub" / "a").unlink()
     (tmp_path / "sub").rmdir()
     discovery.list_files()
     assert discovery.take() == []
+
+
+def test_paths_that_are_nested_too_deeply_are_no_list_of_texts(tree, source_harness):
+    with pytest.raises(BadConfigurationError, match="write a JSON list of texts"):
+        found(source_harness, tree, paths="[" * 100_000)
 
 
 def test_planning_does_not_depend_on_the_files_that_are_there(tmp_path, source_harness, calls_made):

@@ -91,6 +91,7 @@ def test_topics():
         ({"subscribePattern": "a("}, "'a(' is no regular expression"),
         ({"assign": "t"}, "option 'assign': 't' is not JSON such as"),
         ({"assign": "{}"}, "option 'assign'"),
+        ({"assign": '{"t": ' + "[" * 100_000}, "[…' is not JSON such as"),
         ({"assign": '{"t": 0}'}, "topic 't' needs a list of partitions"),
         ({"assign": '{"t": [-1]}'}, "topic 't': -1 is no partition number"),
         ({"assign": '{"t": [true]}'}, "topic 't': true is no partition number"),

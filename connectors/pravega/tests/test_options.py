@@ -9,8 +9,10 @@ import pickle
 import pyarrow as pa
 import pytest
 
+from penstock.errors import BadConfigurationError
 from penstock.source.event_time import BoundedOutOfOrderness, Punctuated
 from penstock_pravega.options import SINK_OPTIONS, SOURCE_OPTIONS, SinkOptions, SourceOptions
+from penstock_pravega.options._cuts import parse_position
 from penstock_pravega.sink._rows import check_schema
 
 
@@ -78,3 +80,8 @@ def test_columns_that_no_event_has_are_named(caplog):
         check_schema(pa.schema(columns), sink(delivery="exactly-once", watermark_timestamps="at"))
     (said,) = [record.message for record in caplog.records]
     assert "column amount." in said and "stream" not in said
+
+
+def test_a_cut_that_is_nested_too_deeply_is_told():
+    with pytest.raises(BadConfigurationError, match="option 'startCut': it is not a JSON object of texts"):
+        parse_position("startCut", '{"s": ' + "[" * 100_000, ["a/s"], "a")

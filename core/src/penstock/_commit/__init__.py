@@ -13,6 +13,7 @@ from penstock._commit._chain import (
     StateItem,
     TaskOutput,
     committables_of,
+    is_number,
     now_ms,
 )
 from penstock._commit._publishing import DisplacedError, Publishing, displaced, undone
@@ -65,6 +66,7 @@ __all__ = [
     "driver_context",
     "grouped_by_owner",
     "metrics_of",
+    "is_number",
     "now_ms",
     "offsets_of",
     "open_writer",

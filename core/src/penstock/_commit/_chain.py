@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from penstock.errors import FatalError
+from penstock.errors import BadDataError, FatalError
 from penstock.serialization import Versioned, inflated, malformed_is_bad_data
 from penstock.storage import Storage
 from penstock.system import system
@@ -166,7 +166,25 @@ class Link:
             return _from_first_edition(value, outputs, states, done=done, where=where)
         value["kind"] = LinkKind(value["kind"])
         value["offsets"] = inflated(base64.b64decode(value["offsets"])) if value["offsets"] else b""
-        return cls(outputs=outputs, states=states, **value)
+        link = cls(outputs=outputs, states=states, **value)
+        link._check()
+        return link
+
+    def _check(self) -> None:
+        """Raises TypeError or ValueError for what no link holds: readers rely on it."""
+        for name in _NUMBERS:
+            if type(getattr(self, name)) is not int:
+                raise TypeError(f"{name} is no number: {getattr(self, name)!r}")
+        for name in _TEXTS:
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name} is no text: {getattr(self, name)!r}")
+        for name, number in self.metrics.items():
+            if not isinstance(number, int | float):
+                raise TypeError(f"{name} of metrics is no number: {number!r}")
+        if self.pending is not None and type(self.pending) is not int:
+            raise TypeError(f"pending is no number: {self.pending!r}")
+        if self.batch < -1 or not 0 <= (self.pending or 0) <= self.number:
+            raise ValueError(f"link {self.number} says of batch {self.batch} that {self.pending} is pending")
 
     def state_after(self, outputs: Iterable[TaskOutput]) -> tuple[StateItem, ...]:
         """This link's state with ``outputs`` applied."""
@@ -206,6 +224,9 @@ def _from_first_edition(
     )
 
 
+#: Fields of a link by their type, except for those that are taken apart one by one.
+_NUMBERS = ("number", "base", "generation", "time_ms", "batch", "sequence", "writers", "floor_us", "ceiling_us")
+_TEXTS = ("id", "run", "session", "plan", "fingerprint", "query", "place", "target", "engine_run")
 #: Stands before the first link.
 BEFORE_ALL = Link(number=-1, kind=LinkKind.CLAIM, base=-1)
 
@@ -240,8 +261,8 @@ class Chain:
 
     def _numbers(self) -> tuple[list[int], frozenset[int]]:
         names = self.storage.list_names(self.directory)
-        links = sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
-        return links, frozenset(int(name[:-5]) for name in names if name.endswith(".done") and name[:-5].isdigit())
+        links = sorted(int(name[:-5]) for name in names if name.endswith(".json") and is_number(name[:-5]))
+        return links, frozenset(int(name[:-5]) for name in names if name.endswith(".done") and is_number(name[:-5]))
 
     def head(self) -> Head:
         """Returns the newest link, by one listing and, unless the link is known, one read."""
@@ -263,9 +284,12 @@ class Chain:
         if self._last is not None and self._last.number == number:
             return self._last
         path = self._path(number)
-        data = self.storage.read(path)
-        self._last = Link.from_bytes(data, done=number in done, where=self.storage.url(path))
-        return self._last
+        where, data = self.storage.url(path), self.storage.read(path)
+        link = Link.from_bytes(data, done=number in done, where=where)
+        if link.number != number:
+            raise BadDataError(f"{where}, a link of the decision log, is damaged: it holds link {link.number}")
+        self._last = link
+        return link
 
     def create(self, link: Link) -> bool:
         """Returns whether ``link`` has its number: it is durable then. An error means that it may come to be there
@@ -337,6 +361,11 @@ class Chain:
         self.storage.delete(
             [*(self._path(number) for number in old), *(self._path(number, "done") for number in marks)]
         )
+
+
+def is_number(name: str) -> bool:
+    """Returns whether a file's name is a number, in the digits that are written here and by Spark."""
+    return name.isascii() and name.isdecimal()
 
 
 def now_ms() -> int:

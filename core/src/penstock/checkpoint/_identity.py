@@ -54,9 +54,19 @@ def open_identity(storage: Storage, checkpoint: str, query_id: str) -> Checkpoin
 
 
 def adopt(storage: Storage, checkpoint: str, *, is_copy: bool) -> CheckpointIdentity:
-    """Makes a checkpoint that was moved, or is a copy, at home where it is. The caller knows that nothing is open."""
+    """Makes a checkpoint that was moved, or is a copy, at home where it is. The caller knows that nothing is open.
+
+    Raises BadConfigurationError for one that no sink has written with.
+    """
     path = f"{checkpoint}/penstock/place.json"
-    before = read_place(storage, path)
+    try:
+        before = read_place(storage, path)
+    except FileNotFoundError:
+        raise BadConfigurationError(
+            f"{storage.url(checkpoint)} does not know where it was made: no sink of penstock has written with it, or "
+            "penstock/place.json was not copied. If rows were written with it, copy that file from the original, and "
+            "call this again; otherwise there is nothing to accept"
+        ) from None
     new_id = system().new_id()
     place = CheckpointIdentity(
         new_id if is_copy else before.id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock._commit import Batch
+from penstock._commit import Batch, is_number
 from penstock.errors import BadConfigurationError
 from penstock.storage import Storage
 
@@ -47,12 +47,12 @@ class SparkLog:
     def last(self, directory: str) -> int:
         """Returns the last batch in ``offsets`` or ``commits``, -1 for none."""
         names = self._storage.list_names(f"{self._checkpoint}/{directory}")
-        return max((int(name) for name in names if name.isdigit()), default=-1)
+        return max((int(name) for name in names if is_number(name)), default=-1)
 
     def restore(self, batch: Batch) -> None:
         """Writes a batch's offsets as they were, in place of the present ones; Spark then plans no later batch."""
         names = self._storage.list_names(f"{self._checkpoint}/offsets")
-        later = [name for name in names if name.isdigit() and int(name) > batch.number]
+        later = [name for name in names if is_number(name) and int(name) > batch.number]
         # Spark's checksums are of what stood there before.
         self._storage.delete(self._storage_checksum(int(name)) for name in (*later, str(batch.number)))
         self._storage.delete(self._path(int(name)) for name in later)

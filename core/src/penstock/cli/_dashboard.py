@@ -122,9 +122,7 @@ def write_dashboard(
         going_on = watch and not run.state
         text = page(run, source.stem, reload_s=interval_s if going_on else None)
         try:
-            new = target.with_name(f".{target.name}.{os.getpid()}")
-            new.write_text(text, "utf-8")
-            new.replace(target)
+            _replace(target, text)
         except OSError as error:
             # Names the page, not the file that is to take its place.
             raise OSError(error.errno, error.strerror, str(target)) from None
@@ -133,6 +131,16 @@ def write_dashboard(
         if not going_on:
             return
         time.sleep(interval_s)
+
+
+def _replace(target: Path, text: str) -> None:
+    """Writes a whole file in place of ``target``; into it if it is no file, as ``/dev/stdout``."""
+    if target.exists() and not target.is_file():
+        target.write_text(text, "utf-8")
+        return
+    new = target.with_name(f".{target.name}.{os.getpid()}")
+    new.write_text(text, "utf-8")
+    new.replace(target)
 
 
 def _done() -> None:

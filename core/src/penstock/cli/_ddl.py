@@ -6,6 +6,7 @@ It knows the shape and the names of types, not every rule of Spark: what passes 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from penstock.cli._columns import Fields
@@ -35,7 +36,10 @@ def fields_of_ddl(text: str) -> Fields:
     tokens = [token for token in _TOKEN.findall(text) if not token.isspace()]
     if not tokens:
         raise ValueError("the schema is empty; write for example: id long, at timestamp")
-    return _Parser(tokens).columns(end=None)
+    try:
+        return _Parser(tokens).columns(end=None)
+    except RecursionError:
+        raise ValueError("its types are nested too deeply") from None
 
 
 class _Parser:
@@ -82,7 +86,8 @@ class _Parser:
                 break
             self._expect(end or ",", f"column '{names[-1]}'")
             break
-        twice = next((name for name in names if sum(other.lower() == name.lower() for other in names) > 1), None)
+        times = Counter(name.lower() for name in names)
+        twice = next((name for name in names if times[name.lower()] > 1), None)
         if twice is not None:
             raise ValueError(f"column '{twice}' is given twice")
         return dict(zip(names, types, strict=True))

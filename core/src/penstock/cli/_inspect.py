@@ -147,4 +147,7 @@ def _position_words(streams: Mapping[str, Mapping[str, int]]) -> str:
 def _time(milliseconds: int | None) -> str:
     if milliseconds is None:
         return "?"
-    return f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # no year that there is
+        return f"{milliseconds} ms"

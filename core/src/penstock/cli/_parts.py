@@ -11,6 +11,7 @@ from penstock.cli._ddl import check_ddl
 from penstock.cli._keys import TRIGGER, WATERMARK
 from penstock.cli._located import Located
 from penstock.options import nearest_hint, parse_duration_ms
+from penstock.serialization import shortened
 
 __all__ = [
     "Trigger",
@@ -83,13 +84,13 @@ def _interval(at: Located) -> str | None:
     text = at.text()
     if text is None:
         return None
-    if text.strip().isdecimal() and int(text) != 0:
-        at.complain(f"'{text}' has no unit: write {text} seconds, {text} minutes, …")
+    if text.strip().isdecimal() and text.strip().strip("0"):
+        at.complain(f"'{shortened(text)}' has no unit: write {shortened(text)} seconds, or minutes, hours, …")
         return None
     try:
         return f"{parse_duration_ms(text)} milliseconds"
     except ValueError as error:
-        at.complain(f"'{text}' is not {error}")
+        at.complain(f"'{shortened(text)}' is not {error}")
         return None
 
 

@@ -57,7 +57,7 @@ class MetricsPlace:
     def parse(cls, text: str) -> MetricsPlace:
         """Reads ``9464``, ``0.0.0.0:9464`` or ``[::1]:9464``. Raises BadConfigurationError for anything else."""
         host, _, port = text.rpartition(":")
-        if not port.isdecimal() or int(port) > _LAST_PORT or text.startswith(":"):
+        if not port.isdecimal() or len(port) > len(str(_LAST_PORT)) or int(port) > _LAST_PORT or text.startswith(":"):
             raise BadConfigurationError(f"--metrics {text}: write a port, or HOST:PORT, such as 9464 or 0.0.0.0:9464")
         return cls(host.strip("[]") or "127.0.0.1", int(port))
 

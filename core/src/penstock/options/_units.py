@@ -20,6 +20,8 @@ _BYTES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tb": 1 <<
 _DURATION = {"ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000, "min": 60_000}
 _DURATION |= {"minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000}
 _DURATION |= {"week": 604_800_000}
+#: Times are kept in microseconds, and these and sizes in 64 bits, by Spark and by the clients.
+_MOST = (1 << 63) - 1
 _NUMBER_UNIT = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$")
 
 
@@ -29,7 +31,7 @@ def parse_bytes(text: str) -> int:
     unit = match.group(2).lower() if match else None
     if match is None or unit not in _BYTES:
         raise ValueError("a size such as 128mb, 1g or 4096 (bytes)")
-    return int(float(match.group(1)) * _BYTES[unit])
+    return _whole(float(match.group(1)) * _BYTES[unit], _MOST, "a size")
 
 
 def parse_duration_ms(text: str) -> int:
@@ -39,8 +41,14 @@ def parse_duration_ms(text: str) -> int:
         unit = match.group(2).lower() or "ms"
         factor = _DURATION.get(unit) or _DURATION.get(unit.removesuffix("s"))
         if factor is not None:
-            return int(float(match.group(1)) * factor)
+            return _whole(float(match.group(1)) * factor, _MOST // 1000, "a duration")
     raise ValueError("a duration such as 10s, 5 minutes or 500ms")
+
+
+def _whole(number: float, most: int, what: str) -> int:
+    if number > most:
+        raise ValueError(f"{what} that fits into 64 bits: write a smaller one")
+    return int(number)
 
 
 def load_object(owner: str, reference: str) -> Any:
@@ -69,6 +77,21 @@ def parse_pairs(text: str) -> dict[str, str]:
     return found
 
 
+def _parse_path(text: str) -> str:
+    # What YAML or JSON escapes can hold, and a command's argument that is not UTF-8, would fail deep in a file system.
+    if "\0" in text or not _is_utf8(text):
+        raise ValueError("a path that a file system takes: it holds a NUL character, or is not UTF-8")
+    return text
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _parse_bool(text: str) -> bool:
     value = text.strip().lower()
     if value not in ("true", "false"):
@@ -85,8 +108,8 @@ def _parse_number(kind: type, text: str) -> Any:
 
 PARSERS: dict[Kind, Callable[[str], Any]] = {
     "string": str,
-    "path": str,
-    "paths": str,
+    "path": _parse_path,
+    "paths": _parse_path,
     "int": lambda text: _parse_number(int, text),
     "float": lambda text: _parse_number(float, text),
     "bool": _parse_bool,

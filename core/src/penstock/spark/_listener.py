@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from penstock._commit import GaveWayError
+from penstock._commit import GaveWayError, is_number
 from penstock.checkpoint import left_open, open_stored_query
 from penstock.errors import BadConfigurationError, PenstockError
 from penstock.printable import get_logger
@@ -130,7 +130,7 @@ class PublishingListener(StreamingQueryListener):
 def _has_ended(checkpoint: str) -> bool:
     try:
         storage, path = open_storage(checkpoint)
-        planned = max((int(name) for name in storage.list_names(f"{path}/offsets") if name.isdigit()), default=None)
+        planned = max((int(name) for name in storage.list_names(f"{path}/offsets") if is_number(name)), default=None)
         committed = storage.list_names(f"{path}/commits")
         if planned is None or str(planned) not in committed:
             return False

@@ -72,7 +72,7 @@ def parse_columns(text: str) -> dict[str, Target]:
             raise BadConfigurationError(f"option 'columns': {error}") from error
     try:
         given = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadConfigurationError(
             f'option \'columns\' is not JSON ({error}): write {{"column of the rows": "column of the table"}}'
         ) from error

@@ -322,7 +322,7 @@ def _paths(values: OptionValues) -> tuple[str, ...]:
     if values["paths"]:
         try:
             listed = json.loads(values["paths"])
-        except ValueError:
+        except (ValueError, RecursionError):
             listed = None
         if not isinstance(listed, list) or not all(isinstance(path, str) and path for path in listed):
             raise BadConfigurationError('option \'paths\': write a JSON list of texts, as in ["in/a", "in/b"]')

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import BadConfigurationError
 from penstock.options import OptionValues
+from penstock.serialization import shortened
 from penstock.source.log import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
@@ -187,8 +188,8 @@ def _partition(option: str, topic: str, key: Any) -> int:
 def _object(option: str, text: str, expected: str) -> dict[str, Any]:
     try:
         listed = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         listed = None
     if not isinstance(listed, dict) or not listed:
-        raise BadConfigurationError(f"option '{option}': {text!r} is not {expected}")
+        raise BadConfigurationError(f"option '{option}': {shortened(text)!r} is not {expected}")
     return listed

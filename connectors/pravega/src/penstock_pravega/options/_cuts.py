@@ -40,7 +40,7 @@ def parse_position(option: str, text: str | None, streams: Sequence[str], scope:
         return CutPosition({stream: _one(option, text, stream) for stream in streams})
     try:
         given = {full_stream_name(name, scope): value for name, value in json.loads(text).items()}
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise BadConfigurationError(f"option '{option}': it is not a JSON object of texts: {error}") from None
     strange = sorted(set(given) ^ set(streams))
     if strange:

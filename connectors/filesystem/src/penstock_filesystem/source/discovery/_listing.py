@@ -333,4 +333,11 @@ class FileDiscovery:
             infos = self._storage.fs.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
         except NotADirectoryError:
             return []
-        return [info.path for info in infos if not is_hidden(info.base_name)]
+        return [info.path for info in infos if _is_seen(info)]
+
+
+def _is_seen(info: pafs.FileInfo) -> bool:
+    try:
+        return not is_hidden(info.base_name)
+    except UnicodeDecodeError:
+        return False
