@@ -148,8 +148,8 @@ def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -
     head = chain.head().link
     if (committed := query.spark_log.last("commits")) > head.batch:
         raise BadConfigurationError(
-            f"{checkpoint}: Spark has committed batch {committed}, and the last batch decided is {head.batch}: with the "
-            "offsets of that one, the query would write the later ones again. If it stops because a part of the "
+            f"{checkpoint}: Spark has committed batch {committed}, and the last batch decided is {head.batch}: with "
+            "the offsets of that one, the query would write the later ones again. If it stops because a part of the "
             "decision log is missing, put that back, or start with a new checkpoint",
             error_code=MIXED_PARTS,
         )
