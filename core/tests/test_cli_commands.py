@@ -605,6 +605,17 @@ def test_inspect_shows_a_time_that_no_calendar_has(checkpoint):
     assert result.exit_code == 0 and f"planned at {'9' * 20} ms" in result.stdout
 
 
+def test_offsets_are_not_restored_under_batches_that_are_committed(checkpoint):
+    """An older decision log was put back. With the offsets of then, what was written since would be written again."""
+    for directory in ("offsets", "commits"):
+        (checkpoint / directory).mkdir(exist_ok=True)
+        (checkpoint / directory / "2").write_text("v1\n{}\n2")
+    before = sorted(path.name for path in (checkpoint / "offsets").iterdir())
+    said = str(call("restore-offsets", checkpoint).exception)
+    assert "Spark has committed batch 2, and the last batch decided is 1" in said
+    assert sorted(path.name for path in (checkpoint / "offsets").iterdir()) == before
+
+
 def test_a_copy_is_refused_until_it_is_adopted(checkpoint, tmp_path):
     call("finish", checkpoint, "--take-over")
     shutil.copytree(checkpoint, tmp_path / "copy")

@@ -97,7 +97,7 @@ def test_what_is_open_after_publishing_is_not_done(made, name):
     with pytest.raises(RetriableError, match=f"'{name}' could not be published"):
         made.carry_out()
     with pytest.raises(RetriableError, match=f"'{name}' could not be published"):
-        made.publishing.publish_what_is_left(copied(LINK))
+        made.publishing.publish_what_is_left(copied(LINK), 1000)
     assert not made.is_done
     made.sink.found = {}
     assert made.carry_out() and made.is_done
@@ -257,14 +257,21 @@ def test_what_is_left_is_published_one_by_one(made):
             raise FatalError("what became of it?")
 
     made.sink.on["publish"] = refuse
-    made.publishing.publish_what_is_left(LINK)
-    assert made.asked == [*(("publish", [name]) for name in NAMES), ("close",)] and made.is_done
+    made.publishing.publish_what_is_left(LINK, 1000)
+    asked = [(what, [name]) for name in NAMES for what in ("look", "publish")]
+    assert made.asked == [*asked, ("close",)] and made.is_done
+
+
+def test_what_is_published_already_is_not_left(made):
+    made.sink.found = found(committed="ac")
+    made.publishing.publish_what_is_left(LINK, 1000)
+    assert [names for what, *names in made.asked if what == "publish"] == [[[name]] for name in "bdefgh"]
 
 
 def test_what_may_pass_does_not_mark_a_link(made):
     made.sink.on["publish"] = lambda: (_ for _ in ()).throw(RetriableError("away"))
     with pytest.raises(RetriableError):
-        made.publishing.publish_what_is_left(LINK)
+        made.publishing.publish_what_is_left(LINK, 1000)
     assert not made.is_done
 
 

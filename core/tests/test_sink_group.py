@@ -382,6 +382,24 @@ def test_what_ends_soon_is_published_if_another_member_is(sink, last):
     assert committer.look(both)[1] is (Found.LOST if last is Found.LOST else Found.OPEN)
 
 
+def test_the_first_rows_of_a_member_are_stamped(query):
+    """Nothing is known of it before, and rows of 1970 would be hidden by any that are there."""
+
+    def stamp(number):
+        query.plan(number)
+        with query.group.batch(Frame([]), number) as batch:
+            for name in query.group.sinks:
+                batch.write(name, Frame([number]))
+        query.done(number)
+        return batch.plan.planned.write_timestamp_us
+
+    assert stamp(0) > 1_600_000_000_000_000
+    assert stamp(1) == 0, "files need none"
+    query.restart(("first", "second", "new"))
+    assert stamp(2) > 1_600_000_000_000_000
+    assert stamp(3) == 0
+
+
 def test_rows_are_stamped_if_a_member_needs_it():
     plain, stamped = Member("a", PieceSink(), SCHEMA), Member("b", Stamped(), SCHEMA)
     assert not isinstance(as_one([plain]), SupportsWriteTimestamps)

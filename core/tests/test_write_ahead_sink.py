@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock import BadConfigurationError, PenstockError, RetriableError
+from penstock import BadConfigurationError, DataLostError, PenstockError, RetriableError
 from penstock._commit import Batch, BatchPendingError, Chain, DisplacedError, RunMemory, TwoPhaseCommit, run_task
 from penstock.sink import (
     CheckpointCommitter,
@@ -279,6 +279,51 @@ def test_segments_that_vanish_are_written_again_or_reported(tmp_path):
     with pytest.raises(RetriableError, match="written again"):
         query.protocol.commit(1, results)
     assert query.mailbox.got == list(range(30)), "nothing is sent where a part is lost"
+
+
+def half_sent(folder):
+    """The first writer's rows are sent, and those of the second one are lost."""
+    query = Query(folder)
+    query.mailbox.broken = []
+    results = query.tasks(0, [ids(0, 30), ids(30, 30)])
+    real_read = Staged.read
+    try:
+        Staged.read = lambda self, segment: real_read(self, segment) if segment.writer_index == 0 else fail()
+        with pytest.raises(RetriableError, match="away"):
+            query.protocol.commit(0, results)
+    finally:
+        Staged.read = real_read
+    assert query.mailbox.got == list(range(30))
+    for name in query.staged():
+        if "-0-1-" in name:
+            (folder / "ck" / "penstock" / "staged" / name).unlink()
+    with pytest.raises(DataLostError, match="resolve"):
+        Query(folder).plan(0)
+    return query
+
+
+def fail():
+    raise RetriableError("away")
+
+
+def test_what_was_sent_is_not_sent_again_when_the_rest_is_dropped(tmp_path):
+    query = half_sent(tmp_path)
+    Query(tmp_path).protocol.resolve(write_all_again=False)
+    assert query.mailbox.got == list(range(30))
+    assert Query(tmp_path).plan(0).planned.is_decided
+
+
+def test_a_person_who_is_displaced_sends_nothing_more(tmp_path):
+    query = Query(tmp_path)
+    query.mailbox.broken = [RetriableError("busy")]
+    with pytest.raises(RetriableError, match="busy"):
+        query.run(0, [ids(0, 30)])
+    resolving = Query(tmp_path)
+    query.mailbox.during_first = lambda: (setattr(query.mailbox, "during_first", lambda: None), Query(tmp_path).plan(0))
+    with pytest.raises(DisplacedError):
+        resolving.protocol.resolve(write_all_again=False)
+    assert max(Counter(query.mailbox.got).values()) == 2
+    assert sum(count > 1 for count in Counter(query.mailbox.got).values()) <= 13, "one segment at most"
 
 
 @pytest.fixture

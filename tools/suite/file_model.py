@@ -287,16 +287,19 @@ def _refusal(code: str, what: str) -> ClientError:
 class _Client:
     """What of boto3's client is used. Keys are kept with their bucket in front."""
 
-    def put_object(self, *, Bucket: str, Key: str, Body: Any, IfNoneMatch: str = "") -> None:
+    def put_object(self, *, Bucket: str, Key: str, Body: Any, IfNoneMatch: str = "") -> dict[str, Any]:
         data = Body if isinstance(Body, bytes) else Body.read()
         there, path = target(), f"{Bucket}/{Key}"
 
-        def put() -> None:
+        def put() -> int:
             if IfNoneMatch == "*" and path in there.files:
                 raise _refusal("PreconditionFailed", "PutObject")
             put_file(there, path, data)
+            repeats: int = there.repeats
+            return repeats
 
-        there.ask(f"{'create' if IfNoneMatch else 'put'} {short(path)}", put)
+        repeats = there.ask(f"{'create' if IfNoneMatch else 'put'} {short(path)}", put)
+        return {"ResponseMetadata": {"RetryAttempts": repeats}}
 
     def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         there, path = target(), f"{Bucket}/{Key}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import DataLostError, RetriableError
 from penstock.metrics import Metrics
-from penstock.sink import Found, Kept
+from penstock.retry import RetryPolicy
+from penstock.sink import Found, Kept, WriterContext
 from penstock.storage import LocalStorage
 from penstock.testing.simulation import Scheduler
 from penstock.testing.simulation._choices import PlayedChoices
@@ -17,7 +19,7 @@ from penstock.testing.simulation._target import use
 from penstock_filesystem.sink._committable import Chunk, PendingPart
 from penstock_filesystem.sink._committer import FileSystemCommitter
 from penstock_filesystem.sink._layout import Layout
-from penstock_filesystem.sink.staging._multipart import MultipartCommitter
+from penstock_filesystem.sink.staging._multipart import MultipartCommitter, MultipartStaging
 from penstock_filesystem.sink.staging._rename import RenameCommitter
 from penstock_filesystem.sink.staging._staging import open_chunk
 from penstock_filesystem.sink.staging._uploads import Upload, marker_of
@@ -263,6 +265,7 @@ class Bucket:
 
     def part(self, name="a", base=5):
         upload = Upload(self.layout, f"{HIDDEN}/{base}/{name}.upload", f"dir/{name}")
+        assert upload.mark()
         upload.open()
         upload.write(b"abc")
         upload.flush()
@@ -433,8 +436,7 @@ def test_a_marker_is_revoked_first_and_goes_last(bucket, monkeypatch):
         raise KeyboardInterrupt
 
     def end(path):
-        late = Upload(bucket.layout, part.marker, part.final)
-        monkeypatch.setattr(late._storage, "put", lambda path, data: None)  # that was before
+        late = Upload(bucket.layout, part.marker, part.final)  # marked before
         with pytest.raises(RetriableError, match="cleaned up"):
             late.open()
         assert len(bucket.uploads) == 1
@@ -453,7 +455,7 @@ def test_a_marker_is_revoked_first_and_goes_last(bucket, monkeypatch):
 
 def test_an_upload_that_is_not_open_has_nothing_to_abort(bucket, monkeypatch):
     upload = Upload(bucket.layout, f"{HIDDEN}/5/a.upload", "dir/a")
-    monkeypatch.setattr(bucket.storage, "create", lambda path, data: (_ for _ in ()).throw(OSError("away")))
+    monkeypatch.setattr(bucket.model, "ask", lambda *args, **named: (_ for _ in ()).throw(OSError("away")))
     with pytest.raises(OSError, match="away"):
         upload.open()
     upload.abort()
@@ -475,6 +477,7 @@ def test_a_marker_that_comes_again_under_a_clean_up_is_left_to_the_next_one(buck
     real_delete = bucket.committer._delete
 
     def delete(paths):
+        late.mark()
         late.open()
         real_delete(paths)
 
@@ -487,6 +490,65 @@ def test_a_marker_that_comes_again_under_a_clean_up_is_left_to_the_next_one(buck
     assert bucket.uploads == [] and bucket.files == []
 
 
+def test_a_marker_whose_request_comes_late_lets_no_upload_begin(bucket, monkeypatch):
+    """It came when a clean-up had taken the first one away, and before the deletion of another clean-up came as well:
+    nothing led to the upload any more.
+    """
+    markers, late, ask = [], [], bucket.model.ask
+
+    def losing_the_first_answer(label, effect, *torn, **how):
+        if label.startswith("create"):
+            markers.append(label.partition(" ")[2])
+            if len(markers) == 1:
+                late.append(effect)
+                raise RetriableError("no answer")
+        if label.startswith("begin"):
+            bucket.committer.clear(Kept(5, 9))
+            late.pop()()
+        if label.startswith("head"):
+            answer = ask(label, effect, *torn, **how)
+            bucket.committer._delete([f"{HIDDEN}/{markers[-1].partition('/')[2]}"])  # of a clean-up that has begun it
+            return answer
+        return ask(label, effect, *torn, **how)
+
+    monkeypatch.setattr(bucket.model, "ask", losing_the_first_answer)
+    monkeypatch.setattr(bucket.system, "sleep", lambda seconds: None, raising=False)
+    context = WriterContext("q", pa.schema([]), base=4, attempt_id="a" * 32, retry=RetryPolicy(60))
+    staging = MultipartStaging(bucket.layout, context, "writer")
+    file = staging.create()
+    file.write(b"abc")
+    with pytest.raises(RetriableError, match="cleaned up"):
+        staging.part(file, staging.names.final("dir", ".txt"), 1)
+    staging.abort()
+    bucket.committer.clear(Kept(5, 9))
+    assert bucket.uploads == [] and bucket.files == []
+
+
+def test_an_upload_whose_marker_may_have_been_asked_for_twice_has_another_name(bucket, monkeypatch):
+    ask = bucket.model.ask
+
+    def repeating(label, effect, *torn, **how):
+        bucket.model.repeats = int(label.startswith("create") and not bucket.files)
+        return ask(label, effect, *torn, **how)
+
+    monkeypatch.setattr(bucket.model, "ask", repeating)
+    staging = MultipartStaging(bucket.layout, WriterContext("q", pa.schema([]), base=5, attempt_id="a" * 32), "writer")
+    file, final = staging.create(), staging.names.final("dir", ".txt")
+    file.write(b"abc")
+    part = staging.part(file, final, 1)
+    assert part.final != final and part.final.startswith("dir/part-0-0-") and part.final.endswith(".txt")
+    assert bucket.committer.publish([part]) == [Found.COMMITTED] and bucket.committer.look([part]) == [Found.COMMITTED]
+    assert bucket.uploads == [] and part.final in bucket.files and final not in bucket.files
+
+
+def test_a_store_that_loses_every_answer_is_given_up(bucket):
+    bucket.model.repeats = 1
+    staging = MultipartStaging(bucket.layout, WriterContext("q", pa.schema([]), base=5, attempt_id="a" * 32), "writer")
+    with pytest.raises(RetriableError, match="answers"):
+        staging.part(staging.create(), staging.names.final("dir", ".txt"), 1)
+    assert bucket.uploads == []
+
+
 @pytest.mark.parametrize("key", ["other/a", "tables/../other/a", "tablesx/a", "other/../tables/../other/a"])
 def test_a_marker_that_names_another_directory_ends_no_upload_there(bucket, key):
     marker = f"{HIDDEN}/4/x.upload"
@@ -494,6 +556,7 @@ def test_a_marker_that_names_another_directory_ends_no_upload_there(bucket, key)
     bucket.model.written[f"bucket/tables/{marker}"] = bucket.model.scheduler.clock_us
     foreign = Upload(Layout(bucket.storage, "bucket", "part", ""), "m", "x")
     foreign.path, foreign.key = f"bucket/{key}", key
+    foreign.mark()
     foreign.open()
     assert bucket.committer.clear(Kept(5, 9)) == 1
     assert bucket.uploads == [foreign.path]

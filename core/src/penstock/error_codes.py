@@ -204,7 +204,7 @@ BOOK.add(
     remedies=["`penstock adopt CHECKPOINT --moved` if the old one is gone.",
               "`penstock adopt CHECKPOINT --copy` if both are to continue."],
 )  # fmt: skip
-BOOK.add(
+MIXED_PARTS = BOOK.add(
     34,
     "The checkpoint's parts do not belong together",
     raised_in=["penstock.spark._read", "penstock._commit._tasks:FatalError", "penstock._commit._two_phase:FatalError",

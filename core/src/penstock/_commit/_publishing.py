@@ -57,9 +57,7 @@ class Publishing:
         return self._context.retry.call(lambda: self._carry_out(link, owner), what, self._context.metrics)
 
     def _carry_out(self, link: Link, owner: int | None) -> bool:
-        committables = [self._sink.committable_serializer.unpack(one) for one in committables_of(link.outputs)]
-        context = replace(self._context, check_owner=lambda: self._check_owner(link, owner))
-        with contextlib.closing(self._sink.create_committer(context)) as committer:
+        with self._committer(link, owner) as (committer, committables):
             if not self._publish(committer, link, committables, owner):
                 return False
         self._chain.mark_done(link.number)
@@ -67,23 +65,30 @@ class Publishing:
 
     def seal(self, link: Link) -> None:
         """Makes it impossible for any process to publish what is not published yet of ``link``."""
-        with self._committer(link) as (committer, committables):
+        with self._committer(link, None) as (committer, committables):
             committer.seal(committables)
 
-    def publish_what_is_left(self, link: Link) -> None:
-        """Publishes what can be, and marks ``link`` done without the rest."""
-        with self._committer(link) as (committer, committables):
+    def publish_what_is_left(self, link: Link, owner: int) -> None:
+        """Publishes what can be and is not yet, and marks ``link`` done without the rest. ``owner`` is the base of the
+        run that asks; raises DisplacedError if it is not the log's any more.
+        """
+        with self._committer(link, owner) as (committer, committables):
             for one in committables:
                 try:
-                    self._are_published(committer, [one])
+                    if committer.look([one]) != [Found.COMMITTED]:
+                        self._are_published(committer, [one])
+                except DisplacedError:
+                    raise
                 except FatalError as error:  # its outcome is unknown from now on
                     _log.warning("left as it is: %s", error)
+        self._check_owner(link, owner)
         self._chain.mark_done(link.number)
 
     @contextlib.contextmanager
-    def _committer(self, link: Link) -> Iterator[tuple[Committer[Any, Any], list[Any]]]:
+    def _committer(self, link: Link, owner: int | None) -> Iterator[tuple[Committer[Any, Any], list[Any]]]:
         committables = [self._sink.committable_serializer.unpack(one) for one in committables_of(link.outputs)]
-        with contextlib.closing(self._sink.create_committer(self._context)) as committer:
+        context = replace(self._context, check_owner=lambda: self._check_owner(link, owner))
+        with contextlib.closing(self._sink.create_committer(context)) as committer:
             yield committer, committables
 
     def _check_owner(self, link: Link, owner: int | None) -> None:

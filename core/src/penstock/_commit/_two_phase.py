@@ -704,7 +704,7 @@ class TwoPhaseCommit:
             self._publishing.seal(link)
             self._give_up(link, head.link.base)
         else:
-            self._publishing.publish_what_is_left(link)
+            self._publishing.publish_what_is_left(link, head.link.base)
         return self._chain.head().link
 
     # 6. Garbage.

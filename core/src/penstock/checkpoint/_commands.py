@@ -11,6 +11,7 @@ from penstock.checkpoint._identity import adopt as adopt_place
 from penstock.checkpoint._named import home_of, named_sinks
 from penstock.checkpoint._queries import StoredQuery, open_stored_queries, open_stored_query
 from penstock.checkpoint._stored import chain_of, query_id_of
+from penstock.error_codes import MIXED_PARTS
 from penstock.errors import BadConfigurationError, DataLostError
 from penstock.retry import RetryPolicy
 from penstock.storage import open_storage
@@ -137,13 +138,21 @@ def restore_offsets(checkpoint: str, options: Mapping[str, str] | None = None) -
     """Writes back Spark's offsets of the last batch that was decided, which were deleted or replaced. Returns them.
 
     Of several sinks of a batch function, the one that is furthest counts: the others write that batch when it is run
-    again. Raises BadConfigurationError if the decision log does not hold them.
+    again. Raises BadConfigurationError if the decision log does not hold them, or if Spark has committed later batches:
+    going back would write those again.
     """
     queries = open_stored_queries(checkpoint, options, waits=True)
     query = max(queries, key=lambda one: one.chain.head().link.batch)
     chain = query.chain
     links = {link.batch: link for link in chain.links() if link.offsets}
     head = chain.head().link
+    if (committed := query.spark_log.last("commits")) > head.batch:
+        raise BadConfigurationError(
+            f"{checkpoint}: Spark has committed batch {committed}, and the last batch decided is {head.batch}: with "
+            "the offsets of that one, the query would write the later ones again. If it stops because a part of the "
+            "decision log is missing, put that back, or start with a new checkpoint",
+            error_code=MIXED_PARTS,
+        )
     if head.batch not in links:
         raise BadConfigurationError(f"{checkpoint}: its decision log holds no offsets of batch {head.batch}")
     batch = Batch(head.batch, links[head.batch].offsets)

@@ -59,15 +59,16 @@ def load_group(
 
     Raises as :func:`penstock.checkpoint._stored.load_sink` does.
     """
-    members, retry = [], RetryPolicy(0)
+    members, has_unknown, retry = [], False, RetryPolicy(0)
     for name in names:
         try:
             _, sink, schema, patience = load_sink(storage, sink_path(f"{home}/{name}"), options.get(name))
         except FileNotFoundError:
+            has_unknown = True  # its first write may be the next one
             continue
         members.append(Member(name, sink, schema))
         retry = max(retry, patience, key=lambda one: one.timeout_s)
-    return as_one(members), retry
+    return as_one(members, has_unknown=has_unknown), retry
 
 
 def options_by_member(options: Mapping[str, str], members: Sequence[str]) -> dict[str, dict[str, str]]:

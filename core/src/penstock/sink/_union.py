@@ -172,9 +172,9 @@ class _StampedUnion(SinkUnion, SupportsWriteTimestamps):
     """With a member whose rows need write timestamps: all get them."""
 
 
-def as_one(members: Sequence[Member]) -> SinkUnion:
-    """Returns ``members`` as one sink."""
-    stamped = any(isinstance(member.sink, SupportsWriteTimestamps) for member in members)
+def as_one(members: Sequence[Member], *, has_unknown: bool = False) -> SinkUnion:
+    """Returns ``members`` as one sink. ``has_unknown``: whether there is another one, which may need anything."""
+    stamped = has_unknown or any(isinstance(member.sink, SupportsWriteTimestamps) for member in members)
     return (_StampedUnion if stamped else SinkUnion)(members)
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock._letters import letters_of, parse_letters
 from penstock._plugins import find_connector
-from penstock.checkpoint import StoredSink, stored_sink_of
+from penstock.checkpoint import StoredSink, chain_of, home_of, named_sinks, stored_sink_of
 from penstock.connector import Connector
 from penstock.dead_letters import LETTER_SCHEMA, is_letter_type
 from penstock.errors import BadConfigurationError, BadDataError
@@ -28,9 +28,10 @@ from penstock.options import OptionValues
 from penstock.spark._foreach_batch import batch_writer
 from penstock.spark._locations import Home
 from penstock.spark._workers import classic_context
+from penstock.storage import open_storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from penstock._letters import Destination
 
@@ -99,6 +100,7 @@ class Replay:
             stored,
             dict(source_options or {}),
             Home.of(context, "").locate(to) if to and "/" in to else to,
+            dict(options or {}),
         )
 
     def run(self) -> int:
@@ -145,10 +147,14 @@ class _Function:
     sink: StoredSink | None
     source_options: dict[str, str]
     to: str | None
+    #: How the store of the checkpoint is reached.
+    storage_options: dict[str, str] = field(default_factory=dict)
     #: How many letters each batch has had.
     read: list[int] = field(default_factory=list)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
+        if not self.read:  # only the first batch can have been begun by an earlier call
+            df = self.unsent(df, batch_id)
         if self.to is not None:
             # One kind then, from however many files they come.
             df = df.withColumn("source", when(df["stage"] == _REFUSED, df["source"]))
@@ -159,14 +165,35 @@ class _Function:
             # All of them first: a letter that has no way stops the batch before anything is written.
             ways = {kind: self._way(*kind) for kind in kinds}
             for kind, way in ways.items():
-                of_kind = functools.reduce(
-                    operator.and_, (df[name].eqNullSafe(one) for name, one in zip(_KIND, kind, strict=True))
-                )
-                name = f"to-{hashlib.sha256(repr(kind).encode()).hexdigest()[:16]}"
-                writer = batch_writer(way.rows(df.where(of_kind)), batch_id, checkpoint=self.checkpoint, name=name)
+                rows = way.rows(df.where(_is_of(df, kind)))
+                writer = batch_writer(rows, batch_id, checkpoint=self.checkpoint, name=_name_of(kind))
                 writer.format(way.format).options(**way.options).save()
         finally:
             df.unpersist()
+
+    def unsent(self, df: DataFrame, batch_id: int) -> DataFrame:
+        """Returns ``df`` without letters that an earlier call, stopped in this batch, has sent as another kind.
+
+        They were one if that call had a ``to`` and this one has none, or the other way round. Raises
+        BadConfigurationError if it had decided to send them, and did not come to it.
+        """
+        storage, path = open_storage(self.checkpoint, self.storage_options)
+        heads = {name: chain_of(storage, home_of(path, name)).head() for name in named_sinks(storage, path)}
+        begun = {name: head for name, head in heads.items() if head.link.batch >= batch_id}
+        if not begun:
+            return df
+        sent = []
+        for stage, connector, source in df.select(*_KIND).distinct().collect():
+            other = _name_of((stage, connector, None if self.to is None else source))
+            if stage == _REFUSED or source is None or other not in begun:
+                continue
+            if begun[other].pending is not None:
+                raise BadConfigurationError(
+                    f"{self._place}: the last replay, {'with' if self.to is None else 'without'} --to, was stopped "
+                    f"while it sent letters; run: penstock finish --take-over {self.checkpoint}"
+                )
+            sent.append(_is_of(df, (stage, connector, source)))
+        return df.where(~functools.reduce(operator.or_, sent)) if sent else df
 
     def _way(self, stage: str | None, connector: str | None, source: str | None) -> _Way:
         if stage == _REFUSED and self.sink is not None:
@@ -227,6 +254,15 @@ class _Function:
         if isinstance(connector, type(self.letters.connector)):
             return _connecting(self.letter_options)
         return _connecting(self.sink.options) if self.sink is not None and self.sink.name == name else {}
+
+
+def _is_of(df: DataFrame, kind: tuple[str | None, ...]) -> Column:
+    """Returns the condition for letters of ``kind``."""
+    return functools.reduce(operator.and_, (df[name].eqNullSafe(one) for name, one in zip(_KIND, kind, strict=True)))
+
+
+def _name_of(kind: tuple[str | None, ...]) -> str:
+    return f"to-{hashlib.sha256(repr(kind).encode()).hexdigest()[:16]}"
 
 
 def _selecting(columns: Mapping[str, str]) -> Callable[[DataFrame], DataFrame]:

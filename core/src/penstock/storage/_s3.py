@@ -294,21 +294,31 @@ class S3Storage(Storage):
         return sorted(name for name in names if name)
 
     def create(self, path: str, data: bytes) -> bool:
+        return self._create(path, data) is not None
+
+    def create_by_one_request(self, path: str, data: bytes) -> bool:
+        """Creates as :meth:`create` does, and is not made again. Returns whether the store has answered the only
+        request: an earlier one whose answer was lost may arrive at any later time, and create it once more.
+        """
+        answer = self._create(path, data)
+        return answer is not None and not answer["ResponseMetadata"].get("RetryAttempts")
+
+    def _create(self, path: str, data: bytes) -> Any:
+        """Returns the answer; ``None`` if something is there."""
         from botocore.exceptions import ClientError
 
         bucket, key = self.split(path)
         with translated(self.url(path)):
             try:
-                self.client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+                return self.client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
             except ClientError as error:
                 code = error.response.get("Error", {}).get("Code")
                 if code in ("PreconditionFailed", "412"):
-                    return False
+                    return None
                 if code in ("ConditionalRequestConflict", "409"):
                     message = f"{self.url(path)}: another writer was active at the same time"
                     raise RetriableError(message) from error
                 raise
-        return True
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         bucket, key = self.split(path)

@@ -98,7 +98,7 @@ class AttemptNames:
     def __init__(self, layout: Layout, context: WriterContext, role: Literal["writer", "roller"]) -> None:
         self._layout = layout
         self._context = context
-        self._hidden = 0
+        self._hidden = self._again = 0
         self.used = 0
         self.directory = f"{layout.query_directory(context.query_id)}/{context.base}"
         self._stem = f"{context.attempt_id}-{role[0]}"
@@ -111,6 +111,13 @@ class AttemptNames:
         name = f"{self.directory}/{self._stem}{self._hidden}.{kind}"
         self._hidden += 1
         return name
+
+    def again(self, path: str) -> str:
+        """Returns another path in place of one that another method has returned, with a name next to it."""
+        self._again += 1
+        directory, slash, name = path.rpartition("/")
+        head, own, tail = name.rpartition(self._uid if self._uid in name else self._stem)
+        return f"{directory}{slash}{head}{self._again}-{own}{tail}"
 
     def final(self, bucket: str, extension: str) -> str:
         """Returns the next final path; uses up one index of the query's sequence."""

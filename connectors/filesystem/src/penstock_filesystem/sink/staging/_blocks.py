@@ -23,10 +23,10 @@ _MARKER_PROVES_FOR_S = 6 * 86_400
 
 
 class Blocks(PartedUpload):
-    """Blocks for the blob at ``path``."""
+    """Blocks for the blob at ``path``, which is ``target`` in full."""
 
-    def __init__(self, storage: AzureStorage, path: str) -> None:
-        super().__init__()
+    def __init__(self, storage: AzureStorage, path: str, target: str) -> None:
+        super().__init__(target)
         self._storage = storage
         self._path = path
 
@@ -57,14 +57,14 @@ class BlockStaging(SpooledStaging[Blocks]):
         return self.layout.storage
 
     def _start(self, target: str) -> Blocks:
-        return Blocks(self._storage, self.layout.full(target))
+        return Blocks(self._storage, self.layout.full(target), target)
 
-    def _pending(self, upload: Blocks, final: str, rows: int) -> PendingPart:
+    def _pending(self, upload: Blocks, rows: int) -> PendingPart:
         upload.flush()
         marker = self.names.hidden("blocks")
         self._markers.append(marker)
-        _put_marker(self._storage, self.layout.full(marker), final)
-        return PendingPart("blocks", final, upload.size, rows, parts=tuple(upload.parts), marker=marker)
+        _put_marker(self._storage, self.layout.full(marker), upload.target)
+        return PendingPart("blocks", upload.target, upload.size, rows, parts=tuple(upload.parts), marker=marker)
 
     def _completed(self, upload: Blocks) -> None:
         """Does nothing: a blob that is committed leaves no blocks."""

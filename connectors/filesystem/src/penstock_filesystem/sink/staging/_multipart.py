@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from penstock.errors import DataLostError
+from penstock.errors import DataLostError, RetriableError
 from penstock.metrics import Metrics
 from penstock.sink import Found, WriterContext
 from penstock.storage import S3Storage
@@ -26,6 +27,8 @@ __all__ = ["MultipartCommitter", "MultipartStaging"]
 
 #: An older marker does not prove that an upload was completed: a lifecycle rule may have aborted it.
 _MARKER_PROVES_FOR_S = 86_400
+#: How many names an upload tries at once, before it waits a little.
+_NAMES_TRIED = 5
 
 
 class MultipartStaging(SpooledStaging[Upload]):
@@ -41,16 +44,29 @@ class MultipartStaging(SpooledStaging[Upload]):
         return self.layout.storage
 
     def _start(self, target: str) -> Upload:
-        upload = Upload(self.layout, self.names.hidden("upload"), target)
+        targets = itertools.chain([target], (self.names.again(target) for _ in itertools.count()))
+        upload = self._storage.retry.call(lambda: self._marked(targets))
         self._uploads.append(upload)
         upload.open()
         return upload
 
-    def _pending(self, upload: Upload, final: str, rows: int) -> PendingPart:
+    def _marked(self, targets: Iterator[str]) -> Upload:
+        """Returns a new upload, whose marker only one request can create.
+
+        Another one might arrive when a clean-up has taken the marker away: the attempt would then take itself for a
+        valid one. So if an answer was lost, the marker is left behind, and the key in it, to which nothing is uploaded.
+        """
+        for target in itertools.islice(targets, _NAMES_TRIED):
+            upload = Upload(self.layout, self.names.hidden("upload"), target)
+            if upload.mark():
+                return upload
+        raise RetriableError(f"{self._storage.url(upload.path)}: too many answers of the store are lost")
+
+    def _pending(self, upload: Upload, rows: int) -> PendingPart:
         upload.flush()
         return PendingPart(
             "multipart",
-            final,
+            upload.target,
             upload.size,
             rows,
             upload_id=upload.id,

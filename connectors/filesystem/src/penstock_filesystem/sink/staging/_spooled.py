@@ -32,9 +32,10 @@ def open_spool() -> BinaryIO:
 
 
 class PartedUpload(ABC):
-    """An object that is sent in parts. Nothing of it can be seen before it is completed."""
+    """An object that is sent in parts, to ``target``. Nothing of it can be seen before it is completed."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: str) -> None:
+        self.target = target
         self.parts: list[UploadedPart] = []
         self._pending = bytearray()
 
@@ -91,10 +92,10 @@ class SpooledStaging(Staging, Generic[UploadT]):
 
     @abstractmethod
     def _start(self, target: str) -> UploadT:
-        """Begins an upload to ``target``."""
+        """Begins an upload to ``target``, or to a name next to it."""
 
     @abstractmethod
-    def _pending(self, upload: UploadT, final: str, rows: int) -> PendingPart:
+    def _pending(self, upload: UploadT, rows: int) -> PendingPart:
         """Sends the rest of ``upload``, and returns the part that it is."""
 
     @abstractmethod
@@ -116,13 +117,13 @@ class SpooledStaging(Staging, Generic[UploadT]):
         return path
 
     def part(self, file: StagedFile, final: str, rows: int) -> PendingPart:
-        """Uploads the file to its final name, without completing the upload."""
+        """Uploads the file to its final name, or one next to it, without completing the upload."""
         upload = self._start(final)
         file.stream.seek(0)
         while piece := file.stream.read(PART_BYTES):
             upload.write(piece)
         self._drop(file)
-        return self._pending(upload, final, rows)
+        return self._pending(upload, rows)
 
     def _drop(self, file: StagedFile) -> None:
         file.stream.close()
@@ -130,20 +131,19 @@ class SpooledStaging(Staging, Generic[UploadT]):
 
     def join_to_chunk(self, chunks: Sequence[Chunk]) -> tuple[str, int]:
         """Joins the chunks by an upload that is completed at once: its name is hidden, and the attempt's own."""
-        path = self.names.hidden("chunk")
-        self._chunks.append(path)
-        upload = self._start(path)
+        upload = self._start(self.names.hidden("chunk"))
+        self._chunks.append(upload.target)
         self._join(upload, chunks)
         upload.flush()
         upload.complete()
         self._completed(upload)
-        return path, upload.size
+        return upload.target, upload.size
 
     def join_to_part(self, chunks: Sequence[Chunk], final: str) -> PendingPart:
-        """Joins the chunks by an upload to the final name, without completing it."""
+        """Joins the chunks by an upload to the final name, or one next to it, without completing it."""
         upload = self._start(final)
         self._join(upload, chunks)
-        return self._pending(upload, final, sum(chunk.rows for chunk in chunks))
+        return self._pending(upload, sum(chunk.rows for chunk in chunks))
 
     def _join(self, upload: UploadT, chunks: Sequence[Chunk]) -> None:
         for chunk, offset in joined_pieces(chunks):

@@ -19,13 +19,13 @@ class Upload(PartedUpload):
     """An upload to the key of ``target``. Nothing of it can be seen before it is completed.
 
     A marker object with the key is written first: stores list open uploads by their exact key only (some of them), so
-    without it the upload of a crashed attempt could not be found. It never replaces one that is there: a clean-up may
-    have revoked what an earlier try of the same request has written. The marker is looked at again once the upload is
-    open: if a clean-up has revoked it meanwhile, the attempt is a zombie, and aborts its upload itself.
+    without it the upload of a crashed attempt could not be found. The marker is looked at again once the upload is
+    open: if a clean-up has revoked it or taken it away meanwhile, the attempt is a zombie, and aborts its upload
+    itself. That a marker is there means this only if no late request can bring one back: see :meth:`mark`.
     """
 
     def __init__(self, layout: Layout, marker: str, target: str) -> None:
-        super().__init__()
+        super().__init__(target)
         storage = layout.storage
         assert isinstance(storage, S3Storage)
         self._storage = storage
@@ -38,10 +38,16 @@ class Upload(PartedUpload):
         #: Otherwise an answer may have been lost, and an upload be open that only a clean-up finds, by the marker.
         self.was_begun_once = False
 
+    def mark(self) -> bool:
+        """Writes the marker, once. Returns whether that request was answered, and no other one was made: else neither
+        the marker nor the key may be used. Raises RetriableError, which means the same.
+        """
+        return self._storage.create_by_one_request(self._marker_path, marker_of(self.key))
+
     def open(self) -> None:
-        """Begins the upload. Raises RetriableError, also if this attempt was cleaned up; call :meth:`abort` then."""
-        marker = marker_of(self.key)
-        self._storage.create(self._marker_path, marker)
+        """Begins the upload, which has its marker. Raises RetriableError, also if this attempt was cleaned up; call
+        :meth:`abort` then.
+        """
         tries = 0
 
         def create() -> Any:
@@ -52,7 +58,7 @@ class Upload(PartedUpload):
         answer = self._storage.request(self.path, create)
         self.id = answer["UploadId"]
         self.was_begun_once = tries == 1 and not answer["ResponseMetadata"].get("RetryAttempts")
-        if self._storage.size(self._marker_path) != len(marker):
+        if self._storage.size(self._marker_path) != len(marker_of(self.key)):
             raise RetriableError(f"{self._storage.url(self.path)}: this attempt was cleaned up, it is not the last")
 
     def copy(self, source: str, offset: int, size: int) -> None:
