@@ -56,8 +56,9 @@ class Option:
     commits (one that does not has no place in the checkpoint): such an option can't be secret, nor a prefix.
 
     ``secret`` values are kept out of every log, repr, stored form and error text. ``secret_names``, for a prefix, says
-    which of the names it takes are secret (all of them, if ``secret``). ``credentials`` are the names of the options to
-    write what an address in the value must not hold: user and password.
+    which of the names it takes are secret (all of them, if ``secret``). ``meaning``, for a prefix, returns what such a
+    name sets: names that have some of it in common say the same thing in other words. ``credentials`` are the names of
+    the options to write what an address in the value must not hold: user and password.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Option:
     maximum: float | None = None
     check: Callable[[Any], object] | None = None
     secret_names: Callable[[str], bool] | None = None
+    meaning: Callable[[str], frozenset[str]] | None = None
     credentials: tuple[str, ...] = ()
     required_with: tuple[Condition, ...] = ()
     needs: tuple[Condition | tuple[Condition, ...], ...] = ()

@@ -125,6 +125,50 @@ class OptionSet(tuple[Option, ...]):
             return True
         return option.secret_names is not None and option.secret_names(name)
 
+    def completed(self, given: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+        """Returns ``given`` with those of ``more`` that go with it: ``more`` is valid by itself, and what the user says
+        in ``given`` takes precedence, under whichever name.
+
+        Left out is what ``given`` sets in other words, what it excludes, and what has no effect with it.
+        """
+        rest = {name: text for name, text in more.items() if not any(self._say_the_same(name, one) for one in given)}
+        while True:
+            texts = {**rest, **given}
+            try:
+                values = OptionValues(self, {self._declared_name(name): text for name, text in texts.items()})
+            except BadConfigurationError:  # found again, and reported, by those who parse the result
+                return texts
+            odd = [name for name in rest if self._does_not_go(name, values)]
+            if not odd:
+                return texts
+            for name in odd:
+                del rest[name]
+
+    def _declared_name(self, name: str) -> str:
+        option = self.find(name)
+        return name if option is None or option.is_prefix else option.name
+
+    def _say_the_same(self, name: str, other: str) -> bool:
+        option = self.find(name)
+        if option is None or not option.is_prefix or option.meaning is None:
+            return self._declared_name(name).lower() == self._declared_name(other).lower()
+        return self.find(other) is option and not option.meaning(name).isdisjoint(option.meaning(other))
+
+    def _does_not_go(self, name: str, values: OptionValues) -> bool:
+        option = self.find(name)
+        if option is None:
+            return False
+        if any(one.holds(values) for one in option.excludes) or _why_without_effect(option, values, None):
+            return True
+        others = (other for other in self if other is not option and not other.is_prefix)
+        return any(
+            any(one.option == option.name and one.holds(values) for one in other.excludes)
+            if values.is_set(other.name)
+            else any(one.option == option.name for one in other.required_with if not one.negated)
+            and any(_missing(other, values, ""))
+            for other in others
+        )
+
     def parse(
         self, given: Mapping[str, str], *, owner: str, ignore: Iterable[str] = (), mode: Mode | None = None
     ) -> OptionValues:
