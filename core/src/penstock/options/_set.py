@@ -223,7 +223,7 @@ class OptionSet(tuple[Option, ...]):
                 given_as.setdefault(option.name, []).append(name)
             texts[key], written[key] = text, name
         for option in self:
-            if option.required and option.name not in texts:
+            if option.required and not texts.get(option.name, "").strip():
                 problems.append(OptionProblem(f"{owner} needs the option '{option.name}': {option.doc}"))
         if any(not problem.is_warning for problem in problems):
             return None, problems
@@ -313,7 +313,10 @@ def _is_off(option: Option, values: OptionValues) -> bool:
 
 def _missing(option: Option, values: OptionValues, owner: str) -> Iterator[OptionProblem]:
     conditions = option.required_with
-    if not conditions or values[option.name] not in (None, "") or not all(c.holds(values) for c in conditions):
+    if not conditions or not all(c.holds(values) for c in conditions):
+        return
+    value = values[option.name]
+    if value is not None and str(value).strip():
         return
     others = [condition.option for condition in conditions if condition.negated and not condition.values]
     if len(others) == len(conditions):
