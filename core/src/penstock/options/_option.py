@@ -13,8 +13,15 @@ from penstock.options._units import PARSERS, Kind
 
 __all__ = ["AtRestart", "Mode", "Option", "connecting", "nearest_hint"]
 
-#: How rows are read or written: once, or batch after batch.
-Mode = Literal["batch", "stream"]
+#: How rows are read or written: once, or batch after batch. Of a record format: which of the two it does.
+Mode = Literal["batch", "stream", "reading", "writing"]
+
+_ONLY_IN: dict[Mode, str] = {
+    "batch": "Batches only",
+    "stream": "Streams only",
+    "reading": "Reading only",
+    "writing": "Writing only",
+}
 
 #: What happens to another value when a query continues from its checkpoint.
 AtRestart = Literal["takes effect", "kept", "kept once set", "refused"]
@@ -40,7 +47,8 @@ class Option:
 
     What it needs of the others: ``required``, or ``required_with`` (it must be given if all conditions hold). ``needs``
     (conditions that must all hold for the option to take effect; a tuple among them: one of those), ``excludes``
-    (conditions that must not hold) and ``only_in`` (a batch, or a stream) refuse an option that can't take effect;
+    (conditions that must not hold) and ``only_in`` (a batch, or a stream; of a record
+    format, reading or writing) refuse an option that can't take effect;
     with ``tolerated`` it is ignored with a warning. ``advice`` ends the refusal: "write it into the statement".
 
     What else it is called: ``aliases`` mean the same for good, as Spark's own names do; ``former`` names and
@@ -165,7 +173,7 @@ class Option:
         if needs:
             said.append(f"Only with {' and '.join(needs)}")
         if self.only_in:
-            said.append("Streams only" if self.only_in == "stream" else "Batches only")
+            said.append(_ONLY_IN[self.only_in])
         if self.excludes:
             said.append(f"Not with {' or '.join(map(_code, self.excludes))}")
         if self.required_with:

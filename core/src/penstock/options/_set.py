@@ -340,7 +340,8 @@ def _why_without_effect(
 ) -> _WithoutEffect | None:
     """``above``: options that need this one, whose own needs are being looked at."""
     if option.only_in and mode and mode != option.only_in:
-        reason = f"takes effect only in a {option.only_in}, and this is a {mode}"
+        a = "a " if mode in ("batch", "stream") else ""
+        reason = f"takes effect only in {a}{option.only_in}, and this is {a}{mode}"
         return _WithoutEffect(reason, "leave it out")
     for need in option.needs:
         either = need if isinstance(need, tuple) else (need,)
