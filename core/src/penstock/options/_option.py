@@ -39,6 +39,7 @@ class Option:
 
     ``name`` is matched without regard to case, as Spark does; a name that ends in ``.*`` takes every option with that
     prefix. ``default`` is written as a user would write it; ``None`` means unset.
+    ``default_from`` names the option whose value holds where this one is unset: at a restart, that one counts.
 
     Which values it takes: ``kind``, ``choices``, ``minimum`` and ``maximum`` (of bytes, ms and numbers), and
     ``check``, a function that gets the parsed value and raises ValueError with what it should have been: "a time
@@ -93,6 +94,7 @@ class Option:
     former: tuple[str, ...] = ()
     choice_aliases: tuple[tuple[str, str], ...] = ()
     former_choices: tuple[tuple[str, str], ...] = ()
+    default_from: str | None = None
     connects: bool = False
     at_restart: AtRestart = "takes effect"
 

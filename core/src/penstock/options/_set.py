@@ -125,6 +125,14 @@ class OptionSet(tuple[Option, ...]):
             return True
         return option.secret_names is not None and option.secret_names(name)
 
+    def has_effect(self, option: Option, texts: Mapping[str, str]) -> bool:
+        """Returns whether ``option`` counts beside ``texts``, of which those that are none of the set do not count.
+
+        Raises BadConfigurationError for a text that can't be read.
+        """
+        known = {self._declared_name(name): text for name, text in texts.items() if self.find(name) is not None}
+        return _why_without_effect(option, OptionValues(self, known), None) is None
+
     def completed(self, given: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
         """Returns ``given`` with those of ``more`` that go with it: ``more`` is valid by itself, and what the user says
         in ``given`` takes precedence, under whichever name.

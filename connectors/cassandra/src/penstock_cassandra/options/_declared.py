@@ -282,6 +282,7 @@ SINK_OPTIONS = OptionSet(
             "checkpointKeyspace",
             "Where the table penstock_sent_segments is, which notes what was sent; default: keyspace",
             needs=(when("delivery", "write-ahead"),),
+            default_from="keyspace",
             at_restart="refused",
         ),
     )
