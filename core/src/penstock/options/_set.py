@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -130,27 +131,34 @@ class OptionSet(tuple[Option, ...]):
 
         Raises BadConfigurationError for a text that can't be read.
         """
-        known = {self._declared_name(name): text for name, text in texts.items() if self.find(name) is not None}
-        return _why_without_effect(option, OptionValues(self, known), None) is None
+        return _why_without_effect(option, self._values(texts), None) is None
 
     def completed(self, given: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-        """Returns ``given`` with those of ``more`` that go with it: ``more`` is valid by itself, and what the user says
-        in ``given`` takes precedence, under whichever name.
+        """Returns ``given`` with those of ``more`` that go with it: what the user says in ``given`` takes precedence,
+        under whichever name.
 
-        Left out is what ``given`` sets in other words, what it excludes, and what has no effect with it.
+        Left out is what ``given`` sets in other words, what it excludes, and what has no effect with it. What ``more``
+        lacks by itself stays, to be reported.
         """
         rest = {name: text for name, text in more.items() if not any(self._say_the_same(name, one) for one in given)}
-        while True:
-            texts = {**rest, **given}
-            try:
-                values = OptionValues(self, {self._declared_name(name): text for name, text in texts.items()})
-            except BadConfigurationError:  # found again, and reported, by those who parse the result
-                return texts
-            odd = [name for name in rest if self._does_not_go(name, values)]
-            if not odd:
-                return texts
-            for name in odd:
-                del rest[name]
+        with contextlib.suppress(BadConfigurationError):  # found again, and reported, by those who parse the result
+            alone = self._values(more)
+            incomplete = {name for name in rest if self._lacks_another(name, alone)}
+            odd = list(rest)
+            while odd:
+                values = self._values({**rest, **given})
+                odd = [
+                    name
+                    for name in rest
+                    if self._is_excluded(name, values) or (name not in incomplete and self._lacks_another(name, values))
+                ]
+                for name in odd:
+                    del rest[name]
+        return {**rest, **given}
+
+    def _values(self, texts: Mapping[str, str]) -> OptionValues:
+        known = {self._declared_name(name): text for name, text in texts.items() if self.find(name) is not None}
+        return OptionValues(self, known)
 
     def _declared_name(self, name: str) -> str:
         option = self.find(name)
@@ -162,19 +170,25 @@ class OptionSet(tuple[Option, ...]):
             return self._declared_name(name).lower() == self._declared_name(other).lower()
         return self.find(other) is option and not option.meaning(name).isdisjoint(option.meaning(other))
 
-    def _does_not_go(self, name: str, values: OptionValues) -> bool:
+    def _is_excluded(self, name: str, values: OptionValues) -> bool:
         option = self.find(name)
         if option is None:
             return False
-        if any(one.holds(values) for one in option.excludes) or _why_without_effect(option, values, None):
-            return True
-        others = (other for other in self if other is not option and not other.is_prefix)
-        return any(
-            any(one.option == option.name and one.holds(values) for one in other.excludes)
-            if values.is_set(other.name)
-            else any(one.option == option.name for one in other.required_with if not one.negated)
+        others = (other for other in self if values.is_set(other.name))
+        return any(one.holds(values) for one in option.excludes) or any(
+            one.option == option.name and one.holds(values) for other in others for one in other.excludes
+        )
+
+    def _lacks_another(self, name: str, values: OptionValues) -> bool:
+        """Returns whether the option has no effect, or needs another one that is not there."""
+        option = self.find(name)
+        if option is None:
+            return False
+        return _why_without_effect(option, values, None) is not None or any(
+            any(one.option == option.name and not one.negated for one in other.required_with)
             and any(_missing(other, values, ""))
-            for other in others
+            for other in self
+            if not other.is_prefix
         )
 
     def parse(

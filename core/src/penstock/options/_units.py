@@ -49,7 +49,7 @@ def parse_duration_ms(text: str) -> int:
         unit = match.group(2).lower() or "ms"
         factor = _DURATION.get(unit) or _DURATION.get(unit.removesuffix("s"))
         if factor is not None:
-            return int(min(Decimal(match.group(1)) * factor, _FOREVER_MS))
+            return min(int(Decimal(match.group(1)) * factor), _FOREVER_MS)
     raise ValueError("a duration such as 10s, 5 minutes or 500ms")
 
 
