@@ -82,7 +82,6 @@ class Option:
     maximum: float | None = None
     check: Callable[[Any], object] | None = None
     secret_names: Callable[[str], bool] | None = None
-    meaning: Callable[[str], frozenset[str]] | None = None
     credentials: tuple[str, ...] = ()
     required_with: tuple[Condition, ...] = ()
     needs: tuple[Condition | tuple[Condition, ...], ...] = ()
@@ -94,9 +93,10 @@ class Option:
     former: tuple[str, ...] = ()
     choice_aliases: tuple[tuple[str, str], ...] = ()
     former_choices: tuple[tuple[str, str], ...] = ()
-    default_from: str | None = None
     connects: bool = False
     at_restart: AtRestart = "takes effect"
+    meaning: Callable[[str], frozenset[str]] | None = None
+    default_from: str | None = None
 
     @property
     def is_prefix(self) -> bool:

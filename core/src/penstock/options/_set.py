@@ -127,7 +127,7 @@ class OptionSet(tuple[Option, ...]):
         return option.secret_names is not None and option.secret_names(name)
 
     def has_effect(self, option: Option, texts: Mapping[str, str]) -> bool:
-        """Returns whether ``option`` counts beside ``texts``, of which those that are none of the set do not count.
+        """Returns whether ``option`` counts with ``texts``, of which those that are none of the set do not count.
 
         Raises BadConfigurationError for a text that can't be read.
         """
